@@ -1,0 +1,145 @@
+"""Every error binlake raises on purpose, as one tree.
+
+BinlogError                     context: file, event_pos, event_type, offset, field
+├─ FormatError                  the bytes are not what the format says
+│  ├─ TruncatedError            the input ends inside an event (need, have)
+│  ├─ ChecksumError             stored and computed CRC32 differ (expected, actual)
+│  └─ MalformedError            a length, count or code that cannot be
+├─ UnsupportedError             valid, but this version cannot decode it
+├─ MissingContextError          rows without a table map, a key, a schema
+├─ SchemaError                  a supplied schema disagrees with the log, or a name collides
+├─ SourceError                  a file, directory, URI or stream cannot be read
+├─ IncompleteError              what was read does not prove complete (ranges, ledger)
+├─ ServerError                  a live server refused (code, sqlstate)
+│  ├─ AuthError
+│  └─ PositionLostError         the requested log is gone
+└─ OptionError(ValueError)      a wrong option (name, value, hint)
+
+Errors survive pickling (Spark tasks raise them on another machine) and print as one
+line: what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "AuthError",
+    "BinlogError",
+    "ChecksumError",
+    "FormatError",
+    "IncompleteError",
+    "MalformedError",
+    "MissingContextError",
+    "OptionError",
+    "PositionLostError",
+    "SchemaError",
+    "ServerError",
+    "SourceError",
+    "TruncatedError",
+    "UnsupportedError",
+]
+
+_WHERE = ("file", "event_pos", "event_type", "offset", "field")
+
+
+class BinlogError(Exception):
+    """Root of all errors of this package.
+
+    `message` is one sentence; the keyword context says where: `file` (base name),
+    `event_pos` (byte offset of the event in the file), `event_type` (the server's name),
+    `offset` (inside the event body) and `field`; `hint` says what to do. Layers that know
+    more of the context add it with `at()` while the error travels up.
+    """
+
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.context: dict[str, Any] = {k: v for k, v in context.items() if v is not None}
+
+    def at(self, **context: Any) -> BinlogError:
+        """Add context that is not known yet, and return the same error (to re-raise it)."""
+        for key, value in context.items():
+            if value is not None:
+                self.context.setdefault(key, value)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        # context as attributes: error.file, error.event_pos, error.need …
+        context = self.__dict__.get("context")
+        if context is None or name.startswith("__"):
+            raise AttributeError(name)
+        return context.get(name)
+
+    def __str__(self) -> str:
+        parts = []
+        for key in _WHERE:
+            if key in self.context:
+                label = {"event_pos": "event at", "event_type": "type"}.get(key, key)
+                parts.append(f"{label} {self.context[key]}")
+        where = f" ({', '.join(parts)})" if parts else ""
+        return f"{self.message}{where}" + (f"; {self.hint}" if self.hint else "")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.hint, self.context)
+
+
+def _rebuild(
+    kind: type[BinlogError], message: str, hint: str | None, context: dict[str, Any]
+) -> BinlogError:
+    return kind(message, hint=hint, **context)
+
+
+class FormatError(BinlogError):
+    """The bytes are not what the format says."""
+
+
+class TruncatedError(FormatError):
+    """The input ends inside an event. Context: need, have (bytes)."""
+
+
+class ChecksumError(FormatError):
+    """Stored and computed CRC32 differ. Context: expected (stored), actual (computed)."""
+
+
+class MalformedError(FormatError):
+    """A length, count or code that cannot be."""
+
+
+class UnsupportedError(BinlogError):
+    """Valid input that this version cannot decode (encryption, old versions, unknown types)."""
+
+
+class MissingContextError(BinlogError):
+    """Something earlier in the log, or beside it, is needed and is not there."""
+
+
+class SchemaError(BinlogError):
+    """A supplied schema disagrees with the log, or column names collide."""
+
+
+class SourceError(BinlogError):
+    """A file, directory, URI or stream cannot be read."""
+
+
+class IncompleteError(BinlogError):
+    """What was read does not prove complete: ranges that do not join, counts that differ."""
+
+
+class ServerError(BinlogError):
+    """A live server refused. Context: code, sqlstate."""
+
+
+class AuthError(ServerError):
+    """Login was refused."""
+
+
+class PositionLostError(ServerError):
+    """The wanted log position is no longer on the server."""
+
+
+class OptionError(BinlogError, ValueError):
+    """A wrong option. Context: name, value; the hint names the valid ones."""

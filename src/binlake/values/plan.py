@@ -1,0 +1,140 @@
+"""What a table is (TableDefinition) and how its row images are decoded (ColumnPlan).
+
+A TableDefinition says what the log, or a schema beside it, tells of a table. A ColumnPlan is
+made from it (`table/plan.py`) and is all that the compiled kernels in `core/` know: which
+kernel reads the wire bytes, with which numbers, into which buffers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+__all__ = ["ColumnDefinition", "ColumnPlan", "Kernel", "NameSource", "TableDefinition", "TablePlan"]
+
+
+class NameSource:
+    """Where column names came from (design D3)."""
+
+    METADATA = "metadata"  # TABLE_MAP optional metadata (binlog_row_metadata=FULL)
+    SCHEMA = "schema"  # a schema supplied beside the log
+    NONE = "none"  # nobody told: col_0, col_1 …
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """One column as TABLE_MAP and, behind it, a supplied schema describe it.
+
+    `type_code` is the *real* type (ENUM 247, SET 248 and CHAR 254 told apart, formats.md
+    §2.2), `length` its byte length or width (CHAR/VARCHAR max bytes, ENUM/SET/BLOB prefix
+    bytes, BIT bits, FLOAT 4 / DOUBLE 8), `decimals` the scale or fractional digits,
+    `precision` of DECIMAL. `unsigned`, `collation_id`, `members` are None when nobody tells.
+    `declared` is the lower-case SQL type of a supplied schema where the log cannot tell it
+    (uuid, inet4, inet6, vector, json), else None.
+    """
+
+    ordinal: int
+    name: str
+    type_code: int
+    length: int = 0
+    precision: int = 0
+    decimals: int = 0
+    nullable: bool = True
+    unsigned: bool | None = None
+    collation_id: int | None = None
+    members: tuple[str, ...] | None = None
+    geometry_type: int | None = None
+    dimensionality: int | None = None
+    visible: bool = True
+    declared: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """A table as the log describes it at one position.
+
+    `primary_key`: ordinals in key order, () when none is known. `flavour` ("mysql" or
+    "mariadb") matters for what counts as a character column and for text rendering.
+    """
+
+    database: str
+    table: str
+    columns: tuple[ColumnDefinition, ...]
+    flags: int = 0
+    primary_key: tuple[int, ...] = ()
+    key_prefixes: tuple[int, ...] = ()
+    name_source: str = NameSource.NONE
+    flavour: str = "mysql"
+
+    @property
+    def full_name(self) -> str:
+        """`database.table` (unquoted)."""
+        return f"{self.database}.{self.table}"
+
+
+class Kernel(IntEnum):
+    """A compiled decoder of one wire layout; numbers index the dispatch of `core/sinks`.
+
+    After each: parameters (ColumnPlan.p0, .p1) -> physical output of the sink. "text" means
+    an Arrow string layout (int32 offsets + UTF-8 bytes), "bytes" the same layout, any bytes.
+    All wire integers are little-endian unless BE is written. Layouts: formats.md §2.
+    """
+
+    INT = 1  # p0 = wire bytes 1,2,3,4,8; p1 = 1 unsigned -> i8 i16 i32 i64 (unsigned: next wider)
+    UINT64 = 2  # 8 bytes -> u64
+    UINT64_DECIMAL = 3  # 8 bytes -> decimal128(20,0), 16 bytes little-endian
+    FLOAT = 4  # 4 bytes -> f32
+    DOUBLE = 5  # 8 bytes -> f64
+    BIT = 6  # p0 = wire bytes 1..8 BE -> i64 (u64 bit pattern when 8)
+    BIT_DECIMAL = 7  # 8 bytes BE -> decimal128(20,0)
+    YEAR = 8  # u8 -> i16 (0 stays 0)
+    DATE = 10  # 3 bytes -> date32 days; zero or partial: null + counted
+    DATE_TEXT = 11  # -> text "YYYY-MM-DD"
+    TIME2 = 12  # p0 = fsp -> i64 us
+    TIME2_TEXT = 13  # p0 = fsp -> text "[-]HHH:MM:SS[.f…]"
+    DATETIME2 = 14  # p0 = fsp -> i64 us; zero or partial: null + counted
+    DATETIME2_TEXT = 15
+    TIMESTAMP2 = 16  # p0 = fsp -> i64 us UTC; zero: null + counted
+    TIMESTAMP2_TEXT = 17
+    TIME_OLD = 18  # 3 bytes signed HHMMSS -> i64 us
+    TIME_OLD_TEXT = 19
+    DATETIME_OLD = 20  # u64 YYYYMMDDhhmmss -> i64 us
+    DATETIME_OLD_TEXT = 21
+    TIMESTAMP_OLD = 22  # u32 -> i64 us UTC
+    TIMESTAMP_OLD_TEXT = 23
+    DECIMAL = 24  # p0 = precision <= 38, p1 = scale -> decimal128
+    DECIMAL_TEXT = 25  # p0 = precision <= 65, p1 = scale -> text
+    BYTES = 26  # p0 = length prefix bytes 1,2,3,4; p1 = pad with 0x00 to this length -> bytes
+    LATIN = 27  # as BYTES through a 256-entry table of UTF-8 (ColumnPlan.table) -> text
+    FIXED_UINT = 28  # p0 = bytes 1,2,3,4,8 -> u64 (ENUM index, SET bitmap)
+    JSON = 29  # p0 = length prefix bytes (4); JSONB -> text as the server renders it
+    NULL = 30  # no bytes -> null
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """How one column is decoded: plain data, made once per table definition.
+
+    `kernel` None means that the column cannot be decoded (`why` says so; an error when a row
+    needs it). `wanted` False: the kernel only skips. `table` is the 256-entry tuple of UTF-8
+    byte strings of a single-byte character set (Kernel.LATIN); an entry None is invalid there.
+    """
+
+    definition: ColumnDefinition
+    kernel: Kernel | None
+    p0: int = 0
+    p1: int = 0
+    wanted: bool = True
+    text_target: bool = False
+    table: tuple[bytes | None, ...] | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """The column plans of one table definition for one target (typed or server text)."""
+
+    definition: TableDefinition
+    columns: tuple[ColumnPlan, ...]
+    text_target: bool = False
+    warnings: tuple[str, ...] = field(default=())
