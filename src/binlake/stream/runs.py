@@ -1,0 +1,138 @@
+"""What the stream hands to row decoders: plain runs and single transactions.
+
+Most of a row-format log is back-to-back plain transactions. They are handed over as one
+`PlainRun` per window and decoded natively, with no Python per transaction. Everything else,
+a DDL, a statement, XA, a rolled back or compressed transaction, one cut by a window's end, is
+a `Transaction` of its own, whose `pieces()` say which frames hold its row changes.
+
+    for run in reader.runs():
+        if isinstance(run, PlainRun):
+            decode(run.window, run.first, run.last)          # GTID, commit time: in the frames
+        else:
+            for piece in run.pieces():                       # GTID, commit time: in the run
+                decode(piece.window, piece.first, piece.last)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from binlake.values.frame import Frame
+
+if TYPE_CHECKING:
+    from binlake.source.log_file import LogFile, Window
+
+__all__ = ["Outcome", "Piece", "Place", "PlainRun", "Run", "Statement", "Transaction"]
+
+
+class Outcome(StrEnum):
+    """How a transaction ended, as far as the input tells."""
+
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled back"  # ROLLBACK, XA ROLLBACK
+    PREPARED = "prepared"  # XA PREPARE, and no XA COMMIT or XA ROLLBACK in the input
+    TORN = "torn"  # the log ends, or another transaction starts, before its end
+
+
+class Place(NamedTuple):
+    """A byte of the chain: the file's ordinal in it, its base name, the 64-bit offset."""
+
+    ordinal: int
+    file: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRun:
+    """Whole committed transactions, back to back: frames `first` to `last - 1` of `window`.
+
+    Each is `[GTID] BEGIN (ROWS_QUERY | ANNOTATE | TABLE_MAP | ROWS)* (XID | COMMIT)`, where a
+    MariaDB GTID stands for BEGIN. `groups` counts them, `bytes` their bytes.
+    """
+
+    window: Window
+    first: int
+    last: int
+    groups: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Frames `first` to `last - 1` of `window`, in order, all to be decoded.
+
+    `outer` is None, or the frame of the TRANSACTION_PAYLOAD event they came out of: its
+    offset and end are the position of their rows, whose ordinals go on from piece to piece of
+    one payload, and `inner` is the ordinal inside the payload of the first frame. The window
+    of such a piece counts offsets from the start of the inflated payload.
+    """
+
+    window: Window
+    first: int
+    last: int
+    outer: Frame | None = None
+    inner: int = 0
+
+
+class Statement(NamedTuple):
+    """A statement that a transaction holds as text: where it lies, and what it does.
+
+    `kind` is one of `stream.statements.KINDS`; `undone` if a ROLLBACK TO took it back.
+    """
+
+    place: Place
+    kind: str
+    undone: bool
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transaction group that is not part of a plain run.
+
+    `gtid` as its flavour spells it, or None. `commit_us`: microseconds since 1970 UTC, of the
+    GTID event's immediate commit timestamp, else of the first event (whole seconds). For an XA
+    transaction ended by a later XA COMMIT or XA ROLLBACK these two, and `decided`, are those
+    of that later group (the changes became visible there), while `start`, `end` and the
+    positions of the rows are those of the group that holds them.
+
+    `start` is the first byte of the group (its GTID event, or BEGIN, or the prefix of a
+    statement), `end` the byte after its last event, in the file where it ends (relay logs: a
+    group may go on in the next file). `decided` is the start of the group that decides: the
+    sort key of commit order. `thread_id` is None when the log does not tell.
+    """
+
+    outcome: Outcome
+    start: Place
+    end: Place
+    decided: Place
+    gtid: str | None
+    commit_us: int
+    server_id: int
+    thread_id: int | None
+    file: LogFile
+    statements: tuple[Statement, ...]
+    bytes: int
+    _kept: Callable[[], Iterator[Piece]]
+    _undone: Callable[[], Iterator[Piece]]
+
+    def pieces(self) -> Iterator[Piece]:
+        """The frames whose changes count if the transaction does.
+
+        Without the frames that a ROLLBACK TO SAVEPOINT took back. Frames that were dropped to
+        bound memory are read again, payloads inflated as a stream, so it can be iterated more
+        than once (except over a pipe that could not keep them).
+        """
+        return self._kept()
+
+    def undone(self) -> Iterator[Piece]:
+        """The frames that ROLLBACK TO SAVEPOINT took back (shown with `uncommitted`)."""
+        return self._undone()
+
+
+Run = PlainRun | Transaction
