@@ -1,0 +1,189 @@
+"""The one bounds-checked reader of event bytes; everything that decodes wire bytes uses it.
+
+A Cursor stands at `pos` in a buffer and never reads at or after `end`. `start` is where the
+current event body begins, so that errors can name an offset inside the body. All integers
+are little-endian unless the name begins with `be_`. A read that does not fit raises
+TruncatedError and leaves the position where it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from binlake.errors import MalformedError, TruncatedError
+
+if TYPE_CHECKING:
+    Buffer = bytes | bytearray | memoryview
+
+__all__ = ["Cursor"]
+
+
+@cython.final
+@cython.cclass
+class Cursor:
+    """A position in `data`, bounded by `end`.
+
+    `data` is any contiguous byte buffer; it is kept alive, not copied (`view` shows it). `end` < 0 means the
+    end of the buffer. Raises ValueError for a range outside the buffer (a caller's mistake).
+    """
+
+    def __init__(self, data: Buffer, pos: cython.Py_ssize_t = 0, end: cython.Py_ssize_t = -1) -> None:
+        self.view = memoryview(data).cast("B")
+        self.data = self.view
+        self.start = 0
+        self.pos = 0
+        self.end = 0
+        self.enter(pos, self.data.shape[0] if end < 0 else end)
+
+    def enter(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:
+        """Stand at the start of the body [start, end) of the same buffer; returns 0."""
+        if start < 0 or end < start or end > self.data.shape[0]:
+            raise ValueError(f"range [{start}, {end}) is outside the buffer")
+        self.start = start
+        self.pos = start
+        self.end = end
+        return 0
+
+    def need(self, count: cython.Py_ssize_t) -> int:
+        """Check that `count` bytes are left; returns 0.
+
+        Raises TruncatedError, or MalformedError for a negative count.
+        """
+        have: cython.Py_ssize_t = self.end - self.pos
+        if count > have or count < 0:
+            if count < 0:
+                raise MalformedError("a length is negative", offset=self.pos - self.start)
+            raise TruncatedError(
+                f"the event ends too early: {count} bytes needed, {have} left",
+                need=count,
+                have=have,
+                offset=self.pos - self.start,
+            )
+        return 0
+
+    def skip(self, count: cython.Py_ssize_t) -> int:
+        """Step over `count` bytes; returns 0."""
+        self.need(count)
+        self.pos += count
+        return 0
+
+    def left(self) -> int:
+        """How many bytes are left before `end`."""
+        return self.end - self.pos
+
+    def u8(self) -> int:
+        """Unsigned, 1 byte."""
+        self.need(1)
+        value: cython.int = self.data[self.pos]
+        self.pos += 1
+        return value
+
+    def u16(self) -> int:
+        """Unsigned, 2 bytes."""
+        self.need(2)
+        p: cython.Py_ssize_t = self.pos
+        self.pos = p + 2
+        return self.data[p] | self.data[p + 1] << 8
+
+    def u24(self) -> int:
+        """Unsigned, 3 bytes."""
+        self.need(3)
+        p: cython.Py_ssize_t = self.pos
+        self.pos = p + 3
+        return self.data[p] | self.data[p + 1] << 8 | self.data[p + 2] << 16
+
+    def u32(self) -> int:
+        """Unsigned, 4 bytes."""
+        return cython.cast(cython.Py_ssize_t, self.le_uint(4))
+
+    def u48(self) -> int:
+        """Unsigned, 6 bytes (table ids)."""
+        return cython.cast(cython.Py_ssize_t, self.le_uint(6))
+
+    def u56(self) -> int:
+        """Unsigned, 7 bytes (GTID commit timestamps)."""
+        return cython.cast(cython.Py_ssize_t, self.le_uint(7))
+
+    def u64(self) -> int:
+        """Unsigned, 8 bytes."""
+        return self.le_uint(8)
+
+    def i64(self) -> int:
+        """Two's complement, 8 bytes."""
+        value: cython.ulonglong = self.le_uint(8)
+        if value >> 63:  # spelled out, so that it is the same number uncompiled
+            return -cython.cast(cython.Py_ssize_t, value ^ 0xFFFFFFFFFFFFFFFF) - 1
+        return cython.cast(cython.Py_ssize_t, value)
+
+    def le_uint(self, width: cython.int) -> int:
+        """Unsigned, `width` bytes (0 to 8)."""
+        self.need(width)
+        p: cython.Py_ssize_t = self.pos
+        value: cython.ulonglong = 0
+        i: cython.int
+        for i in range(width):
+            value |= cython.cast(cython.ulonglong, self.data[p + i]) << (8 * i)
+        self.pos = p + width
+        return value
+
+    def be_uint(self, width: cython.int) -> int:
+        """Unsigned, `width` bytes (0 to 8), big-endian."""
+        self.need(width)
+        p: cython.Py_ssize_t = self.pos
+        value: cython.ulonglong = 0
+        i: cython.int
+        for i in range(width):
+            value = value << 8 | self.data[p + i]
+        self.pos = p + width
+        return value
+
+    def lenenc(self) -> int:
+        """A length-encoded integer (formats.md: 0-250 direct, 0xFC 2, 0xFD 3, 0xFE 8 bytes).
+
+        Raises MalformedError for 0xFB and 0xFF, which no binary log integer begins with.
+        """
+        first: cython.int = self.u8()
+        if first < 0xFB:
+            return first
+        width: cython.int
+        if first == 0xFC:
+            width = 2
+        elif first == 0xFD:
+            width = 3
+        elif first == 0xFE:
+            width = 8
+        else:
+            self.pos -= 1
+            raise MalformedError(
+                f"0x{first:02X} does not begin a length-encoded integer",
+                offset=self.pos - self.start,
+            )
+        if self.end - self.pos < width:
+            self.pos -= 1
+            self.need(width + 1)
+        return self.le_uint(width)
+
+    def length(self) -> int:
+        """A length-encoded integer that counts bytes which follow: checked to be there.
+
+        The position is after the integer. Raises TruncatedError when fewer bytes are left, so
+        a claimed length can size a buffer.
+        """
+        value: cython.ulonglong = self.lenenc()
+        if value > cython.cast(cython.ulonglong, self.end - self.pos):
+            raise TruncatedError(
+                f"the event ends too early: {value} bytes needed, {self.end - self.pos} left",
+                need=value,
+                have=self.end - self.pos,
+                offset=self.pos - self.start,
+            )
+        return cython.cast(cython.Py_ssize_t, value)
+
+    def take(self, count: cython.Py_ssize_t) -> bytes:
+        """The next `count` bytes, copied."""
+        self.need(count)
+        p: cython.Py_ssize_t = self.pos
+        self.pos = p + count
+        return bytes(self.view[p : p + count])
