@@ -1,0 +1,38 @@
+# The C view of gtid.py, for the compiled modules that cimport it.
+
+from binlake.core.cursor cimport Cursor
+
+cdef class GtidFields:
+    cdef readonly int flags
+    cdef readonly bytes sid
+    cdef readonly Py_ssize_t gno
+    cdef readonly int clock_type
+    cdef readonly Py_ssize_t last_committed
+    cdef readonly Py_ssize_t sequence_number
+    cdef readonly Py_ssize_t immediate_commit_us
+    cdef readonly Py_ssize_t original_commit_us
+    cdef readonly unsigned long long transaction_length
+    cdef readonly Py_ssize_t immediate_server_version
+    cdef readonly Py_ssize_t original_server_version
+    cdef readonly unsigned long long commit_group_ticket
+
+    cdef readonly unsigned long long seq_no
+    cdef readonly Py_ssize_t domain_id
+    cdef readonly unsigned long long commit_id
+    cdef readonly Py_ssize_t xid_format
+    cdef readonly bytes xid_gtrid
+    cdef readonly bytes xid_bqual
+    cdef readonly int flags_extra
+    cdef readonly int extra_engines
+    cdef readonly unsigned long long start_alter_seq_no
+    cdef readonly Py_ssize_t thread_id
+
+    cdef bytes _text_sid
+    cdef bytes _text
+
+    cpdef int parse_mysql(self, Cursor cursor) except -1
+    cpdef int parse_mariadb(self, Cursor cursor) except -1
+    cpdef bytes mysql_text(self)
+    cpdef bytes mariadb_text(self, Py_ssize_t server_id)
+    cdef int _parse_mysql_tail(self, Cursor cursor) except -1
+    cdef int _parse_mariadb_extra(self, Cursor cursor) except -1
