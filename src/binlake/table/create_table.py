@@ -1,0 +1,284 @@
+"""One CREATE TABLE statement as a DeclaredTable.
+
+Reads, of each column, its name and what decides how a value looks: type, sign, character set,
+members; and of the table its key and its default character set. Everything else is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from binlake.table.declared import DeclaredColumn, DeclaredTable
+
+__all__ = ["UnreadableTable", "parse_create_table"]
+
+
+class UnreadableTable(ValueError):
+    """The statement is not understood; says what, and of which table."""
+
+
+class _Token(NamedTuple):
+    text: str
+    kind: str  # "name" quoted, "string", or "word"
+
+    @property
+    def word(self) -> str:
+        """Upper case when it is a bare word, else empty."""
+        return self.text.upper() if self.kind == "word" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A SQL type: what TABLE_MAP may say, and how it is read further."""
+
+    type_codes: tuple[int, ...]
+    charset: str | None = None  # "binary", or fixed by the type
+    is_text: bool = False
+    special: str | None = None
+
+
+def _codes(*codes: int) -> _Kind:
+    return _Kind(codes)
+
+
+_TEXT_BLOB = _Kind((252, 140, 249, 250, 251), is_text=True)
+_BINARY_BLOB = _Kind((252, 140, 249, 250, 251), charset="binary")
+_VARCHAR = _Kind((15, 141, 253), is_text=True)
+_VARBINARY = _Kind((15, 141, 253), charset="binary")
+_CHAR = _Kind((254,), is_text=True)
+_GEOMETRY = _codes(255)
+
+_KINDS: dict[str, _Kind] = {
+    "BOOL": _codes(1), "BOOLEAN": _codes(1), "TINYINT": _codes(1), "INT1": _codes(1),
+    "SMALLINT": _codes(2), "INT2": _codes(2),
+    "MEDIUMINT": _codes(9), "INT3": _codes(9), "MIDDLEINT": _codes(9),
+    "INT": _codes(3), "INTEGER": _codes(3), "INT4": _codes(3),
+    "BIGINT": _codes(8), "INT8": _codes(8), "SERIAL": _codes(8),
+    "FLOAT": _codes(4), "FLOAT4": _codes(4),
+    "DOUBLE": _codes(5), "FLOAT8": _codes(5), "REAL": _codes(5),
+    "DECIMAL": _codes(246, 0), "DEC": _codes(246, 0), "NUMERIC": _codes(246, 0), "FIXED": _codes(246, 0),
+    "BIT": _codes(16), "YEAR": _codes(13),
+    "DATE": _codes(10, 14), "TIME": _codes(11, 19),
+    "DATETIME": _codes(12, 18), "TIMESTAMP": _codes(7, 17),
+    "CHAR": _CHAR, "CHARACTER": _CHAR, "NCHAR": _Kind((254,), charset="utf8mb3"),
+    "VARCHAR": _VARCHAR, "VARCHARACTER": _VARCHAR, "NVARCHAR": _Kind((15, 141, 253), charset="utf8mb3"),
+    "BINARY": _Kind((254,), charset="binary"), "VARBINARY": _VARBINARY,
+    "TINYTEXT": _TEXT_BLOB, "TEXT": _TEXT_BLOB, "MEDIUMTEXT": _TEXT_BLOB, "LONGTEXT": _TEXT_BLOB,
+    "LONG": _TEXT_BLOB,
+    "TINYBLOB": _BINARY_BLOB, "BLOB": _BINARY_BLOB, "MEDIUMBLOB": _BINARY_BLOB, "LONGBLOB": _BINARY_BLOB,
+    "ENUM": _codes(247), "SET": _codes(248),
+    "JSON": _Kind((245, 252), charset="utf8mb4", special="json"),
+    "VECTOR": _Kind((242, 15), charset="binary", special="vector"),
+    "UUID": _Kind((254,), charset="binary", special="uuid"),
+    "INET6": _Kind((254,), charset="binary", special="inet6"),
+    "INET4": _Kind((254,), charset="binary", special="inet4"),
+    "GEOMETRY": _GEOMETRY, "POINT": _GEOMETRY, "LINESTRING": _GEOMETRY, "POLYGON": _GEOMETRY,
+    "MULTIPOINT": _GEOMETRY, "MULTILINESTRING": _GEOMETRY, "MULTIPOLYGON": _GEOMETRY,
+    "GEOMETRYCOLLECTION": _GEOMETRY, "GEOMCOLLECTION": _GEOMETRY,
+}  # fmt: skip
+
+_NOT_COLUMNS = {"PRIMARY", "KEY", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "CONSTRAINT",
+                "FOREIGN", "CHECK", "PERIOD"}  # fmt: skip
+_VERSIONED_COMMENT = re.compile(r"/\*M?!\d*\s?(.*?)\*/", re.DOTALL)
+_UTF8 = {"utf8": "utf8mb3", "unicode": "ucs2"}
+_DEFAULT_DECIMAL = (10, 0)
+
+
+def parse_create_table(
+    sql: str, database: str | None, database_charsets: Mapping[str, str], line: int
+) -> DeclaredTable | None:
+    """The table that a statement declares; None when it lists no columns (LIKE, AS SELECT).
+
+    `database` is the current one, for a name without its own; `database_charsets` the default
+    character set of databases where known. Raises UnreadableTable.
+    """
+    tokens = _tokens(_VERSIONED_COMMENT.sub(r" \1 ", sql))
+    at = next(i for i, token in enumerate(tokens) if token.word == "TABLE") + 1
+    if [t.word for t in tokens[at : at + 3]] == ["IF", "NOT", "EXISTS"]:
+        at += 3
+    name = tokens[at].text if at < len(tokens) else ""
+    if at + 2 < len(tokens) and tokens[at + 1].text == ".":
+        database, name, at = name, tokens[at + 2].text, at + 2
+    if at + 1 >= len(tokens) or tokens[at + 1].text != "(" or tokens[at + 2].word in ("LIKE", "SELECT"):
+        return None
+    end = _closing(tokens, at + 1, name)
+    charset = _charset_in(tokens[end + 1 :]) or database_charsets.get(database or "")
+    columns: list[DeclaredColumn] = []
+    key: tuple[str, ...] = ()
+    for item in _split(tokens[at + 2 : end]):
+        if _is_column(item):
+            columns.append(_column(item, charset, name))
+            if not key and _is_key_column(item):
+                key = (item[0].text,)
+        else:
+            key = key or _primary_key(item)
+    rest = [token.word for token in tokens[end + 1 :]]
+    versioned = "VERSIONING" in rest and not any(_is_row_start(item) for item in _split(tokens[at + 2 : end]))
+    return DeclaredTable(database, name, tuple(columns), key, versioned, line)
+
+
+def _tokens(sql: str) -> list[_Token]:
+    # imported here: only those who give a schema pay for it
+    from sqlglot import tokenize
+    from sqlglot.errors import TokenError
+    from sqlglot.tokens import TokenType
+
+    kinds = {TokenType.IDENTIFIER: "name", TokenType.STRING: "string"}
+    try:
+        found = tokenize(sql, read="mysql")
+    except TokenError as error:
+        raise UnreadableTable(f"({str(error).splitlines()[0]})") from None
+    tokens: list[_Token] = []
+    for token in found:
+        kind = kinds.get(token.token_type, "word")
+        texts = token.text.split() if kind == "word" else [token.text]
+        tokens += [_Token(text, kind) for text in texts]
+    return tokens
+
+
+def _closing(tokens: list[_Token], opening: int, table: str) -> int:
+    depth = 0
+    for at in range(opening, len(tokens)):
+        word = tokens[at].word
+        depth += (word == "(") - (word == ")")
+        if depth == 0:
+            return at
+    raise UnreadableTable(f"{table}: a parenthesis is not closed")
+
+
+def _split(tokens: list[_Token]) -> list[list[_Token]]:
+    """At the commas outside parentheses."""
+    items: list[list[_Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token.word == "(") - (token.word == ")")
+        if token.word == "," and depth == 0:
+            items.append([])
+        else:
+            items[-1].append(token)
+    return [item for item in items if item]
+
+
+def _is_column(item: list[_Token]) -> bool:
+    first, second = item[0].word, item[1].word if len(item) > 1 else ""
+    if first == "PERIOD":  # not reserved: may be a column's name
+        return second != "FOR"
+    if first == "VECTOR":
+        return second not in ("KEY", "INDEX")
+    return first not in _NOT_COLUMNS
+
+
+def _column(item: list[_Token], table_charset: str | None, table: str) -> DeclaredColumn:
+    name = item[0].text
+    word, at = _type_word(item)
+    kind = _KINDS.get(word)
+    if kind is None:
+        raise UnreadableTable(f"{table}: type {word.lower() or '(none)'} of column {name} is not known")
+    args, after = _arguments(item, at)
+    words = _outer_words(item[after:])
+    length, decimals = _numbers(word, args)
+    if word == "FLOAT" and len(args) == 1 and length > 24:
+        kind = _KINDS["DOUBLE"]
+    charset, codes = _column_charset(kind, words, table_charset), kind.type_codes
+    if kind.is_text and "BYTE" in words[:1]:
+        charset = "binary"
+    members = tuple(token.text for token in args) if word in ("ENUM", "SET") else None
+    shown = word.lower() + (f"({','.join(token.text for token in args)})" if args else "")
+    unsigned = word == "SERIAL" or "UNSIGNED" in words or "ZEROFILL" in words
+    return DeclaredColumn(
+        name, shown, frozenset(codes), length, decimals, unsigned, charset, members, kind.special
+    )
+
+
+def _type_word(item: list[_Token]) -> tuple[str, int]:
+    """The type's name as `_KINDS` spells it, and the place after it."""
+    words = [token.word for token in item[1:5]]
+    words += [""] * (4 - len(words))
+    if words[0] == "NATIONAL":
+        varying = words[1] in ("VARCHAR", "VARCHARACTER") or words[2] == "VARYING"
+        return ("NVARCHAR" if varying else "NCHAR"), 3 + (words[2] == "VARYING")
+    if words[0] in ("CHAR", "CHARACTER", "NCHAR") and words[1] in ("VARYING", "VARCHAR"):
+        return ("NVARCHAR" if words[0] == "NCHAR" else "VARCHAR"), 3
+    if words[0] == "LONG":
+        return ("MEDIUMBLOB" if words[1] == "VARBINARY" else "LONG"), 2 + words[1].startswith("VAR")
+    return words[0], 2 + (words[:2] == ["DOUBLE", "PRECISION"])
+
+
+def _arguments(item: list[_Token], at: int) -> tuple[list[_Token], int]:
+    if at >= len(item) or item[at].word != "(":
+        return [], at
+    end = next((i for i in range(at, len(item)) if item[i].word == ")"), len(item))
+    return [token for token in item[at + 1 : end] if token.word != ","], end + 1
+
+
+def _outer_words(tokens: list[_Token]) -> list[str]:
+    """Words outside parentheses; strings and quoted names are passed over."""
+    words = []
+    depth = 0
+    for token in tokens:
+        depth += (token.word == "(") - (token.word == ")")
+        if depth == 0 and token.word:
+            words.append(token.word)
+    return words
+
+
+def _numbers(word: str, args: list[_Token]) -> tuple[int, int]:
+    """Length or precision, and decimals or fractional digits."""
+    values = [int(token.text) for token in args if token.word.isdecimal()]
+    if word in ("DECIMAL", "DEC", "NUMERIC", "FIXED"):
+        return (values[0], values[1] if len(values) > 1 else 0) if values else _DEFAULT_DECIMAL
+    if word in ("TIME", "DATETIME", "TIMESTAMP"):
+        return 0, values[0] if values else 0
+    if word == "BIT":
+        return (values[0] if values else 1), 0
+    return (values[0] if values else 0), 0
+
+
+def _column_charset(kind: _Kind, words: list[str], table_charset: str | None) -> str | None:
+    if not kind.is_text:
+        return kind.charset
+    return _charset_of_words(words) or table_charset
+
+
+def _charset_in(tokens: list[_Token]) -> str | None:
+    return _charset_of_words([t.text.upper() if t.kind != "string" else t.text for t in tokens if t.word != "="])
+
+
+def _charset_of_words(words: list[str]) -> str | None:
+    """From CHARACTER SET, CHARSET, ASCII, UNICODE, else from the collation's name."""
+    following: Callable[[int], str] = lambda i: words[i].lower() if i < len(words) else ""
+    for i, word in enumerate(words):
+        if word == "CHARSET" or (word == "SET" and i and words[i - 1] in ("CHARACTER", "CHAR")):
+            return _UTF8.get(following(i + 1), following(i + 1)) or None
+    for i, word in enumerate(words):
+        if word == "COLLATE":
+            name = following(i + 1).partition("_")[0]
+            return _UTF8.get(name, name) or None
+    if words[:1] == ["ASCII"]:
+        return "latin1"  # what the server makes of this old attribute
+    return "ucs2" if words[:1] == ["UNICODE"] else None
+
+
+def _is_key_column(item: list[_Token]) -> bool:
+    words = _outer_words(item[2:])
+    return any(
+        word == "KEY" and (words[i - 1] if i else "") not in ("UNIQUE", "FOREIGN") for i, word in enumerate(words)
+    )
+
+
+def _primary_key(item: list[_Token]) -> tuple[str, ...]:
+    words = [token.word for token in item]
+    if "PRIMARY" not in words:
+        return ()
+    opening = words.index("(") if "(" in words else len(words)
+    inner = item[opening + 1 : -1] if words[-1:] == [")"] else item[opening + 1 :]
+    return tuple(part[0].text for part in _split([t for t in inner]) if part[0].word != ")")
+
+
+def _is_row_start(item: list[_Token]) -> bool:
+    """GENERATED ALWAYS AS ROW START: the versioning columns are declared, not hidden."""
+    words = [token.word for token in item]
+    return any(words[i : i + 2] == ["ROW", "START"] for i in range(len(words)))

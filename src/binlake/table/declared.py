@@ -1,0 +1,203 @@
+"""Tables as SQL declares them, and how they complete what the log tells (design D3).
+
+TABLE_MAP is the truth, a declaration a hint: it fills in names, signs, character sets, members
+and keys that the log lacks. A declaration that does not fit the columns of the log is not used,
+and a sentence says why. A table may be declared several times (a dump after an ALTER): the
+last declaration that fits is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from binlake.format.collations import COLLATIONS
+from binlake.table.sql_types import sql_type
+from binlake.table.types.registry import CHARACTER_CODES
+from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+
+__all__ = ["DeclaredColumn", "DeclaredSchema", "DeclaredTable"]
+
+_GENERATED_INVISIBLE_PK = 0x04  # TABLE_MAP flag
+_TEMPORAL_WITH_DIGITS = (17, 18, 19)
+_OLD_TEMPORAL = (7, 11, 12)
+_LONGLONG, _TIMESTAMP2, _BIT, _DECIMAL, _ENUM, _SET = 8, 17, 16, 246, 247, 248
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredColumn:
+    """One column of a CREATE TABLE.
+
+    `sql` is the type as written, in lower case; `type_codes` what TABLE_MAP may say of it;
+    `charset` the name of a character column's set, "binary" for bytes, None when only the
+    server's default would tell. `special`: uuid, inet4, inet6, vector or json.
+    """
+
+    name: str
+    sql: str
+    type_codes: frozenset[int]
+    length: int = 0
+    decimals: int = 0
+    unsigned: bool = False
+    charset: str | None = None
+    members: tuple[str, ...] | None = None
+    special: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTable:
+    """One CREATE TABLE; `database` is None where neither it nor a USE names one."""
+
+    database: str | None
+    table: str
+    columns: tuple[DeclaredColumn, ...]
+    primary_key: tuple[str, ...] = ()
+    system_versioned: bool = False
+    line: int = 0
+
+
+class DeclaredSchema:
+    """All declarations of one or more files, by table."""
+
+    def __init__(self, tables: Iterable[DeclaredTable] = ()) -> None:
+        self.tables = tuple(tables)
+        self._by_name: dict[str, list[DeclaredTable]] = {}
+        for table in self.tables:
+            self._by_name.setdefault(table.table, []).insert(0, table)  # newest first
+
+    def declarations(self, database: str, table: str) -> Sequence[DeclaredTable]:
+        """Declarations of a table, newest first; those without a database fit any."""
+        found = self._by_name.get(table, ())
+        named = [d for d in found if d.database == database]
+        return named or [d for d in found if d.database is None]
+
+    def complete(self, definition: TableDefinition) -> tuple[TableDefinition, str | None]:
+        """The definition with what a declaration adds, and why none fitted (None when one did)."""
+        problem: str | None = None
+        for declared in self.declarations(definition.database, definition.table):
+            misfit = _misfit(definition, declared)
+            if misfit is None:
+                return _completed(definition, declared), _charset_conflict(definition, declared)
+            problem = problem or (
+                f"{definition.full_name}: the declaration at line {declared.line} of the schema does"
+                f" not fit the log: {misfit}; not used"
+            )
+        return definition, problem
+
+
+def _pairs(
+    definition: TableDefinition, declared: DeclaredTable
+) -> list[tuple[ColumnDefinition, DeclaredColumn | None]]:
+    """Each column of the log with its declaration: by name where the log has names, else by place."""
+    if definition.name_source == NameSource.METADATA:
+        by_name = {column.name.lower(): column for column in declared.columns}
+        return [(column, by_name.get(column.name.lower())) for column in definition.columns]
+    columns = _with_hidden(definition, declared)
+    return list(zip(definition.columns, columns, strict=True)) if columns else []
+
+
+def _with_hidden(definition: TableDefinition, declared: DeclaredTable) -> list[DeclaredColumn] | None:
+    """The declared columns with those that SHOW CREATE TABLE hides; None when the count is wrong."""
+    columns = list(declared.columns)
+    logged = definition.columns
+    if definition.flags & _GENERATED_INVISIBLE_PK and len(logged) == len(columns) + 1:
+        columns.insert(0, _hidden("my_row_id", _LONGLONG))
+    if declared.system_versioned and len(logged) >= len(columns) + 2:
+        columns += [_hidden(name, _TIMESTAMP2, 6) for name in ("row_start", "row_end")]
+    # MariaDB keeps a hash of each UNIQUE key over long columns behind all others
+    hashes = logged[len(columns) :]
+    if len(hashes) <= 8 and all(column.type_code == _LONGLONG for column in hashes):
+        columns += [_hidden(f"DB_ROW_HASH_{n + 1}", _LONGLONG) for n in range(len(hashes))]
+    return columns if len(columns) == len(logged) else None
+
+
+def _hidden(name: str, code: int, decimals: int = 0) -> DeclaredColumn:
+    kind = "bigint unsigned" if code == _LONGLONG else f"timestamp({decimals})"
+    return DeclaredColumn(name, kind, frozenset({code}), decimals=decimals, unsigned=code == _LONGLONG)
+
+
+def _misfit(definition: TableDefinition, declared: DeclaredTable) -> str | None:
+    pairs = _pairs(definition, declared)
+    if not pairs:
+        return f"it has {len(declared.columns)} columns, the log has {len(definition.columns)}"
+    for column, hint in pairs:
+        if hint is None:
+            return f"it has no column {column.name}"
+        if not _fits(column, hint):
+            found = sql_type(column, _charset_name(column.collation_id))
+            return f"column {hint.name} is declared {hint.sql}, the log says {found}"
+    return None
+
+
+def _fits(column: ColumnDefinition, hint: DeclaredColumn) -> bool:
+    code = column.type_code
+    if code not in hint.type_codes:
+        return False
+    if code == _DECIMAL:
+        return (column.precision, column.decimals) == (hint.length, hint.decimals)
+    if code == _BIT:
+        return column.length == hint.length
+    if code in _TEMPORAL_WITH_DIGITS:
+        return column.decimals == hint.decimals
+    if code in (_ENUM, _SET) and hint.members is not None:
+        return column.length == _member_bytes(code, len(hint.members))
+    if column.unsigned is not None and hint.unsigned != column.unsigned:
+        return code not in (1, 2, 3, 8, 9)
+    return True
+
+
+def _member_bytes(code: int, count: int) -> int:
+    if code == _ENUM:
+        return 1 if count <= 255 else 2
+    width = (count + 7) // 8
+    return width if width <= 4 else 8
+
+
+def _completed(definition: TableDefinition, declared: DeclaredTable) -> TableDefinition:
+    columns = tuple(
+        column if hint is None else _with_hint(column, hint, definition.name_source)
+        for column, hint in _pairs(definition, declared)
+    )
+    ordinals = {column.name.lower(): column.ordinal for column in columns}
+    key = definition.primary_key or tuple(
+        ordinals[name.lower()] for name in declared.primary_key if name.lower() in ordinals
+    )
+    source = definition.name_source
+    if source == NameSource.NONE:
+        source = NameSource.SCHEMA
+    return replace(definition, columns=columns, primary_key=key, name_source=source)
+
+
+def _with_hint(column: ColumnDefinition, hint: DeclaredColumn, source: str) -> ColumnDefinition:
+    name = column.name if source == NameSource.METADATA else hint.name
+    collation = column.collation_id
+    if collation is None and hint.charset is not None and column.type_code in CHARACTER_CODES:
+        collation = _A_COLLATION.get(hint.charset)
+    return replace(
+        column,
+        name=name,
+        unsigned=hint.unsigned if column.unsigned is None else column.unsigned,
+        collation_id=collation,
+        members=hint.members if column.members is None else column.members,
+        declared=hint.special,
+    )
+
+
+def _charset_conflict(definition: TableDefinition, declared: DeclaredTable) -> str | None:
+    for column, hint in _pairs(definition, declared):
+        told = _charset_name(column.collation_id)
+        if hint is not None and hint.charset is not None and told not in (None, hint.charset):
+            return (
+                f"{definition.full_name}.{hint.name}: declared with character set {hint.charset},"
+                f" the log says {told}; the log is followed"
+            )
+    return None
+
+
+def _charset_name(collation_id: int | None) -> str | None:
+    collation = None if collation_id is None else COLLATIONS.get(collation_id)
+    return None if collation is None else collation.charset
+
+
+# one collation id of each character set: which one does not matter, only the set is looked at
+_A_COLLATION = {collation.charset: number for number, collation in COLLATIONS.items()}

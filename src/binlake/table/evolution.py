@@ -1,0 +1,185 @@
+"""One rule for a table whose definition changes inside the range that is read (design.md §3).
+
+Columns are united by name. Where two definitions give a column different types, the column gets
+a type that holds every value of both, when there is one; otherwise the newest definition names
+the type, and the older rows with a value that does not fit go, whole, to `<table>@<n>` (n: the
+1-based number of their definition), which is said. A value fits when it converts to the new
+type and back to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Conformed", "Evolution", "promoted"]
+
+_INTEGER_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19, pa.uint64(): 20}
+_MAX_DIGITS = 38  # of decimal128
+# integers that a float of so many mantissa bits holds exactly
+_IN_FLOAT32 = (pa.int8(), pa.int16())
+_IN_FLOAT64 = (pa.int8(), pa.int16(), pa.int32())
+
+
+class Conformed(NamedTuple):
+    """A batch in the united schema, and the rows of it that do not fit, as they were (or None)."""
+
+    fitting: pa.RecordBatch
+    misfits: pa.RecordBatch | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """The united schema of one table's definitions, oldest first in `versions`.
+
+    `notes`: a sentence for each column whose type could not be united.
+    """
+
+    schema: pa.Schema
+    versions: tuple[pa.Schema, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: str, versions: Sequence[pa.Schema]) -> Evolution:
+        """Unite the schemas of a table's definitions, given from the oldest to the newest.
+
+        Columns stand as in the newest definition, those that it lost behind.
+        """
+        fields: dict[str, pa.Field] = {}
+        notes: list[str] = []
+        for version in reversed(versions):
+            for field in version:
+                newer = fields.get(field.name)
+                if newer is None:
+                    fields[field.name] = field
+                elif newer.type != field.type:
+                    common = promoted(field.type, newer.type)
+                    if common is None:
+                        notes.append(
+                            f"{table}.{field.name}: changed from {field.type} to {newer.type}; older"
+                            f" rows that do not fit are in {table}@n"
+                        )
+                    else:
+                        fields[field.name] = newer.with_type(common)
+        newest = versions[-1]
+        schema = pa.schema(list(fields.values()), metadata=newest.metadata)
+        return cls(schema, tuple(versions), tuple(dict.fromkeys(notes)))
+
+    def number(self, schema: pa.Schema) -> int:
+        """The n of `<table>@<n>` for rows of this definition."""
+        for n, version in enumerate(self.versions, 1):
+            if version.equals(schema):
+                return n
+        raise ValueError("not a definition of this table")
+
+    def conform(self, batch: pa.RecordBatch) -> Conformed:
+        """The rows of a batch of any of the definitions in the united schema; misfits apart.
+
+        A column that the batch lacks is null.
+        """
+        fits: pa.Array | None = None
+        columns: list[pa.Array] = []
+        for field in self.schema:
+            place = batch.schema.get_field_index(field.name)
+            if place < 0:
+                columns.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            column, ok = _converted(batch.column(place), field.type)
+            columns.append(column)
+            if ok is not None:
+                fits = ok if fits is None else pc.and_(fits, ok)
+        whole = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        if fits is None or pc.all(fits, min_count=0).as_py():
+            return Conformed(whole, None)
+        return Conformed(whole.filter(fits), batch.filter(pc.invert(fits)))
+
+
+def promoted(older: pa.DataType, newer: pa.DataType) -> pa.DataType | None:
+    """The type that holds every value of both without loss, or None."""
+    if older == newer:
+        return newer
+    if _is_exact(older) and _is_exact(newer):
+        return _exact_number(older, newer)
+    for narrow, wide in ((older, newer), (newer, older)):
+        if (wide == pa.float64() and (narrow == pa.float32() or narrow in _IN_FLOAT64)) or (
+            wide == pa.float32() and narrow in _IN_FLOAT32
+        ):
+            return wide
+        if wide == pa.timestamp("us") and narrow == pa.date32():
+            return wide
+    both_floating = pa.types.is_floating(older) or pa.types.is_floating(newer)
+    if both_floating and (older == pa.int32() or newer == pa.int32()):
+        return pa.float64()
+    if pa.types.is_string(newer) and _is_exact(older):
+        return newer  # digits are their own text
+    return None
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    return kind in _INTEGER_DIGITS or pa.types.is_decimal(kind)
+
+
+def _exact_number(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_signed_integer(a) and pa.types.is_signed_integer(b):
+        return a if a.bit_width >= b.bit_width else b
+    scale = max(_scale(a), _scale(b))
+    whole_digits = max(_digits(a) - _scale(a), _digits(b) - _scale(b))
+    if whole_digits + scale > _MAX_DIGITS:
+        return None
+    return pa.decimal128(whole_digits + scale, scale)
+
+
+def _digits(kind: pa.DataType) -> int:
+    return _INTEGER_DIGITS.get(kind) or int(kind.precision)
+
+
+def _scale(kind: pa.DataType) -> int:
+    return int(kind.scale) if pa.types.is_decimal(kind) else 0
+
+
+def _converted(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array | None]:
+    """The values as another type, and which of them fit (None: all)."""
+    if values.type == kind:
+        return values, None
+    if values.null_count == len(values):
+        return pa.nulls(len(values), kind), None
+    if promoted(values.type, kind) == kind:
+        return _cast(values, kind), None
+    try:
+        made = _cast(values, kind)
+        back = _cast(made, values.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _converted_each(values, kind)
+    return made, pc.fill_null(pc.equal(values, back), True)
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind):
+        # an instant and a wall-clock time are different things, however alike their numbers
+        raise pa.ArrowNotImplementedError("a zone cannot be invented")
+    if pa.types.is_decimal(values.type) and pa.types.is_string(kind):
+        texts = [None if value is None else format(value, "f") for value in values.to_pylist()]
+        return pa.array(texts, kind)
+    return values.cast(kind)
+
+
+def _converted_each(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
+    """As `_converted`, value by value: for columns where some values do not convert at all."""
+    made: list[pa.Array] = []
+    fits: list[bool] = []
+    for at in range(len(values)):
+        one = values.slice(at, 1)
+        converted, ok = pa.nulls(1, kind), one.null_count == 1
+        if not ok:
+            try:
+                converted = _cast(one, kind)
+                ok = _cast(converted, values.type).equals(one)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                pass
+        made.append(converted)
+        fits.append(ok)
+    return pa.concat_arrays(made), pa.array(fits, pa.bool_())

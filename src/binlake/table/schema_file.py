@@ -1,0 +1,142 @@
+"""Reads CREATE TABLE statements: output of SHOW CREATE TABLE, mysqldump, or written by hand.
+
+The text may be anything around them: a dump of many gigabytes (its INSERTs are skipped inside
+one regular expression, over a memory map), the vertical (`\\G`) or the escaped one-line output
+of the `mysql` client, `DELIMITER` sections. `USE`, `CREATE DATABASE` and mysqldump's comments
+(`-- Current Database:`, `-- Host: … Database:`) name the database of what follows.
+
+Lexical rules are sqlglot's. Its parser is not used: of the 497 CREATE TABLE statements in our
+corpus of real servers it refused 60 (FLOAT UNSIGNED, MULTILINESTRING, SRID, MariaDB's own), and of
+a column only its name, type, sign, character set and members are wanted, which always stand
+before anything that servers differ in.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from binlake.errors import SchemaError
+from binlake.table.create_table import UnreadableTable, parse_create_table
+from binlake.table.declared import DeclaredSchema, DeclaredTable
+
+__all__ = ["parse_schema", "read_schema_file"]
+
+_Source: TypeAlias = "bytes | mmap.mmap"
+
+_QUOTED = rb"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|`[^`]*+`"""
+_NAME = rb"(?:`(?:[^`]|``)+`|\"[^\"]+\"|[\w$\x80-\xff]+)"
+_TOKEN = re.compile(
+    rb"(?P<insert>\b(?:INSERT|REPLACE)\s(?:[^'\"`;]++|" + _QUOTED + rb")*+)"
+    rb"|(?P<quoted>" + _QUOTED + rb")"
+    rb"|(?P<note>(?:--(?=[ \t\r\n])|\#)[^\n]*)"
+    rb"|(?P<comment>/\*(?!M?!)(?s:.*?)\*/)"
+    rb"|(?P<table>\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:/\*M?!\d*\s*)?(?:TEMPORARY\s+)?(?:\*/\s*)?TABLE\b)"
+    rb"|(?P<database>\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\b[^;]*)"
+    rb"|(?P<use>(?:^|(?<=;))[ \t]*USE\s+" + _NAME + rb")"
+    rb"|(?P<open>\()|(?P<close>\))|(?P<end>;)",
+    re.IGNORECASE | re.DOTALL | re.MULTILINE,
+)
+_CURRENT_DATABASE = re.compile(rb"-- Current Database: (`(?:[^`]|``)+`)|-- Host: .*Database: (\S+)\s*$")
+_DATABASE_PARTS = re.compile(
+    rb"(?:DATABASE|SCHEMA)\s+(?:(?:/\*!\d*\s*)?IF\s+NOT\s+EXISTS\s*(?:\*/\s*)?)?(?P<name>" + _NAME + rb")"
+    rb"(?:.*?(?:CHARACTER\s+SET|CHARSET)\s*=?\s*(?P<charset>\w+))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_ESCAPED_LINE = re.compile(rb"\\(.)", re.DOTALL)
+
+
+def read_schema_file(path: str) -> DeclaredSchema:
+    """The declarations of a local file. Raises SchemaError naming the table and line, or the file."""
+    try:
+        with Path(path).open("rb") as file:
+            if Path(path).stat().st_size == 0:
+                raise SchemaError(f"schema file {path} is empty", file=path)
+            if not Path(path).is_file():  # a pipe
+                return parse_schema(file.read(), path)
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return parse_schema(data, path)
+    except OSError as error:
+        raise SchemaError(f"cannot read schema file {path}: {error.strerror or error}", file=path) from None
+
+
+def parse_schema(data: _Source, file: str | None = None) -> DeclaredSchema:
+    """The declarations of a text. Raises SchemaError when it holds none, or one that is unreadable."""
+    tables = list(_tables(data, file))
+    if not tables:
+        raise SchemaError(
+            f"{file or 'the schema'} holds no CREATE TABLE",
+            hint="save the output of SHOW CREATE TABLE, or of mysqldump --no-data",
+        )
+    return DeclaredSchema(tables)
+
+
+def _tables(data: _Source, file: str | None) -> Iterator[DeclaredTable]:
+    database: str | None = None
+    charsets: dict[str, str] = {}  # default character set by database
+    for kind, start, end in _statements(data):
+        text = data[start:end]
+        if kind == "table":
+            line = len(re.findall(rb"\n", data[:start])) + 1
+            yield from _table(text, line, database, charsets, file)
+        elif kind == "database":
+            found = _DATABASE_PARTS.search(text)
+            if found and found["charset"]:
+                charsets[_unquoted(found["name"])] = found["charset"].decode("ascii").lower()
+        elif kind == "use":
+            database = _unquoted(text.strip()[3:])
+        else:
+            found = _CURRENT_DATABASE.match(text)
+            if found:
+                database = _unquoted(found[1] or found[2])
+
+
+def _statements(data: _Source) -> Iterator[tuple[str, int, int]]:
+    """Kind, start and end of what matters: table, database, use, note."""
+    begun: int | None = None  # start of the CREATE TABLE that is being passed
+    depth = 0
+    for match in _TOKEN.finditer(data):
+        kind = match.lastgroup or ""
+        if kind == "open":
+            depth += 1
+        elif kind == "close":
+            depth = max(0, depth - 1)
+        elif kind in ("end", "table", "database", "use") and (depth == 0 or kind == "end"):
+            if begun is not None:
+                yield "table", begun, match.start()
+            begun, depth = None, 0
+            if kind == "table":
+                begun = match.start()
+            elif kind != "end":
+                yield kind, match.start(), match.end()
+        elif kind == "note" and begun is None:
+            yield kind, match.start(), match.end()
+    if begun is not None:
+        yield "table", begun, len(data)
+
+
+def _table(
+    text: bytes, line: int, database: str | None, charsets: dict[str, str], file: str | None
+) -> Iterator[DeclaredTable]:
+    first_line = text.partition(b"\n")[0]
+    if rb"(\n" in first_line:  # the mysql client's one-line output escapes the text
+        escapes = {b"n": b"\n", b"t": b"\t", b"0": b"\0"}
+        text = _ESCAPED_LINE.sub(lambda m: escapes.get(m[1], m[1]), first_line)
+    try:
+        declared = parse_create_table(text.decode("utf-8"), database, charsets, line)
+    except UnicodeDecodeError:
+        raise SchemaError(f"line {line}: CREATE TABLE is not UTF-8", file=file) from None
+    except UnreadableTable as error:
+        raise SchemaError(f"line {line}: cannot read CREATE TABLE {error}", file=file) from None
+    if declared is not None:
+        yield declared
+
+
+def _unquoted(name: bytes) -> str:
+    text = name.decode("utf-8", "replace").strip().rstrip(";").strip()
+    if text[:1] in ("`", '"'):
+        return text[1:-1].replace(text[0] * 2, text[0])
+    return text

@@ -1,0 +1,191 @@
+"""What every column type family offers, and the values that travel between its faces.
+
+A `ColumnType` is made for one column of one table and one target. Its faces:
+
+- `plan`: which compiled kernel reads the wire bytes (`values.plan.ColumnPlan`),
+- `arrow_type` and `field()`: the Arrow type of the result, and what MySQL calls it,
+- `finish(buffers)`: the kernel's buffers as an Arrow array of `arrow_type`,
+- `to_json(array)`: such an array as JSON values (server-text target only).
+
+One file of this package holds one family; `registry.py` picks the family of a column.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from binlake.errors import MalformedError
+from binlake.table.sql_types import sql_type
+from binlake.values.options import ReadOptions
+from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel, TableDefinition
+
+__all__ = [
+    "Buffers",
+    "ByteValues",
+    "ColumnContext",
+    "ColumnType",
+    "Target",
+    "UndecodableType",
+    "fixed_width",
+    "var_width",
+]
+
+
+class Target(Enum):
+    """What a decoded value is wanted as (design D2)."""
+
+    TYPED = "typed"  # the Arrow type of design.md §3 "Types"
+    TEXT = "text"  # the server's text where a type cannot hold what the server can
+
+
+class Buffers(Protocol):
+    """What a finished sink of `core/` holds: the buffers of one Arrow array.
+
+    `offsets` is None for fixed-width kernels, else `count + 1` int32. `validity` is None when
+    nothing is null.
+    """
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def null_count(self) -> int: ...
+    @property
+    def validity(self) -> Any: ...
+    @property
+    def offsets(self) -> Any: ...
+    @property
+    def data(self) -> Any: ...
+
+
+class ByteValues(NamedTuple):
+    """Variable-width values made outside the core (inflated, converted), as `Buffers`."""
+
+    count: int
+    null_count: int
+    validity: Any
+    offsets: Any
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnContext:
+    """What a family needs to know beside the column: its table, the options, the target.
+
+    `warn` takes one sentence for the ledger, which keeps each sentence once.
+    """
+
+    table: TableDefinition
+    options: ReadOptions
+    target: Target
+    warn: Callable[[str], None]
+
+
+class ColumnType(ABC):
+    """One column of one table, for one target: all faces of its type."""
+
+    plan: ColumnPlan
+    arrow_type: pa.DataType
+
+    def __init__(self, column: ColumnDefinition, context: ColumnContext) -> None:
+        self.column = column
+        self.context = context
+        self.plan, self.arrow_type = self.decide()
+
+    @abstractmethod
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        """The kernel that decodes this column, and the Arrow type of what `finish` makes."""
+
+    @abstractmethod
+    def finish(self, buffers: Buffers) -> pa.Array:
+        """The kernel's buffers as an array of `arrow_type`.
+
+        Raises MalformedError with `row` (ordinal in the buffers) in its context.
+        """
+
+    @abstractmethod
+    def to_json(self, values: pa.Array) -> pa.Array:
+        """JSON values (large_string, null stays null) of what `finish` made for the text target."""
+
+    @property
+    def name(self) -> str:
+        """`database.table.column`, as messages spell it."""
+        return f"{self.context.table.full_name}.{self.column.name}"
+
+    @property
+    def charset(self) -> str | None:
+        """Name of the character set; None for types that have none or where nobody tells."""
+        return None
+
+    def field(self) -> pa.Field:
+        """The Arrow field. Every column is nullable: an image may lack it (design D6)."""
+        column = self.column
+        known: dict[str, Any] = {
+            "mysql.type": sql_type(column, self.charset),
+            "mysql.length": column.length or None,
+            "mysql.precision": column.precision or None,
+            "mysql.fractional_digits": column.decimals or None,
+            "mysql.charset": self.charset,
+            "mysql.members": json.dumps(column.members, ensure_ascii=False) if column.members else None,
+            "binlake.name_source": self.context.table.name_source,
+        }
+        metadata = {key: str(value) for key, value in known.items() if value is not None}
+        return pa.field(column.name, self.arrow_type, nullable=True, metadata=metadata)
+
+    def _plan(self, kernel: Kernel | None, p0: int = 0, p1: int = 0, **more: Any) -> ColumnPlan:
+        text_target = self.context.target is Target.TEXT
+        return ColumnPlan(self.column, kernel, p0, p1, text_target=text_target, **more)
+
+    def _undecodable(self, why: str) -> tuple[ColumnPlan, pa.DataType]:
+        """A plan without a kernel: the core raises `why` when a row holds such a column."""
+        return self._plan(None, why=f"column {self.name}: {why}"), pa.string()
+
+    def _malformed(self, message: str, row: int, hint: str | None = None) -> MalformedError:
+        return MalformedError(f"column {self.name}: {message}", hint=hint, row=row)
+
+
+class UndecodableType(ColumnType):
+    """A type whose values cannot be told from the log alone."""
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        if self.column.type_code == 6:  # MYSQL_TYPE_NULL: no bytes, always null
+            return self._plan(Kernel.NULL), pa.string()
+        reason = {
+            0: "DECIMAL of before MySQL 5.0: its width is not in the log",
+            20: "TYPED_ARRAY belongs to an index and is not expected in a log",
+        }
+        code = self.column.type_code
+        return self._undecodable(reason.get(code, f"column type {code} is not known"))
+
+    def finish(self, buffers: Buffers) -> pa.Array:
+        return pa.nulls(buffers.count, self.arrow_type)
+
+    def to_json(self, values: pa.Array) -> pa.Array:
+        return values.cast(pa.large_string())
+
+
+def _validity(buffers: Buffers) -> pa.Buffer | None:
+    return None if buffers.validity is None else pa.py_buffer(buffers.validity)
+
+
+def fixed_width(arrow_type: pa.DataType, buffers: Buffers) -> pa.Array:
+    """An array over the values of a fixed-width kernel, without copying."""
+    return pa.Array.from_buffers(
+        arrow_type, buffers.count, [_validity(buffers), pa.py_buffer(buffers.data)], buffers.null_count
+    )
+
+
+def var_width(arrow_type: pa.DataType, buffers: Buffers) -> pa.Array:
+    """A string or binary array over a variable-width kernel's values, without copying."""
+    return pa.Array.from_buffers(
+        arrow_type,
+        buffers.count,
+        [_validity(buffers), pa.py_buffer(buffers.offsets), pa.py_buffer(buffers.data)],
+        buffers.null_count,
+    )

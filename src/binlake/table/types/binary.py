@@ -1,0 +1,61 @@
+"""BINARY, VARBINARY, BLOB: bytes. Also text columns whose character set nobody tells.
+
+Wire: a length of 1 to 4 bytes, then the bytes. A BINARY(n) loses its trailing 0x00 in the log
+and is padded again (formats.md §2.2). In JSON: `0x` and lower-case hex, or base64 by option.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from binlake.table.json_text import base64_text, hex_text, join
+from binlake.table.types.base import Buffers, ColumnType, var_width
+from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
+
+__all__ = ["BinaryType", "UnknownTextType", "length_prefix_bytes"]
+
+_COUNTED_BY_LENGTH = (15, 141, 253, 254)  # VARCHAR, its compressed form, VAR_STRING, STRING
+_STRING = 254
+
+
+def length_prefix_bytes(column: ColumnDefinition) -> int:
+    """Bytes of the length before a value: by maximum length, or as the metadata of a BLOB says."""
+    if column.type_code in _COUNTED_BY_LENGTH:
+        return 1 if column.length <= 255 else 2
+    return column.length
+
+
+class BinaryType(ColumnType):
+    """Bytes as they are."""
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        prefix = length_prefix_bytes(self.column)
+        if not 1 <= prefix <= 4:
+            return self._undecodable(f"a length of {prefix} bytes does not exist")
+        return self._plan(Kernel.BYTES, prefix, self.padded_bytes()), pa.binary()
+
+    def padded_bytes(self) -> int:
+        """Length that shorter values are padded to with 0x00; 0 for none."""
+        return self.column.length if self.column.type_code == _STRING else 0
+
+    def finish(self, buffers: Buffers) -> pa.Array:
+        return var_width(self.arrow_type, buffers)
+
+    def to_json(self, values: pa.Array) -> pa.Array:
+        if self.context.options.binary == "base64":
+            return join('"', base64_text(values), '"')
+        return join('"0x', hex_text(values), '"')
+
+
+class UnknownTextType(BinaryType):
+    """A column that may be text or binary: the log does not tell its character set (design D3)."""
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        self.context.warn(
+            f"{self.name}: the log does not tell its character set; given as bytes"
+            " (the options schema and assume_charset can tell)"
+        )
+        return super().decide()
+
+    def padded_bytes(self) -> int:
+        return 0  # a CHAR is not padded, and this may be one

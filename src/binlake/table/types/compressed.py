@@ -1,0 +1,87 @@
+"""MariaDB's COMPRESSED columns: the inner type's values, each inflated (formats.md §2.6).
+
+After the length: nothing for '', else a head byte (high nibble: 0 stored raw, 8 zlib; bit
+0x08: raw deflate; low 3 bits: k), k bytes big-endian original length, the data.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+
+import pyarrow as pa
+
+from binlake.table.types.base import Buffers, ByteValues, ColumnContext, ColumnType
+from binlake.table.types.binary import length_prefix_bytes
+from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
+
+__all__ = ["CompressedType", "inflate_value"]
+
+# deflate cannot make more than 1032 bytes of one: a larger claim is a lie
+_MAX_RATIO = 1032
+
+
+class CompressedType(ColumnType):
+    """VARCHAR (141) or BLOB/TEXT (140) with the attribute COMPRESSED."""
+
+    def __init__(self, column: ColumnDefinition, context: ColumnContext, inner: ColumnType) -> None:
+        self.inner = inner  # what the inflated bytes are
+        super().__init__(column, context)
+
+    @property
+    def charset(self) -> str | None:
+        return self.inner.charset
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        prefix = length_prefix_bytes(self.column)
+        if not 1 <= prefix <= 4:
+            return self._undecodable(f"a length of {prefix} bytes does not exist")
+        return self._plan(Kernel.BYTES, prefix), self.inner.arrow_type
+
+    def finish(self, buffers: Buffers) -> pa.Array:
+        data = memoryview(buffers.data)
+        offsets = memoryview(buffers.offsets).cast("B").cast("i")
+        ends = array("i", [0])
+        values: list[bytes] = []
+        total = 0
+        for row in range(buffers.count):
+            try:
+                value = inflate_value(bytes(data[offsets[row] : offsets[row + 1]]))
+            except ValueError as error:
+                raise self._malformed(f"compressed value: {error}", row) from None
+            values.append(value)
+            total += len(value)
+            ends.append(total)
+        inflated = ByteValues(
+            buffers.count, buffers.null_count, buffers.validity, ends, b"".join(values)
+        )
+        return self.inner.finish(inflated)
+
+    def to_json(self, values: pa.Array) -> pa.Array:
+        return self.inner.to_json(values)
+
+
+def inflate_value(raw: bytes) -> bytes:
+    """The original of one compressed value. Raises ValueError saying what is wrong."""
+    if not raw:
+        return b""
+    head = raw[0]
+    if head & 0xF0 == 0:
+        return raw[1:]
+    if head & 0xF0 != 0x80:
+        raise ValueError(f"method {head >> 4} is not known")
+    start = 1 + (head & 7)
+    if start > len(raw):
+        raise ValueError("it ends inside its length")
+    claimed = int.from_bytes(raw[1:start], "big")
+    packed = raw[start:]
+    if claimed > len(packed) * _MAX_RATIO:
+        raise ValueError(f"{len(packed)} bytes cannot hold the {claimed} that it claims")
+    window_bits = -zlib.MAX_WBITS if head & 0x08 else zlib.MAX_WBITS
+    try:
+        value = zlib.decompressobj(window_bits).decompress(packed, claimed + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if len(value) != claimed:
+        raise ValueError(f"inflates to {len(value)} bytes or more, not to the {claimed} it claims")
+    return value

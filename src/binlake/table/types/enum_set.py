@@ -1,0 +1,85 @@
+"""ENUM and SET: a number on the wire, the members' text when the log or a schema tells them.
+
+ENUM: index of the member from 1, 1 or 2 bytes; 0 is the empty string of an invalid value.
+SET: bitmap of members, 1 to 8 bytes (formats.md §2.2). Without members the number itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.errors import MalformedError
+from binlake.table.json_text import number, quoted
+from binlake.table.types.base import Buffers, ColumnContext, ColumnType, Target, fixed_width
+from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
+
+__all__ = ["EnumType", "SetType"]
+
+
+class EnumType(ColumnType):
+    """ENUM (247)."""
+
+    def __init__(self, column: ColumnDefinition, context: ColumnContext) -> None:
+        self.members: Sequence[str] | None = column.members
+        super().__init__(column, context)
+        if self.members is None:
+            context.warn(
+                f"{self.name}: the log does not tell the members; given as numbers"
+                " (the option schema can tell)"
+            )
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        if self.column.length not in (1, 2):
+            return self._undecodable(f"an ENUM of {self.column.length} bytes does not exist")
+        return self._plan(Kernel.FIXED_UINT, self.column.length), self._type_of(pa.int32())
+
+    def finish(self, buffers: Buffers) -> pa.Array:
+        indexes = fixed_width(pa.uint64(), buffers)
+        if self.members is None:
+            return indexes.cast(self.arrow_type)
+        self._check(indexes, len(self.members))
+        return pa.array(["", *self.members], pa.string()).take(indexes)
+
+    def to_json(self, values: pa.Array) -> pa.Array:
+        return number(values) if self.members is None else quoted(values)
+
+    def _type_of(self, numeric: pa.DataType) -> pa.DataType:
+        return numeric if self.members is None else pa.string()
+
+    def _check(self, values: pa.Array, largest: int) -> None:
+        if len(values) and (pc.max(values).as_py() or 0) > largest:
+            row = pc.index(pc.greater(values, largest), True).as_py()
+            raise self._no_member(values[row].as_py(), row)
+
+    def _no_member(self, value: int, row: int) -> MalformedError:
+        count = len(self.members or ())
+        return self._malformed(f"value {value} has no member (it has {count})", row)
+
+
+class SetType(EnumType):
+    """SET (248): the members of the bitmap, in their order, with commas."""
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        width = self.column.length
+        if width not in (1, 2, 3, 4, 8):
+            return self._undecodable(f"a SET of {width} bytes does not exist")
+        numeric = pa.int64()
+        if width == 8:  # as BIT(64)
+            numeric = pa.uint64() if self.context.target is Target.TEXT else pa.decimal128(20, 0)
+        return self._plan(Kernel.FIXED_UINT, width), self._type_of(numeric)
+
+    def finish(self, buffers: Buffers) -> pa.Array:
+        bitmaps = fixed_width(pa.uint64(), buffers)
+        if self.members is None:
+            return bitmaps.cast(self.arrow_type)
+        self._check(bitmaps, (1 << len(self.members)) - 1)
+        coded = bitmaps.dictionary_encode()  # few different bitmaps, many rows
+        texts = [self._text(bitmap) for bitmap in coded.dictionary.to_pylist()]
+        return pa.array(texts, pa.string()).take(coded.indices)
+
+    def _text(self, bitmap: int) -> str:
+        assert self.members is not None
+        return ",".join(member for bit, member in enumerate(self.members) if bitmap >> bit & 1)

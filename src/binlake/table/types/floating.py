@@ -1,0 +1,26 @@
+"""FLOAT and DOUBLE: IEEE little-endian; in JSON the shortest digits that read back the same."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from binlake.table.json_text import real
+from binlake.table.types.base import Buffers, ColumnType, fixed_width
+from binlake.values.plan import ColumnPlan, Kernel
+
+__all__ = ["FloatingType"]
+
+
+class FloatingType(ColumnType):
+    """FLOAT (4): a single, and its JSON digits are a single's; DOUBLE (5)."""
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        if self.column.type_code == 4:
+            return self._plan(Kernel.FLOAT), pa.float32()
+        return self._plan(Kernel.DOUBLE), pa.float64()
+
+    def finish(self, buffers: Buffers) -> pa.Array:
+        return fixed_width(self.arrow_type, buffers)
+
+    def to_json(self, values: pa.Array) -> pa.Array:
+        return real(values)

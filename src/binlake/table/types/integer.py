@@ -1,0 +1,59 @@
+"""Integers and YEAR: TINYINT to BIGINT, signed and unsigned.
+
+Wire: 1, 2, 3, 4 or 8 bytes little-endian; only optional metadata (or a schema) tells the sign
+(formats.md §2.2, §4). Where nobody tells, the value is read as signed and a warning says so.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from binlake.table.json_text import number
+from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width
+from binlake.values.plan import ColumnPlan, Kernel
+
+__all__ = ["IntegerType", "YearType"]
+
+# MYSQL_TYPE_TINY, SHORT, LONG, LONGLONG, INT24 -> bytes on the wire
+_WIRE_BYTES = {1: 1, 2: 2, 3: 4, 8: 8, 9: 3}
+
+_SIGNED = {1: pa.int8(), 2: pa.int16(), 3: pa.int32(), 4: pa.int32(), 8: pa.int64()}
+_UNSIGNED = {1: pa.int16(), 2: pa.int32(), 3: pa.int32(), 4: pa.int64()}
+
+
+class IntegerType(ColumnType):
+    """TINYINT, SMALLINT, MEDIUMINT, INT, BIGINT: the next wider signed type when unsigned."""
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        width = _WIRE_BYTES[self.column.type_code]
+        if self.column.unsigned is None:
+            self.context.warn(
+                f"{self.name}: the log does not tell whether it is unsigned; read as signed"
+                " (the option schema can tell)"
+            )
+        if not self.column.unsigned:
+            return self._plan(Kernel.INT, width), _SIGNED[width]
+        if width < 8:
+            return self._plan(Kernel.INT, width, 1), _UNSIGNED[width]
+        if self.context.target is Target.TEXT:
+            return self._plan(Kernel.UINT64), pa.uint64()
+        return self._plan(Kernel.UINT64_DECIMAL), pa.decimal128(20, 0)
+
+    def finish(self, buffers: Buffers) -> pa.Array:
+        return fixed_width(self.arrow_type, buffers)
+
+    def to_json(self, values: pa.Array) -> pa.Array:
+        return number(values)
+
+
+class YearType(ColumnType):
+    """YEAR: one byte, 0 is the year 0, otherwise 1900 + value."""
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        return self._plan(Kernel.YEAR), pa.int16()
+
+    def finish(self, buffers: Buffers) -> pa.Array:
+        return fixed_width(self.arrow_type, buffers)
+
+    def to_json(self, values: pa.Array) -> pa.Array:
+        return number(values)

@@ -1,0 +1,27 @@
+"""MySQL's JSON: the binary document rendered by the core as the server's own text.
+
+MariaDB's JSON is LONGTEXT and is text here, too.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from binlake.table.types.text import TextType
+from binlake.values.plan import ColumnPlan, Kernel
+
+__all__ = ["JsonType"]
+
+
+class JsonType(TextType):
+    """JSON (245): a string in the server's text; with the option nested, embedded in `rows`."""
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        if not 1 <= self.column.length <= 4:
+            return self._undecodable(f"a length of {self.column.length} bytes does not exist")
+        return self._plan(Kernel.JSON, self.column.length), pa.string()
+
+    def to_json(self, values: pa.Array) -> pa.Array:
+        if self.context.options.nested:
+            return values.cast(pa.large_string())
+        return super().to_json(values)

@@ -1,0 +1,11 @@
+"""GEOMETRY and its subtypes: SRID (u32 little-endian), then WKB; an empty value is possible."""
+
+from __future__ import annotations
+
+from binlake.table.types.binary import BinaryType
+
+__all__ = ["GeometryType"]
+
+
+class GeometryType(BinaryType):
+    """GEOMETRY (255), as the server stores it."""

@@ -1,0 +1,113 @@
+"""CHAR, VARCHAR, TEXT of every character set, as UTF-8.
+
+Three ways, the cheapest that is right:
+
+- utf8mb4, utf8mb3, ascii: the bytes are taken as they are and validated;
+- single-byte sets that define all 256 bytes: converted by the kernel, through a table;
+- all others: value by value, unless a whole batch is plain ASCII.
+
+Bytes that are not valid in their character set are an error, or with `invalid=hex` shown as
+the SQL literal of those bytes, `_utf8mb4 0xff41`; never replaced, never dropped (design D7).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from binlake.format.charsets import CHARSETS
+from binlake.table.json_text import quoted
+from binlake.table.types.base import Buffers, ColumnContext, ColumnType, var_width
+from binlake.table.types.binary import length_prefix_bytes
+from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
+from binlake.values.text import decode, single_byte_table
+
+__all__ = ["InflatedTextType", "TextType"]
+
+_SHOWN_BYTES = 32  # of an invalid value, in a message
+
+
+class TextType(ColumnType):
+    """A character column whose character set is known."""
+
+    def __init__(self, column: ColumnDefinition, context: ColumnContext, charset: str) -> None:
+        self._charset = charset
+        self._ascii_stays = _ascii_stays(charset)
+        super().__init__(column, context)
+
+    @property
+    def charset(self) -> str | None:
+        return self._charset
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        prefix = length_prefix_bytes(self.column)
+        if not 1 <= prefix <= 4:
+            return self._undecodable(f"a length of {prefix} bytes does not exist")
+        if CHARSETS[self._charset].kind == "single":
+            table = single_byte_table(self._charset)
+            if None not in table:
+                return self._plan(Kernel.LATIN, prefix, table=table), pa.string()
+        return self._plan(Kernel.BYTES, prefix), pa.string()
+
+    def finish(self, buffers: Buffers) -> pa.Array:
+        if self.plan.kernel is Kernel.LATIN:
+            return var_width(pa.string(), buffers)
+        if self._ascii_stays and bytes(buffers.data).isascii():
+            return var_width(pa.string(), buffers)
+        if CHARSETS[self._charset].kind == "utf8":
+            values = var_width(pa.string(), buffers)
+            if self._is_valid(values, buffers):
+                return values
+        return self._decode_each(buffers)
+
+    def to_json(self, values: pa.Array) -> pa.Array:
+        return quoted(values)
+
+    def _is_valid(self, values: pa.Array, buffers: Buffers) -> bool:
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid:
+            return False
+        return CHARSETS[self._charset].max_bytes >= 4 or max(buffers.data, default=0) < 0xF0
+
+    def _decode_each(self, buffers: Buffers) -> pa.Array:
+        data = memoryview(buffers.data)
+        offsets = memoryview(buffers.offsets).cast("B").cast("i")
+        texts = []
+        for row in range(buffers.count):
+            raw = bytes(data[offsets[row] : offsets[row + 1]])
+            try:
+                texts.append(decode(self._charset, raw))
+            except UnicodeDecodeError:
+                texts.append(self._invalid(raw, row))
+        made = pa.array(texts, pa.string())
+        if buffers.null_count == 0:
+            return made
+        validity = pa.py_buffer(buffers.validity)
+        return pa.Array.from_buffers(
+            pa.string(), buffers.count, [validity, *made.buffers()[1:]], buffers.null_count
+        )
+
+    def _invalid(self, raw: bytes, row: int) -> str:
+        if self.context.options.invalid == "error":
+            shown = raw[:_SHOWN_BYTES].hex() + ("…" if len(raw) > _SHOWN_BYTES else "")
+            raise self._malformed(
+                f"0x{shown} is not valid {self._charset}", row, "invalid=hex shows such values as hex"
+            )
+        self.context.warn(f"{self.name}: has values that are not valid {self._charset}; shown as hex")
+        return f"_{self._charset} 0x{raw.hex()}"
+
+
+class InflatedTextType(TextType):
+    """Text whose bytes come out of a compressed value: no kernel has converted them yet."""
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        return self._plan(Kernel.BYTES), pa.string()
+
+
+def _ascii_stays(charset: str) -> bool:
+    """Whether every ASCII byte means itself in a character set, so that ASCII text needs no work."""
+    ascii_bytes = bytes(range(128))
+    try:
+        return decode(charset, ascii_bytes) == ascii_bytes.decode("ascii")
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,59 @@
+"""VECTOR: float32 little-endian. MySQL has a type of its own; MariaDB logs a binary VARCHAR,
+which only a schema can tell from other bytes (formats.md §2.2).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.table.json_text import join, real
+from binlake.table.types.base import Buffers
+from binlake.table.types.binary import BinaryType
+from binlake.values.plan import ColumnPlan
+
+__all__ = ["VectorType"]
+
+_FLOAT_BYTES = 4
+
+
+class VectorType(BinaryType):
+    """VECTOR (242), or a column declared so."""
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        plan, _ = super().decide()
+        # "element" is what Spark names the items of an array
+        return plan, pa.list_(pa.field("element", pa.float32()))
+
+    def padded_bytes(self) -> int:
+        return 0
+
+    def finish(self, buffers: Buffers) -> pa.Array:
+        offsets = pa.Array.from_buffers(pa.int32(), buffers.count + 1, [None, pa.py_buffer(buffers.offsets)])
+        misfit = pc.not_equal(pc.bit_wise_and(offsets, _FLOAT_BYTES - 1), 0)
+        if pc.any(misfit).as_py():
+            row = pc.index(misfit, True).as_py() - 1
+            length = offsets[row + 1].as_py() - offsets[row].as_py()
+            raise self._malformed(f"a vector of {length} bytes is not a list of floats", row)
+        ordinals = pc.divide(offsets, _FLOAT_BYTES)
+        data = pa.py_buffer(buffers.data)
+        floats = pa.Array.from_buffers(pa.float32(), len(data) // _FLOAT_BYTES, [None, data])
+        validity = None if buffers.validity is None else pa.py_buffer(buffers.validity)
+        return pa.Array.from_buffers(
+            self.arrow_type,
+            buffers.count,
+            [validity, ordinals.buffers()[1]],
+            buffers.null_count,
+            children=[floats],
+        )
+
+    def to_json(self, values: pa.Array) -> pa.Array:
+        digits = real(values.flatten())
+        lengths = pc.fill_null(pc.list_value_length(values), 0)
+        ends = pc.cumulative_sum(lengths)
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+        lists = pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), digits)
+        text = join("[", pc.binary_join(lists, pa.scalar(",", pa.large_string())), "]")
+        if values.null_count:
+            return pc.if_else(values.is_valid(), text, pa.scalar(None, pa.large_string()))
+        return text
