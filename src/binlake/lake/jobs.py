@@ -1,0 +1,142 @@
+"""Bulk work as a Spark read: tasks do their work and yield what they found (design D9).
+
+A job is a one-off data source with one partition per task. `read` runs the task on an
+executor and yields its result as a row; one `collect` brings all results to the user's
+process, which commits. This works alike in classic Spark and Spark Connect. Spark may run a
+task more than once, so a task must write under names of its own and only what a collected
+result names counts.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from binlake import errors
+from binlake.errors import BinlogError, SourceError
+from binlake.spark.hosts import Shipped, in_few_lines
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Progress", "Task", "run_tasks"]
+
+# called with (finished tasks, all tasks)
+Progress = Callable[[int, int], None]
+
+_POLL_SECONDS = 0.2
+
+
+class Task(InputPartition, ABC):
+    """A piece of work; pickled to an executor, `run` there, perhaps more than once."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    @abstractmethod
+    def run(self) -> str:
+        """Do the work and return what the driver needs to know, as JSON."""
+
+
+class _TaskReader(Shipped, DataSourceReader):
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.tasks = list(tasks)
+
+    def partitions(self) -> list[InputPartition]:
+        return list(self.tasks)
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        assert isinstance(partition, Task)
+        return iter([(in_few_lines(partition.run)(),)])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"tasks": []}  # an executor is given its own task; it needs no other
+
+
+def _source(name: str, tasks: Sequence[Task]) -> type[DataSource]:
+    """A data source class that carries its tasks: Spark pickles a local class by value."""
+
+    class TaskSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> str:
+            return "result string"
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return _TaskReader(tasks)
+
+    return TaskSource
+
+
+def run_tasks(
+    spark: SparkSession, tasks: Sequence[Task], what: str, progress: Progress
+) -> list[str]:
+    """Run the tasks on Spark and return their results, in the order of `tasks`.
+
+    `what` describes the job in Spark's UI. Raises BinlogError with the sentence of the task
+    that failed.
+    """
+    if not tasks:
+        return []
+    name = f"binlake_{uuid.uuid4().hex}"
+    spark.dataSource.register(_source(name, tasks))
+    progress(0, len(tasks))
+    try:
+        with _watching(spark, name, what, progress):
+            rows = spark.read.format(name).load().collect()
+    except PySparkException as error:
+        raise _told(error) from None
+    progress(len(tasks), len(tasks))
+    return [row.result for row in rows]
+
+
+def _told(error: PySparkException) -> BinlogError:
+    """What the failed task said, out of the stacks that Spark wraps it in."""
+    for line in reversed(str(error).splitlines()):
+        kind, _, sentence = line.strip().partition(": ")
+        module, _, name = kind.rpartition(".")
+        if module == errors.__name__:
+            return getattr(errors, name, BinlogError)(sentence)  # type: ignore[no-any-return]
+        if kind == "RuntimeError" and sentence.startswith("host "):  # of hosts.host_check
+            return SourceError(sentence)
+    return BinlogError(f"Spark failed: {error}")
+
+
+@contextmanager
+def _watching(spark: SparkSession, group: str, what: str, progress: Progress) -> Iterator[None]:
+    """Report finished tasks while the block runs. (A Connect server keeps its counts.)"""
+    try:
+        context = spark.sparkContext
+    except PySparkException:
+        yield
+        return
+    done = threading.Event()
+    tracker = context.statusTracker()
+
+    def watch() -> None:
+        while not done.wait(_POLL_SECONDS):
+            for job in tracker.getJobIdsForGroup(group):
+                info = tracker.getJobInfo(job)
+                stages = [tracker.getStageInfo(s) for s in info.stageIds] if info else []
+                for stage in stages:
+                    if stage is not None:
+                        progress(stage.numCompletedTasks, stage.numTasks)
+
+    context.setJobGroup(group, what, interruptOnCancel=True)
+    watcher = threading.Thread(target=watch, name="binlake-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]

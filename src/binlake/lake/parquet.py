@@ -1,0 +1,190 @@
+"""Parquet files of many tables at once, as Spark itself would have written them.
+
+Spark keeps its schema in the footer of the files that it writes; with the same entry in ours
+it reads back the very types of the data source (a duration would else be a plain bigint).
+
+A task meets its tables interleaved, so rows are held until a table has enough for a good row
+group; what is held in all is bounded, and so is the number of open files.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs as pafs
+
+from binlake.spark.schema import Conformer, spark_schema
+
+__all__ = ["DataFile", "ParquetFiles", "TableKey"]
+
+ROW_GROUP_BYTES = 64 << 20
+HELD_BYTES = 192 << 20
+OPEN_FILES = 200
+
+_ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
+# Any version from 3.0 on says: dates and timestamps are in the proleptic Gregorian calendar.
+_SPARK_VERSION = b"org.apache.spark.version"
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """A data set of the export: a table, or (`version`) rows set aside from it."""
+
+    database: str
+    table: str
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One finished Parquet file. `schema` is its Arrow schema (without Spark's entries)."""
+
+    key: TableKey
+    name: str
+    rows: int
+    bytes: int
+    schema: pa.Schema
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON, to travel in a task's result."""
+        schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode("ascii")
+        return {
+            "table": [self.key.database, self.key.table, self.key.version],
+            "name": self.name,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "schema": schema,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> DataFile:
+        """The inverse of `to_json`."""
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value["schema"])))
+        key = TableKey(*value["table"])
+        return cls(key, value["name"], value["rows"], value["bytes"], schema)
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    name: str
+    schema: pa.Schema
+    conformer: Conformer
+    sink: pa.NativeFile
+    writer: pq.ParquetWriter
+    rows: int = 0
+
+
+@dataclass(slots=True)
+class _Held:
+    schema: pa.Schema
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    bytes: int = 0
+
+
+class ParquetFiles:
+    """Writes batches of any tables into files in one directory, under names nobody else has.
+
+    Names start with `prefix`, so that files sort as their rows do. `close` returns the files;
+    `abort` leaves them as orphans, which a commit never looks at.
+    """
+
+    def __init__(
+        self, fs: pafs.FileSystem, directory: str, prefix: str, target_file_bytes: int
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._prefix = f"{prefix}-{uuid.uuid4().hex[:8]}"
+        self._target_file_bytes = target_file_bytes
+        self._held: dict[TableKey, _Held] = {}
+        self._held_bytes = 0
+        self._open: dict[TableKey, _OpenFile] = {}  # in order of last use
+        self._files: list[DataFile] = []
+        self._count = 0
+
+    def write(self, key: TableKey, batch: pa.RecordBatch) -> None:
+        """Add rows to a table. A batch of another schema begins another file."""
+        held = self._held.get(key)
+        if held is not None and not held.schema.equals(batch.schema):
+            self._flush(key)
+            self._close(key)
+            held = None
+        if held is None:
+            held = self._held[key] = _Held(batch.schema)
+        held.batches.append(batch)
+        held.bytes += batch.nbytes
+        self._held_bytes += batch.nbytes
+        if held.bytes >= ROW_GROUP_BYTES:
+            self._flush(key)
+        while self._held_bytes > HELD_BYTES:
+            self._flush(max(self._held, key=lambda k: self._held[k].bytes))
+
+    def close(self) -> list[DataFile]:
+        """Finish all files and return them."""
+        for key in list(self._held):
+            self._flush(key)
+        for key in list(self._open):
+            self._close(key)
+        return self._files
+
+    def abort(self) -> None:
+        """Close what is open without finishing it."""
+        for opened in self._open.values():
+            opened.sink.close()
+        self._open.clear()
+        self._held.clear()
+
+    def _flush(self, key: TableKey) -> None:
+        held = self._held.pop(key)
+        self._held_bytes -= held.bytes
+        opened = self._file(key, held.schema)
+        table = pa.Table.from_batches([opened.conformer.exact(b) for b in held.batches])
+        opened.writer.write_table(table, row_group_size=max(1, table.num_rows))
+        opened.rows += table.num_rows
+        if opened.sink.tell() >= self._target_file_bytes:
+            self._close(key)
+
+    def _file(self, key: TableKey, schema: pa.Schema) -> _OpenFile:
+        opened = self._open.pop(key, None)
+        if opened is not None and not opened.schema.equals(schema):
+            self._open[key] = opened
+            self._close(key)
+            opened = None
+        if opened is None:
+            if len(self._open) >= OPEN_FILES:
+                self._close(next(iter(self._open)))
+            opened = self._create(schema)
+        self._open[key] = opened
+        return opened
+
+    def _create(self, schema: pa.Schema) -> _OpenFile:
+        name = f"{self._prefix}-{self._count:04d}.parquet"
+        self._count += 1
+        for_spark = spark_schema(schema)
+        conformer = Conformer(for_spark)
+        footer = {_ROW_METADATA: for_spark.json().encode(), _SPARK_VERSION: b"4.1.0"}
+        sink = self._fs.open_output_stream(f"{self._directory}/{name}")
+        writer = pq.ParquetWriter(
+            sink, conformer.schema.with_metadata(footer), compression="zstd", compression_level=1
+        )
+        return _OpenFile(name, schema, conformer, sink, writer)
+
+    def _close(self, key: TableKey) -> None:
+        opened = self._open.pop(key, None)
+        if opened is None:
+            return
+        opened.writer.close()
+        size = opened.sink.tell()
+        opened.sink.close()
+        self._files.append(DataFile(key, opened.name, opened.rows, size, opened.schema))
+
+
+def read_batches(fs: pafs.FileSystem, path: str) -> Iterable[pa.RecordBatch]:
+    """The batches of one of our files, with the Arrow types that were written."""
+    with fs.open_input_file(path) as source, pq.ParquetFile(source) as file:
+        yield from file.iter_batches(batch_size=100_000)

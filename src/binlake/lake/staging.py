@@ -1,0 +1,90 @@
+"""One run's staging area in an export directory, and the commit out of it (see layout.py)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pyarrow import fs as pafs
+
+from binlake.lake.layout import LEDGER_NAME, RUN_NAME, STAGING_PREFIX, Directory, Findings
+
+__all__ = ["Staging", "now"]
+
+# Stores without a rename of directories: files are moved (copied by the store) one by one.
+_OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+
+
+def now() -> str:
+    """The present moment, as ledgers spell it."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+class Staging:
+    """Where one run writes until it commits."""
+
+    def __init__(self, directory: Directory, inputs: Sequence[str]) -> None:
+        self.directory = directory
+        self.fs = directory.fs
+        self.name = f"{STAGING_PREFIX}{uuid.uuid4().hex[:12]}"
+        self._run: dict[str, Any] = {"started": now(), "inputs": list(inputs)}
+        self.fs.create_dir(self.attempts, recursive=True)
+        self._describe_run()
+
+    @property
+    def attempts(self) -> str:
+        """The directory that tasks write their files to, under names of their own."""
+        return self.directory.path(self.name, "attempts")
+
+    def _describe_run(self) -> None:
+        self.directory.write_json(self.directory.path(self.name, RUN_NAME), self._run)
+
+    def discard(self) -> None:
+        """Delete everything that this run wrote and did not commit."""
+        self.directory.delete_directories([self.name])
+
+    def commit(
+        self, tables: Mapping[str, Sequence[str]], ledger: Mapping[str, Any], before: Findings
+    ) -> None:
+        """Make `tables` (path in the directory -> file names in `attempts`) the only content.
+
+        `before` is what the survey found and this run replaces. From the first move to the
+        ledger there is no `_ledger.json`, so nobody takes a mixture for a result; the run's own
+        description lists what is being moved, so a later run knows what it finds.
+        """
+        directory = self.directory
+        self._run["tables"] = sorted({*tables, *before.tables})
+        self._describe_run()
+        if before.ledger is not None:
+            self.fs.delete_file(directory.path(LEDGER_NAME))
+        for table in before.tables:
+            self._move_directory(directory.path(table), directory.path(self.name, "old", table))
+        self._delete_empty({table.partition("/")[0] for table in before.tables})
+        for table, files in tables.items():
+            self._put_in_place(table, files)
+        directory.delete_directories(before.staging)
+        directory.write_json(directory.path(LEDGER_NAME), ledger)
+        self.discard()
+
+    def _put_in_place(self, table: str, files: Iterable[str]) -> None:
+        whole = self.directory.path(self.name, "tables", table)
+        self.fs.create_dir(whole, recursive=True)
+        for file in files:
+            self.fs.move(f"{self.attempts}/{file}", f"{whole}/{file}")
+        self._move_directory(whole, self.directory.path(table))
+
+    def _move_directory(self, source: str, target: str) -> None:
+        self.fs.create_dir(target.rpartition("/")[0], recursive=True)
+        if self.fs.type_name not in _OBJECT_STORES:
+            self.fs.move(source, target)
+            return
+        for info in self.fs.get_file_info(pafs.FileSelector(source)):
+            self.fs.move(info.path, f"{target}/{info.base_name}")
+
+    def _delete_empty(self, databases: Iterable[str]) -> None:
+        for database in databases:
+            path = self.directory.path(database)
+            if not self.fs.get_file_info(pafs.FileSelector(path, allow_not_found=True)):
+                self.directory.delete_directories([database])

@@ -1,0 +1,149 @@
+"""Is every machine that runs our tasks able to? Asked before any log byte is decoded there.
+
+A reader travels to the executors behind a small function that is pickled *by value*
+(`host_check`): it needs nothing but Python to run, so a host without the package, or with one
+whose core is not compiled, says so in one line that names the host, instead of a stack of
+ModuleNotFoundErrors. `check_hosts` asks the same of a cluster before a bulk job starts.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import pickle
+import socket
+from collections.abc import Callable, Sequence
+from importlib.machinery import EXTENSION_SUFFIXES
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from binlake.errors import BinlogError, SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Shipped", "check_hosts", "check_visible", "core_is_compiled", "in_few_lines"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# One module stands for the core: they are compiled together or not at all.
+_CORE_MODULE = "binlake.core.cursor"
+
+
+def core_is_compiled() -> bool:
+    """Whether this process runs the compiled core."""
+    spec = importlib.util.find_spec(_CORE_MODULE)
+    return bool(spec and spec.origin and spec.origin.endswith(tuple(EXTENSION_SUFFIXES)))
+
+
+def host_check(compiled: bool) -> Callable[[], None]:
+    """A self-contained function that raises RuntimeError where the package cannot work.
+
+    `compiled`: whether the sender's core is compiled. A pure core on an executor would be
+    silently many times slower, so it is an error, unless the sender runs pure too.
+    """
+    suffixes = tuple(EXTENSION_SUFFIXES)
+    core_module = _CORE_MODULE
+
+    def check() -> None:
+        # Pickled by value: it may name only builtins and what it imports itself.
+        import importlib.util
+        import socket
+        import sys
+
+        where = f"host {socket.gethostname()} ({sys.executable})"
+        try:
+            core = importlib.util.find_spec(core_module)
+        except ModuleNotFoundError:
+            core = None
+        if core is None or core.origin is None:
+            raise RuntimeError(
+                f"{where}: the package binlake is not installed; install it on every executor, "
+                "or ship a packed environment with spark.archives"
+            ) from None
+        if compiled and not core.origin.endswith(suffixes):
+            raise RuntimeError(
+                f"{where}: the core of binlake is not compiled ({core.origin}); "
+                "install the built wheel on every executor"
+            )
+
+    return check
+
+
+class Shipped:
+    """Base of the objects that Spark sends to executors: arriving runs the host check first."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # the state as bytes: unpickling it imports the package, so it must wait for the check
+        state = pickle.dumps((type(self), self.__getstate__()))
+        return _opener(host_check(core_is_compiled())), (state,)
+
+
+def _opener(check: Callable[[], None]) -> Callable[[bytes], Any]:
+    def open_shipped(state: bytes) -> Any:
+        import pickle
+
+        check()
+        kind, attributes = pickle.loads(state)
+        arrived = object.__new__(kind)
+        arrived.__dict__.update(attributes)
+        return arrived
+
+    return open_shipped
+
+
+def check_visible(path: str) -> None:
+    """Raise SourceError naming this host when it does not see a local path."""
+    local = path.removeprefix("file://")
+    if "://" not in local and not os.path.exists(local):
+        raise SourceError(
+            f"host {socket.gethostname()} does not see {local}",
+            hint="local paths are read where the tasks run: use storage that every executor "
+            "mounts, or a URI (s3a://, hdfs://)",
+        )
+
+
+def _probe(paths: tuple[str, ...]) -> Callable[[int], str]:
+    check = host_check(core_is_compiled())
+
+    def probe(_: int) -> str:
+        try:
+            check()
+            from binlake.spark.hosts import check_visible
+
+            for path in paths:
+                check_visible(path)
+        except Exception as error:
+            return str(error)
+        return ""
+
+    return probe
+
+
+def check_hosts(spark: SparkSession, paths: Sequence[str], tasks: int) -> None:
+    """Run a probe on the executors: is the package there and compiled, are the paths visible?
+
+    `tasks` probes are spread over the cluster; a few times its cores reach every host.
+    Raises SourceError with one clause per host that cannot work.
+    """
+    from pyspark.sql.functions import col, udf
+
+    probe = udf(_probe(tuple(paths)), "string")
+    answers = spark.range(0, tasks, 1, tasks).select(probe(col("id")).alias("problem"))
+    problems = sorted({row.problem for row in answers.distinct().collect() if row.problem})
+    if problems:
+        raise SourceError("; ".join(problems))
+
+
+def in_few_lines(function: Callable[P, T]) -> Callable[P, T]:
+    """Drop the traceback of our own errors: Spark prints every frame of it to the user."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except BinlogError as error:
+            raise error.with_traceback(None) from None
+
+    return call

@@ -1,0 +1,157 @@
+"""Arrow schemas as Spark types, and batches as exactly the Arrow schema that Spark expects.
+
+PySpark 4.1 looks only at the names of a task's first batch and takes columns by place, so
+swapped columns of one type would swap their data in silence; 4.2 and later refuse anything but
+the exact schema. `Conformer` therefore makes every batch exact: order, types, nullability.
+
+Everything is nullable, as it is in every table that Spark reads back from Parquet: so the
+data source and an export of the same log have equal schemas.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from binlake.errors import SchemaError
+
+__all__ = ["Conformer", "arrow_schema", "spark_schema"]
+
+# Spark turns a batch into rows; beyond this many rows a batch only costs memory.
+MAX_BATCH_ROWS = 100_000
+
+_PLAIN: dict[pa.DataType, DataType] = {
+    pa.bool_(): BooleanType(),
+    pa.int8(): ByteType(),
+    pa.int16(): ShortType(),
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.float32(): FloatType(),
+    pa.float64(): DoubleType(),
+    pa.string(): StringType(),
+    pa.large_string(): StringType(),
+    pa.binary(): BinaryType(),
+    pa.large_binary(): BinaryType(),
+    pa.date32(): DateType(),
+    pa.timestamp("us"): TimestampNTZType(),
+    pa.timestamp("us", "UTC"): TimestampType(),
+    pa.duration("us"): DayTimeIntervalType(),
+    # Spark has no unsigned types: the next wider one holds every value
+    pa.uint8(): ShortType(),
+    pa.uint16(): IntegerType(),
+    pa.uint32(): LongType(),
+    pa.uint64(): DecimalType(20, 0),
+}
+
+
+def _spark_type(arrow: pa.DataType, name: str) -> DataType:
+    plain = _PLAIN.get(arrow)
+    if plain is not None:
+        return plain
+    if pa.types.is_decimal(arrow):
+        return DecimalType(arrow.precision, arrow.scale)
+    if pa.types.is_dictionary(arrow):
+        return _spark_type(arrow.value_type, name)
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        return ArrayType(_spark_type(arrow.value_type, name), containsNull=True)
+    if pa.types.is_map(arrow):
+        return MapType(_spark_type(arrow.key_type, name), _spark_type(arrow.item_type, name), True)
+    if pa.types.is_struct(arrow):
+        return StructType([_spark_field(arrow.field(i)) for i in range(arrow.num_fields)])
+    raise SchemaError(f"column {name}: Spark has no type for Arrow's {arrow}", field=name)
+
+
+def _spark_field(field: pa.Field) -> StructField:
+    return StructField(field.name, _spark_type(field.type, field.name), nullable=True)
+
+
+def spark_schema(arrow: pa.Schema) -> StructType:
+    """The Spark schema of a view's Arrow schema.
+
+    Raises SchemaError when two columns differ only in case: Spark cannot tell them apart.
+    """
+    seen: dict[str, str] = {}
+    for name in arrow.names:
+        twin = seen.setdefault(name.lower(), name)
+        if twin is not name:
+            raise SchemaError(
+                f"columns {twin!r} and {name!r} are one name to Spark",
+                field=name,
+                hint="choose another option metadata_prefix, or leave one out with columns",
+            )
+    return StructType([_spark_field(field) for field in arrow])
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark's reader expects of batches for `schema`."""
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:  # 4.2 and later
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)
+
+
+class Conformer:
+    """Turns decoded batches into batches of exactly the schema that Spark asked for.
+
+    Columns go by name (Spark's names ignore case). A wanted column that a batch lacks is null:
+    an older definition of the table did not have it. A value that the wanted type cannot hold
+    is a SchemaError, never a silent change.
+    """
+
+    def __init__(self, schema: StructType) -> None:
+        self.schema = arrow_schema(schema)
+
+    def conform(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batch in the wanted shape, cut into pieces that Spark likes."""
+        exact = self.exact(batch)
+        for start in range(0, exact.num_rows, MAX_BATCH_ROWS):
+            yield exact.slice(start, MAX_BATCH_ROWS)
+
+    def exact(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the wanted shape."""
+        if batch.schema.equals(self.schema):
+            return batch
+        places = {name.lower(): i for i, name in enumerate(batch.schema.names)}
+        columns = [self._column(batch, places, field) for field in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _column(
+        self, batch: pa.RecordBatch, places: dict[str, int], field: pa.Field
+    ) -> pa.Array:
+        place = places.get(field.name.lower())
+        if place is None:
+            return pa.nulls(batch.num_rows, field.type)
+        column = batch.column(place)
+        if column.type == field.type:
+            return column
+        try:
+            return column.cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"column {field.name} ({column.type}) does not fit {field.type}: {error}",
+                field=field.name,
+                hint="ask for a wider type in .schema(…)",
+            ) from None

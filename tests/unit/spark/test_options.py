@@ -1,0 +1,98 @@
+"""Options as Spark gives them: lower-cased texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from binlake.errors import OptionError
+from binlake.spark.options import SPARK_OPTIONS, SourceOptions
+from binlake.values.options import READ_OPTIONS
+
+PATH = {"path": "/logs"}
+
+
+def parse(**given: str) -> SourceOptions:
+    return SourceOptions.parse({**PATH, **given})
+
+
+@pytest.mark.parametrize("spelling", ["exclude_table", "excludetable", "excludeTable", "exclude-table"])
+def test_spellings_are_one_option(spelling: str) -> None:
+    assert SourceOptions.parse({**PATH, spelling: "shop.tmp*"}).read.exclude_table == ("shop.tmp*",)
+
+
+def test_two_spellings_of_one_option_are_refused() -> None:
+    with pytest.raises(OptionError, match="exclude_table is given twice"):
+        SourceOptions.parse({**PATH, "exclude_table": "a.b", "excludetable": "a.c"})
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [("tabel", "table"), ("sinse", "since"), ("exclude_tables", "exclude_table"),
+     ("maxPartitionByte", "max_partition_bytes")],
+)  # fmt: skip
+def test_unknown_option_names_the_nearest(typed: str, nearest: str) -> None:
+    with pytest.raises(OptionError, match=f"unknown option '{typed}'.*did you mean {nearest}\\?"):
+        SourceOptions.parse({**PATH, typed: "x"})
+
+
+def test_unknown_option_far_from_all_lists_them() -> None:
+    with pytest.raises(OptionError, match="options are: .*batch_bytes.*zero_date"):
+        parse(qqqqqqqq="1")
+
+
+def test_every_option_of_spark_is_reachable() -> None:
+    for spec in READ_OPTIONS:
+        if "spark" in spec.surfaces:
+            with pytest.raises(OptionError, match=f"{spec.name} is given twice"):
+                SourceOptions.parse({**PATH, spec.name: "x", spec.name.upper() + "_": "x"})
+
+
+@pytest.mark.parametrize(
+    ("given", "view"),
+    [
+        ({}, "changes"),
+        ({"table": "shop.orders"}, "table"),
+        ({"table": "shop.*"}, "changes"),
+        ({"table": "shop.orders,shop.items"}, "changes"),
+        ({"table": "shop.orders", "view": "changes"}, "changes"),
+        ({"table": "shop.orders", "view": "table"}, "table"),
+        ({"view": "events"}, "events"),
+    ],
+)
+def test_view(given: dict[str, str], view: str) -> None:
+    assert parse(**given).view == view
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"view": "table"}, "needs the option table with exactly one"),
+        ({"view": "table", "table": "shop.*"}, "needs the option table with exactly one"),
+        ({"table": "orders"}, "exactly one DATABASE.TABLE"),
+        ({"view": "rows"}, "'rows' is not one of changes, table"),
+        ({"view": "events", "columns": "id"}, "no meaning in the view events"),
+        ({"max_partition_bytes": "big"}, "max_partition_bytes: 'big': expected a size"),
+        ({"max_partition_bytes": "0"}, "must be at least 1"),
+        ({"since": "yesterday"}, "option since: 'yesterday': expected a time"),
+        ({"op": "upsert"}, "'upsert' is not one of insert"),
+    ],
+)
+def test_wrong_values(given: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse(**given)
+
+
+def test_paths() -> None:
+    assert SourceOptions.parse({"path": "/a"}).paths == ("/a",)
+    assert SourceOptions.parse({"paths": '["/a", "s3://b/c"]'}).paths == ("/a", "s3://b/c")
+    with pytest.raises(OptionError, match="no path to read"):
+        SourceOptions.parse({})
+
+
+def test_sizes() -> None:
+    options = parse(max_partition_bytes="64MB", schemaScanBytes="1GB")
+    assert (options.max_partition_bytes, options.schema_scan_bytes) == (64 << 20, 1 << 30)
+    assert {s.name: s.default for s in SPARK_OPTIONS if s.default} == {
+        "max_partition_bytes": parse().max_partition_bytes,
+        "schema_scan_bytes": parse().schema_scan_bytes,
+    }

@@ -1,0 +1,101 @@
+"""Arrow schemas to Spark's and back, and batches made exact."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from binlake.errors import SchemaError
+from binlake.spark.schema import MAX_BATCH_ROWS, Conformer, arrow_schema, spark_schema
+
+VIEW = pa.schema(
+    [
+        ("tiny", pa.int8()),
+        ("big", pa.int64()),
+        ("price", pa.decimal128(38, 10)),
+        ("day", pa.date32()),
+        ("local", pa.timestamp("us")),
+        ("moment", pa.timestamp("us", "UTC")),
+        ("span", pa.duration("us")),
+        ("vector", pa.list_(pa.float32())),
+        ("_seq", pa.struct([("file", pa.int32()), ("pos", pa.int64())])),
+        ("raw", pa.binary()),
+    ]
+)
+
+
+def test_types_survive_the_way_to_spark_and_back() -> None:
+    back = arrow_schema(spark_schema(VIEW))
+    for field in VIEW:
+        assert back.field(field.name).type.equals(field.type) or field.name == "vector"
+    assert back.field("vector").type.value_type == pa.float32()
+
+
+def test_spark_names_of_the_types() -> None:
+    text = spark_schema(VIEW).simpleString()
+    assert "local:timestamp_ntz,moment:timestamp,span:interval day to second" in text
+    assert "price:decimal(38,10)" in text
+
+
+def test_unsigned_types_get_the_next_wider() -> None:
+    schema = pa.schema([("a", pa.uint32()), ("b", pa.uint64())])
+    assert spark_schema(schema).simpleString() == "struct<a:bigint,b:decimal(20,0)>"
+    batch = pa.record_batch([pa.array([2**32 - 1], pa.uint32()), pa.array([2**64 - 1], pa.uint64())], schema=schema)
+    exact = Conformer(spark_schema(schema)).exact(batch)
+    assert exact.column(0).to_pylist() == [2**32 - 1]
+    assert [int(v) for v in exact.column(1).to_pylist()] == [2**64 - 1]
+
+
+def test_everything_is_nullable() -> None:
+    schema = pa.schema([pa.field("a", pa.list_(pa.field("element", pa.int32(), nullable=False)), nullable=False)])
+    field = spark_schema(schema)["a"]
+    assert field.nullable
+    assert field.dataType.containsNull
+
+
+def test_names_that_differ_only_in_case_are_refused() -> None:
+    with pytest.raises(SchemaError, match="'_op' and '_OP' are one name to Spark.*metadata_prefix"):
+        spark_schema(pa.schema([("_op", pa.string()), ("_OP", pa.int32())]))
+
+
+def test_unknown_arrow_type_is_named() -> None:
+    with pytest.raises(SchemaError, match="column x: Spark has no type for Arrow's month_day_nano"):
+        spark_schema(pa.schema([("x", pa.month_day_nano_interval())]))
+
+
+def conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    return Conformer(spark_schema(wanted)).exact(batch)
+
+
+def test_columns_go_by_name_whatever_their_order_or_case() -> None:
+    batch = pa.record_batch({"b": ["x"], "A": [1]})
+    exact = conform(batch, pa.schema([("a", pa.int64()), ("b", pa.string())]))
+    assert exact.to_pylist() == [{"a": 1, "b": "x"}]
+
+
+def test_a_column_that_the_batch_lacks_is_null() -> None:
+    exact = conform(pa.record_batch({"a": [1]}), pa.schema([("a", pa.int64()), ("new", pa.string())]))
+    assert exact.to_pylist() == [{"a": 1, "new": None}]
+
+
+def test_wider_types_keep_the_value_and_narrower_ones_are_refused() -> None:
+    batch = pa.record_batch({"a": [300]})
+    assert conform(batch, pa.schema([("a", pa.int16())])).to_pylist() == [{"a": 300}]
+    with pytest.raises(SchemaError, match=r"column a \(int64\) does not fit int8.*300"):
+        conform(batch, pa.schema([("a", pa.int8())]))
+
+
+def test_long_batches_are_cut() -> None:
+    batch = pa.record_batch({"a": pa.array(range(MAX_BATCH_ROWS + 1), pa.int64())})
+    pieces = list(Conformer(spark_schema(batch.schema)).conform(batch))
+    assert [p.num_rows for p in pieces] == [MAX_BATCH_ROWS, 1]
+    assert pieces[1].to_pylist() == [{"a": MAX_BATCH_ROWS}]
+    assert list(Conformer(spark_schema(batch.schema)).conform(batch.slice(0, 0))) == []
+
+
+def test_durations_beyond_a_day() -> None:
+    span = timedelta(hours=-838, minutes=-59, seconds=-59)
+    batch = pa.record_batch([pa.array([span], pa.duration("us"))], names=["t"])
+    assert conform(batch, batch.schema).to_pylist() == [{"t": span}]
