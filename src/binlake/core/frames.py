@@ -1,0 +1,237 @@
+"""The frame scan: common headers of a stretch of a log, as columns.
+
+A frame is one event's common header and the place where the event lies. The header is 19
+bytes, little-endian (formats: MySQL `libs/mysql/binlog/event/binlog_event.h`, MariaDB
+`sql/log_event.h`):
+
+    at  size  field
+     0  4     timestamp      seconds since 1970
+     4  1     type code
+     5  4     server id
+     9  4     length         of the whole event: header, body, checksum
+    13  4     log_pos        end position as the writer knew it, modulo 2**32
+    17  2     flags
+
+Nothing here judges what an event means. `scan` walks from header to header and stops at the
+first event that is not wholly there, so a caller never meets half an event.
+"""
+
+from __future__ import annotations
+
+import cython
+
+from binlake.values.frame import Frame
+
+__all__ = [
+    "BAD_LENGTH",
+    "FORMAT",
+    "FULL",
+    "HEADER_BYTES",
+    "MORE",
+    "FrameBlock",
+    "find_anchor",
+    "read_frame",
+    "scan",
+]
+
+HEADER_BYTES = 19
+FORMAT_DESCRIPTION_TYPE = cython.declare(cython.int, 15)
+MASK32 = cython.declare(cython.longlong, 0xFFFFFFFF)
+
+# Why a scan stopped.
+MORE = 0  # the next event is not wholly in the data
+BAD_LENGTH = 1  # the next header claims less than a header's length: not a header
+FORMAT = 2  # the event just appended is a FORMAT_DESCRIPTION: the format may change
+FULL = 3  # the block is full
+
+
+@cython.cclass
+class FrameBlock:
+    """Columns of up to `capacity` frames: `offset`, `type_code`, `length`, `timestamp`,
+    `server_id`, `log_pos`, `flags`; entry i of each belongs to frame i, i < `count`.
+
+    `offset` is the absolute byte offset in the file (64 bits).
+    """
+
+    def __init__(self, capacity: cython.Py_ssize_t = 1 << 16) -> None:
+        if capacity < 1:
+            raise ValueError("capacity must be positive")
+        self.count = 0
+        self.capacity = capacity
+        self.offset = memoryview(bytearray(8 * capacity)).cast("q")
+        self.type_code = memoryview(bytearray(capacity))
+        self.length = memoryview(bytearray(4 * capacity)).cast("I")
+        self.timestamp = memoryview(bytearray(4 * capacity)).cast("I")
+        self.server_id = memoryview(bytearray(4 * capacity)).cast("I")
+        self.log_pos = memoryview(bytearray(4 * capacity)).cast("I")
+        self.flags = memoryview(bytearray(2 * capacity)).cast("H")
+
+    def __len__(self) -> int:
+        return self.count
+
+    def frame(self, index: cython.Py_ssize_t) -> Frame:
+        """Frame `index` as a value. Raises IndexError."""
+        if not 0 <= index < self.count:
+            raise IndexError(f"frame {index} of {self.count}")
+        return Frame(
+            self.offset[index],
+            self.type_code[index],
+            self.length[index],
+            self.timestamp[index],
+            self.server_id[index],
+            self.log_pos[index],
+            self.flags[index],
+        )
+
+    def end(self, index: cython.Py_ssize_t) -> int:
+        """Offset of the byte after frame `index`. Raises IndexError."""
+        if not 0 <= index < self.count:
+            raise IndexError(f"frame {index} of {self.count}")
+        return self.offset[index] + self.length[index]
+
+    def find(self, offset: cython.longlong) -> int:
+        """Index of the first frame at or after `offset` (`count` if none)."""
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t = self.count
+        while low < high:
+            middle: cython.Py_ssize_t = (low + high) >> 1
+            if self.offset[middle] < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def truncate(self, count: cython.Py_ssize_t) -> None:
+        """Forget the frames from index `count` on."""
+        if not 0 <= count <= self.count:
+            raise IndexError(f"cannot truncate {self.count} frames to {count}")
+        self.count = count
+
+    def types(self, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> list[int]:
+        """How many of the frames [first, last) have each type code: 256 counts."""
+        if not 0 <= first <= last <= self.count:
+            raise IndexError(f"frames [{first}, {last}) of {self.count}")
+        counts = [0] * 256
+        index: cython.Py_ssize_t
+        for index in range(first, last):
+            counts[self.type_code[index]] += 1
+        return counts
+
+
+def scan(
+    data: cython.const[cython.uchar][::1],
+    base: cython.longlong,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    header_length: cython.uint,
+    block: FrameBlock,
+) -> tuple[int, int]:
+    """Append the whole frames of `data[pos:end]` to `block`; return (next pos, why it stopped).
+
+    `base` is the file offset of `data[0]`; `header_length` the smallest length that an event
+    can have here (common header, and checksum where there is one). The reason is MORE,
+    BAD_LENGTH, FORMAT or FULL; `data[next pos]` is the first byte not taken.
+    """
+    if not 0 <= pos <= end <= len(data):
+        raise IndexError(f"[{pos}, {end}) of {len(data)} bytes")
+    minimum: cython.uint = header_length if header_length > HEADER_BYTES else HEADER_BYTES
+    count: cython.Py_ssize_t = block.count
+    capacity: cython.Py_ssize_t = block.capacity
+    reason: cython.int = MORE
+    length: cython.uint
+    type_code: cython.uchar
+    with cython.nogil:
+        while end - pos >= 19:
+            length = _u32(data, pos + 9)
+            if length < minimum:
+                reason = 1
+                break
+            if length > end - pos:
+                break
+            if count == capacity:
+                reason = 3
+                break
+            type_code = data[pos + 4]
+            block.offset[count] = base + pos
+            block.type_code[count] = type_code
+            block.length[count] = length
+            block.timestamp[count] = _u32(data, pos)
+            block.server_id[count] = _u32(data, pos + 5)
+            block.log_pos[count] = _u32(data, pos + 13)
+            block.flags[count] = data[pos + 17] | (data[pos + 18] << 8)
+            count += 1
+            pos += length
+            if type_code == FORMAT_DESCRIPTION_TYPE:
+                reason = 2
+                break
+    block.count = count
+    return pos, reason
+
+
+def read_frame(
+    data: cython.const[cython.uchar][::1], base: cython.longlong, pos: cython.Py_ssize_t
+) -> Frame:
+    """The header at `data[pos]`, unjudged; the event's body need not be there.
+
+    Raises IndexError if the 19 bytes are not.
+    """
+    if pos < 0 or len(data) - pos < HEADER_BYTES:
+        raise IndexError(f"no header at {pos} of {len(data)} bytes")
+    return Frame(
+        base + pos,
+        data[pos + 4],
+        _u32(data, pos + 9),
+        _u32(data, pos),
+        _u32(data, pos + 5),
+        _u32(data, pos + 13),
+        data[pos + 17] | (data[pos + 18] << 8),
+    )
+
+
+def find_anchor(
+    data: cython.const[cython.uchar][::1],
+    base: cython.longlong,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    header_length: cython.uint,
+) -> int:
+    """The first position in `data[pos:end]` that looks like a header by its own arithmetic, or -1.
+
+    That is: a complete header whose length is at least `header_length` and whose log_pos is
+    where the event ends in the file, modulo 2**32. Random bytes pass once in four billion.
+    """
+    if not 0 <= pos <= end <= len(data):
+        raise IndexError(f"[{pos}, {end}) of {len(data)} bytes")
+    minimum: cython.uint = header_length if header_length > HEADER_BYTES else HEADER_BYTES
+    found: cython.Py_ssize_t = -1
+    last: cython.Py_ssize_t = end - 19
+    if pos > last:
+        return -1
+    # Both words slide over the data one byte at a time: two loads a position, not eight.
+    length: cython.uint = _u32(data, pos + 9)
+    log_pos: cython.uint = _u32(data, pos + 13)
+    here: cython.uint = cython.cast(cython.uint, (base + pos) & MASK32)
+    with cython.nogil:
+        while True:
+            if ((log_pos - length) & MASK32) == here and length >= minimum:
+                found = pos
+                break
+            pos += 1
+            if pos > last:
+                break
+            here = (here + 1) & MASK32
+            length = (length >> 8) | (cython.cast(cython.uint, data[pos + 12]) << 24)
+            log_pos = (log_pos >> 8) | (cython.cast(cython.uint, data[pos + 16]) << 24)
+    return found
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def _u32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.uint:
+    return (
+        data[at]
+        | (data[at + 1] << 8)
+        | (data[at + 2] << 16)
+        | (cython.cast(cython.uint, data[at + 3]) << 24)
+    )
