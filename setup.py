@@ -51,15 +51,18 @@ def extensions() -> list[Extension]:
 class BuildCore(build_ext):
     """Checks the tools, then translates and compiles: metadata and archives need neither."""
 
-    def finalize_options(self) -> None:
-        """Put the translated C sources in the place of the Python ones."""
+    def build_extensions(self) -> None:
+        """Put the translated C sources in the place of the Python ones, and compile them."""
         problems = missing_build_tools()
         if problems:
             raise SystemExit("binlake: cannot compile its core.\n  " + "\n  ".join(problems))
-        self.distribution.ext_modules = cythonize(
+        translated = cythonize(
             extensions(), compiler_directives=DIRECTIVES, build_dir="build/cython"
         )
-        super().finalize_options()
+        sources = {module.name: module.sources for module in translated}
+        for module in self.extensions:
+            module.sources = sources[module.name]
+        super().build_extensions()
 
 
 os.chdir(HERE)
