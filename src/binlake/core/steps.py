@@ -1,0 +1,459 @@
+"""What each frame means for the grouping of events into transactions, found natively.
+
+`Steps.load` gives every frame of a window a step, from the table of event types, the flags of
+rows and GTID events and the first bytes of QUERY texts. `Steps.plain` then finds the longest
+run of *plain* transactions, which need no Python at all:
+
+    [GTID] BEGIN (rows query | annotate | TABLE_MAP | ROWS)* (XID | COMMIT)
+
+(a MariaDB GTID stands for BEGIN). `stream/transactions.py` treats the frames between such
+runs one by one. A step that the header and a few bytes cannot tell (a compressed QUERY, a
+body too short) is UNDECIDED, and left to `stream/`, which can decode events.
+
+Sources: event types and flags as `format/` cites them; the texts BEGIN, COMMIT, ROLLBACK are
+written by the servers themselves (MySQL sql/binlog.cc, MariaDB sql/log.cc), SAVEPOINT and
+ROLLBACK TO are the user's own text in servers before 5.5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container
+from enum import IntEnum
+
+import cython
+
+from binlake.core.cursor import Cursor
+from binlake.core.frames import FrameBlock
+from binlake.core.gtid import GtidFields
+
+__all__ = ["Step", "Steps", "text_step"]
+
+
+class Step(IntEnum):
+    """The meaning of one event for transaction grouping."""
+
+    NEUTRAL = 0  # belongs to whatever is open: heartbeat, checkpoint, ignorable events
+    CONTROL = 1  # format description, rotate, stop, previous GTIDs: between transactions
+    UNKNOWN = 2  # a type that nobody knows and that is not marked ignorable
+    UNDECIDED = 3  # to be decided by decoding the event
+    PREFIX = 4  # precedes its statement: INTVAR, RAND, USER_VAR, BEGIN_LOAD_QUERY …
+    TEXT = 5  # text of the statement behind row events: ROWS_QUERY, ANNOTATE_ROWS
+    TABLE_MAP = 6
+    ROWS = 7
+    ROWS_END = 8  # ROWS with STMT_END
+    GTID = 9  # MySQL: BEGIN, a statement or a payload follows
+    GTID_OPEN = 10  # MariaDB: stands for BEGIN
+    GTID_OTHER = 11  # MariaDB standalone, XA, DDL; MySQL tagged
+    BEGIN = 12
+    XID = 13
+    COMMIT = 14
+    ROLLBACK = 15
+    STATEMENT = 16
+    SAVEPOINT = 17
+    ROLLBACK_TO = 18
+    RELEASE = 19
+    XA_START = 20
+    XA_END = 21
+    XA_PREPARE = 22
+    XA_COMMIT = 23
+    XA_ROLLBACK = 24
+    PAYLOAD = 25
+    INCIDENT = 26
+    LOAD_FAILED = 27  # DELETE_FILE: the statement that its blocks belong to did not happen
+
+
+# Possessive quantifiers (`*+`, `++`): a hostile text costs linear time.
+_SPACE = rb"(?:\s|/\*(?!M?!).*?\*/|--[ \t\r\n][^\n]*+(?:\n|\Z)|#[^\n]*+(?:\n|\Z))"
+_NAME = rb"(?:`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$\x80-\xff]++)"
+_END = rb"(?:" + _SPACE + rb"|;)*+\Z"
+#: `_` stands for white space and comments, `@` for a savepoint's name, `;` for the end.
+_CONTROL_TEXTS = (
+    (Step.BEGIN, rb"BEGIN(?:_+WORK)?;"),
+    (Step.BEGIN, rb"START_+TRANSACTION\b"),
+    (Step.COMMIT, rb"COMMIT(?:_+WORK)?(?:_+AND\b.*|_+(?:NO_+)?RELEASE)?;"),
+    (Step.ROLLBACK_TO, rb"ROLLBACK(?:_+WORK)?_+TO(?:_+SAVEPOINT)?_*(?P<name>@);"),
+    (Step.ROLLBACK, rb"ROLLBACK(?:_+WORK)?(?:_+AND\b.*|_+(?:NO_+)?RELEASE)?;"),
+    (Step.SAVEPOINT, rb"SAVEPOINT_*(?P<name>@);"),
+    (Step.RELEASE, rb"RELEASE_+SAVEPOINT_*(?P<name>@);"),
+    (Step.XA_START, rb"XA_+(?:START|BEGIN)\b"),
+    (Step.XA_END, rb"XA_+END\b"),
+    (Step.XA_PREPARE, rb"XA_+PREPARE\b"),
+    (Step.XA_COMMIT, rb"XA_+COMMIT\b"),
+    (Step.XA_ROLLBACK, rb"XA_+ROLLBACK\b"),
+)
+
+
+def _compile(pattern: bytes) -> re.Pattern[bytes]:
+    for short, full in (
+        (b"_*", _SPACE + b"*+"),
+        (b"_+", _SPACE + b"++"),
+        (b"@", _NAME),
+        (b";", _END),
+    ):
+        pattern = pattern.replace(short, full)
+    return re.compile(_SPACE + b"*+" + pattern, re.IGNORECASE | re.DOTALL)
+
+
+_CONTROL = tuple((step, _compile(pattern)) for step, pattern in _CONTROL_TEXTS)
+
+
+def text_step(text: bytes) -> tuple[Step, bytes]:
+    """The step of a QUERY's text, and the savepoint it names (b"" for other steps).
+
+    Savepoint names come unquoted and folded to lower case (they are compared without regard
+    to case), as far as ASCII goes.
+    """
+    for step, pattern in _CONTROL:
+        found = pattern.match(text)
+        if found is not None:
+            name = found["name"] if "name" in pattern.groupindex else b""
+            return step, _unquote(name).lower()
+    return Step.STATEMENT, b""
+
+
+def _unquote(name: bytes) -> bytes:
+    quote = name[:1]
+    if quote in (b"`", b'"') and len(name) > 1:
+        return name[1:-1].replace(quote * 2, quote)
+    return name
+
+
+# The steps that the native loops compare with.
+_NEUTRAL: cython.int = int(Step.NEUTRAL)
+_UNKNOWN: cython.int = int(Step.UNKNOWN)
+_UNDECIDED: cython.int = int(Step.UNDECIDED)
+_PREFIX: cython.int = int(Step.PREFIX)
+_TEXT: cython.int = int(Step.TEXT)
+_TABLE_MAP: cython.int = int(Step.TABLE_MAP)
+_ROWS: cython.int = int(Step.ROWS)
+_ROWS_END: cython.int = int(Step.ROWS_END)
+_GTID: cython.int = int(Step.GTID)
+_GTID_OPEN: cython.int = int(Step.GTID_OPEN)
+_GTID_OTHER: cython.int = int(Step.GTID_OTHER)
+_BEGIN: cython.int = int(Step.BEGIN)
+_XID: cython.int = int(Step.XID)
+_COMMIT: cython.int = int(Step.COMMIT)
+_ROLLBACK: cython.int = int(Step.ROLLBACK)
+_STATEMENT: cython.int = int(Step.STATEMENT)
+
+_IGNORABLE: cython.int = 0x80  # header flag: an unknown type may be left out
+_STMT_END: cython.int = 0x01  # rows flag
+_MARIADB_NOT_PLAIN: cython.int = 0x01 | 0x40 | 0x80  # standalone, prepared XA, completed XA
+_TEXT_HEAD_BYTES: cython.Py_ssize_t = 65536  # longer leading comments are not looked behind
+#: First letters, upper case, of the texts that `text_step` may answer otherwise than STATEMENT.
+_CONTROL_HEADS = frozenset((b"BEG", b"COM", b"ROL", b"REL", b"SAV", b"STA", b"XA"))
+_COMMENT_OR_SPACE = frozenset((b" ", b"\t", b"\r", b"\n", b"\x0b", b"\x0c", b"/", b"-", b"#"))
+
+
+@cython.final
+@cython.cclass
+class Steps:
+    """The steps of one window's frames, and the plain transactions among them.
+
+    One object serves all windows of one event format. `step_of[type]` is the step of each
+    type code as far as the type tells (QUERY events: STATEMENT); `rows_flags_at[type]` where
+    the flags of a rows event lie in its body. `header_bytes`, `checksum_bytes` and
+    `query_header_bytes` (the post-header of QUERY) are the format's.
+
+    After `load`: `count` frames, and `undecided`, the indexes of UNDECIDED ones. After
+    `plain`: `groups` transactions, each with a keep mark that the `keep_…` methods clear.
+    """
+
+    def __init__(
+        self,
+        step_of: bytes,
+        rows_flags_at: bytes,
+        header_bytes: int,
+        checksum_bytes: int,
+        query_header_bytes: int,
+    ) -> None:
+        if len(step_of) != 256 or len(rows_flags_at) != 256:
+            raise ValueError("a step and a place for each of 256 types")
+        self._step_of = step_of
+        self._rows_flags_at = rows_flags_at
+        self._header_bytes = header_bytes
+        self._checksum_bytes = checksum_bytes
+        self._query_header = query_header_bytes
+        self.count = 0
+        self.groups = 0
+        self.undecided = []
+        self._base = 0
+        self._gtid = GtidFields()
+        self._room(1024)
+
+    def _room(self, frames: int) -> None:
+        self._step = memoryview(bytearray(frames))
+        self._keep = memoryview(bytearray(frames))
+        self._group_first = memoryview(bytearray(8 * (frames + 1))).cast("q")
+
+    def load(self, data: memoryview, base: cython.longlong, block: FrameBlock) -> None:
+        """Find the step of every frame of `block`, whose bytes lie in `data` (`base`: file
+        offset of `data[0]`). The buffer is kept until the next load.
+
+        Raises IndexError if a frame does not lie in `data`.
+        """
+        if len(self._step) < block.count:
+            self._room(2 * block.count)
+        self._cursor = Cursor(data)
+        self._data = data
+        self._base = base
+        self._block = block
+        self.count = block.count
+        self.groups = 0
+        self.undecided = []
+        i: cython.Py_ssize_t
+        for i in range(self.count):
+            step: cython.int = self._step_at(i)
+            self._step[i] = step
+            if step == _UNDECIDED:
+                self.undecided.append(i)
+
+    def step(self, frame: cython.Py_ssize_t) -> int:
+        """The step of a frame, as a number (compare with `Step`). Raises IndexError."""
+        if not 0 <= frame < self.count:
+            raise IndexError(f"frame {frame} of {self.count}")
+        return self._step[frame]
+
+    def decide(self, frame: cython.Py_ssize_t, step: cython.int) -> None:
+        """Set the step of an UNDECIDED frame."""
+        if not 0 <= frame < self.count:
+            raise IndexError(f"frame {frame} of {self.count}")
+        self._step[frame] = step
+
+    def _step_at(self, frame: cython.Py_ssize_t) -> int:
+        block: FrameBlock = self._block
+        type_code: cython.int = block.type_code[frame]
+        step: cython.int = self._step_of[type_code]
+        if step == _TABLE_MAP or step == _XID:
+            return step
+        start: cython.Py_ssize_t = block.offset[frame] - self._base
+        hi: cython.Py_ssize_t = start + block.length[frame] - self._checksum_bytes
+        lo: cython.Py_ssize_t = start + self._header_bytes
+        if start < 0 or hi + self._checksum_bytes > self._data.shape[0]:
+            raise IndexError(f"frame {frame} is not in the data")
+        if step == _ROWS:
+            return self._rows_step(lo, hi, type_code)
+        if step == _STATEMENT:
+            return self._query_step(lo, hi)
+        if step == _GTID_OPEN:
+            return self._gtid_step(lo, hi)
+        if step == _UNKNOWN and block.flags[frame] & _IGNORABLE:
+            return _NEUTRAL
+        return step
+
+    def _rows_step(
+        self, lo: cython.Py_ssize_t, hi: cython.Py_ssize_t, type_code: cython.int
+    ) -> int:
+        at: cython.Py_ssize_t = lo + self._rows_flags_at[type_code]
+        if at < hi and self._data[at] & _STMT_END:
+            return _ROWS_END
+        return _ROWS  # one that is too short is found by its decoder
+
+    def _gtid_step(self, lo: cython.Py_ssize_t, hi: cython.Py_ssize_t) -> int:
+        """MariaDB: seq_no 8, domain 4, flags 1."""
+        if lo + 12 >= hi:
+            return _UNDECIDED
+        if self._data[lo + 12] & _MARIADB_NOT_PLAIN:
+            return _GTID_OTHER
+        return _GTID_OPEN
+
+    def _query_step(self, lo: cython.Py_ssize_t, hi: cython.Py_ssize_t) -> int:
+        """QUERY: thread 4, exec time 4, db length 1, error 2, status length 2, then the status
+        variables, the database name, NUL, the text."""
+        if lo + self._query_header > hi or self._query_header < 13:
+            return _UNDECIDED
+        status: cython.Py_ssize_t = self._data[lo + 11] | (self._data[lo + 12] << 8)
+        lo = lo + self._query_header + status + self._data[lo + 8] + 1
+        if lo > hi:
+            return _UNDECIDED
+        self._cursor.enter(lo, hi)
+        if hi - lo == 5 and self._says(b"BEGIN"):
+            return _BEGIN
+        if hi - lo == 6 and self._says(b"COMMIT"):
+            return _COMMIT
+        head: bytes = self._cursor.take(min(hi - lo, 3)).upper()
+        if head in _CONTROL_HEADS or head[:2] == b"XA" or head[:1] in _COMMENT_OR_SPACE:
+            self._cursor.enter(lo, min(hi, lo + _TEXT_HEAD_BYTES))
+            return int(text_step(self._cursor.take(self._cursor.left()))[0])
+        return _STATEMENT
+
+    def _says(self, word: bytes) -> bool:
+        """Whether the bytes at the cursor are `word`; there are at least as many."""
+        k: cython.Py_ssize_t
+        for k in range(len(word)):
+            if self._data[self._cursor.pos + k] != word[k]:
+                return False
+        return True
+
+    def plain(self, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> int:
+        """The end of the run of plain transactions that starts at frame `first` (`first` if
+        there is none), before frame `last`; `groups` says how many they are.
+
+        Raises IndexError for frames that are not there.
+        """
+        if not 0 <= first <= last <= self.count:
+            raise IndexError(f"frames [{first}, {last}) of {self.count}")
+        frame: cython.Py_ssize_t = first
+        end: cython.Py_ssize_t = first
+        groups: cython.Py_ssize_t = 0
+        step: cython.int
+        while frame < last:
+            step = self._step[frame]
+            if step == _GTID:
+                frame += 1
+                if frame == last or self._step[frame] != _BEGIN:
+                    break
+            elif step != _GTID_OPEN and step != _BEGIN:
+                break
+            frame += 1
+            step = _TEXT
+            while frame < last:
+                step = self._step[frame]
+                if not _TEXT <= step <= _ROWS_END:
+                    break
+                frame += 1
+            if frame == last or (step != _XID and step != _COMMIT):
+                break
+            frame += 1
+            self._group_first[groups] = end
+            self._keep[groups] = 1
+            groups += 1
+            end = frame
+        self._group_first[groups] = end
+        self.groups = groups
+        return end
+
+    def calm(self, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> int:
+        """The first frame from `first` on, before `last`, that is more than a part of the body
+        of an open transaction: not TABLE_MAP, ROWS, TEXT, PREFIX or NEUTRAL; `last` if none.
+
+        Raises IndexError for frames that are not there.
+        """
+        if not 0 <= first <= last <= self.count:
+            raise IndexError(f"frames [{first}, {last}) of {self.count}")
+        while first < last:
+            step: cython.int = self._step[first]
+            if step != _NEUTRAL and not _PREFIX <= step <= _ROWS_END:
+                break
+            first += 1
+        return first
+
+    def commit_us(self, frame: cython.Py_ssize_t) -> int:
+        """Commit time of the transaction whose first event is `frame`, microseconds since 1970
+        UTC: a MySQL GTID event's immediate commit timestamp, else the header's whole second.
+
+        Raises TruncatedError for a GTID event that is cut, IndexError.
+        """
+        if not 0 <= frame < self.count:
+            raise IndexError(f"frame {frame} of {self.count}")
+        if self._step[frame] == _GTID:
+            self._parse_gtid(frame)
+            if self._gtid.immediate_commit_us:
+                return self._gtid.immediate_commit_us
+        return cython.cast(cython.Py_ssize_t, self._block.timestamp[frame]) * 1_000_000
+
+    def thread_id(self, frame: cython.Py_ssize_t) -> int:
+        """Thread of the plain transaction whose first event is `frame`, or -1 if the log does
+        not tell: of its BEGIN, or of the MariaDB GTID event (11.5 and newer).
+
+        Raises TruncatedError for an event that is cut, IndexError.
+        """
+        if not 0 <= frame < self.count:
+            raise IndexError(f"frame {frame} of {self.count}")
+        if self._step[frame] == _GTID_OPEN:
+            self._parse_gtid(frame)
+            return self._gtid.thread_id
+        if self._step[frame] == _GTID:
+            frame += 1
+        if frame == self.count or self._step[frame] != _BEGIN:
+            return -1
+        self._enter(frame)
+        return self._cursor.u32()
+
+    def _enter(self, frame: cython.Py_ssize_t) -> int:
+        """Stand at the body of a frame."""
+        start: cython.Py_ssize_t = self._block.offset[frame] - self._base
+        return self._cursor.enter(
+            start + self._header_bytes,
+            start + self._block.length[frame] - self._checksum_bytes,
+        )
+
+    def _parse_gtid(self, frame: cython.Py_ssize_t) -> int:
+        self._enter(frame)
+        if self._step[frame] == _GTID:
+            return self._gtid.parse_mysql(self._cursor)
+        return self._gtid.parse_mariadb(self._cursor)
+
+    # -- which of the plain transactions are wanted -----------------------------------------
+
+    def keep_times(self, since_us: cython.Py_ssize_t, until_us: cython.Py_ssize_t) -> None:
+        """Keep those whose commit time is in [since_us, until_us). Raises TruncatedError."""
+        g: cython.Py_ssize_t
+        for g in range(self.groups):
+            if self._keep[g]:
+                self._keep[g] = since_us <= self.commit_us(self._group_first[g]) < until_us
+
+    def keep_offsets(self, start: cython.longlong, stop: cython.longlong) -> None:
+        """Keep those whose first event lies in [start, stop) of the file."""
+        g: cython.Py_ssize_t
+        for g in range(self.groups):
+            if self._keep[g]:
+                self._keep[g] = start <= self._block.offset[self._group_first[g]] < stop
+
+    def keep_servers(self, server_ids: Container[int]) -> None:
+        """Keep those whose first event was written by one of these servers."""
+        g: cython.Py_ssize_t
+        for g in range(self.groups):
+            if self._keep[g]:
+                self._keep[g] = self._block.server_id[self._group_first[g]] in server_ids
+
+    def keep_threads(self, thread_ids: Container[int]) -> int:
+        """Keep those of these threads; returns how many do not tell their thread (not kept)."""
+        g: cython.Py_ssize_t
+        unknown: cython.Py_ssize_t = 0
+        for g in range(self.groups):
+            if self._keep[g]:
+                thread: cython.Py_ssize_t = self.thread_id(self._group_first[g])
+                unknown += thread < 0
+                self._keep[g] = thread in thread_ids
+        return unknown
+
+    def keep_gtids(
+        self,
+        mysql: Callable[[bytes, int], bool],
+        mariadb: Callable[[int, int, int], bool],
+    ) -> None:
+        """Keep those whose GTID one of the predicates accepts: `mysql(sid, gno)` (anonymous:
+        never), `mariadb(domain, server, sequence)`. Those without a GTID are not kept.
+        """
+        g: cython.Py_ssize_t
+        for g in range(self.groups):
+            if not self._keep[g]:
+                continue
+            frame: cython.Py_ssize_t = self._group_first[g]
+            step: cython.int = self._step[frame]
+            if step == _GTID:
+                self._parse_gtid(frame)
+                self._keep[g] = self._gtid.gno > 0 and mysql(self._gtid.sid, self._gtid.gno)
+            elif step == _GTID_OPEN:
+                self._parse_gtid(frame)
+                self._keep[g] = mariadb(
+                    self._gtid.domain_id, self._block.server_id[frame], self._gtid.seq_no
+                )
+            else:
+                self._keep[g] = 0
+
+    def kept(self, group: cython.Py_ssize_t) -> tuple[int, int, int, int]:
+        """The first stretch of kept transactions at or after number `group`: its first frame,
+        the frame after its last, how many transactions it has, and the number to go on with.
+        It is empty (0 transactions) when no more are kept. Raises IndexError.
+        """
+        if not 0 <= group <= self.groups:
+            raise IndexError(f"transaction {group} of {self.groups}")
+        while group < self.groups and not self._keep[group]:
+            group += 1
+        last: cython.Py_ssize_t = group
+        while last < self.groups and self._keep[last]:
+            last += 1
+        return self._group_first[group], self._group_first[last], last - group, last

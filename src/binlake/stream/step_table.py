@@ -1,0 +1,101 @@
+"""The step of every event type, from the one table of types (`format.event_types`).
+
+Roles say what an event is; a step says what it does to the grouping of events into
+transactions. Only types whose role does not tell have an entry of their own here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from binlake.core.steps import Step, Steps
+from binlake.errors import UnsupportedError
+from binlake.format import event_types as types
+from binlake.format.event_types import EVENT_TYPES, Role
+from binlake.values.frame import EventFormat
+
+__all__ = ["STEP_OF_TYPE", "steps_for"]
+
+_BY_ROLE = {
+    Role.UNKNOWN: Step.UNKNOWN,
+    Role.FORMAT: Step.CONTROL,
+    Role.CONTROL: Step.NEUTRAL,
+    Role.GTID: Step.GTID,
+    Role.QUERY: Step.STATEMENT,
+    Role.TABLE_MAP: Step.TABLE_MAP,
+    Role.ROWS: Step.ROWS,
+    Role.XID: Step.XID,
+    Role.XA_PREPARE: Step.XA_PREPARE,
+    Role.PAYLOAD: Step.PAYLOAD,
+    Role.DATA: Step.PREFIX,
+    Role.INCIDENT: Step.INCIDENT,
+    Role.ENCRYPTION: Step.UNDECIDED,
+}
+
+_BY_TYPE = {
+    # between transactions, and in a relay log also inside one
+    types.ROTATE_EVENT: Step.CONTROL,
+    types.STOP_EVENT: Step.CONTROL,
+    types.PREVIOUS_GTIDS_LOG_EVENT: Step.CONTROL,
+    types.GTID_LIST_EVENT: Step.CONTROL,
+    types.IGNORABLE_LOG_EVENT: Step.NEUTRAL,
+    types.ROWS_QUERY_LOG_EVENT: Step.TEXT,
+    types.ANNOTATE_ROWS_EVENT: Step.TEXT,
+    # its body is deflated: decoded before its step is known
+    types.QUERY_COMPRESSED_EVENT: Step.UNDECIDED,
+    types.GTID_EVENT: Step.GTID_OPEN,
+    # its layout is not fixed: decoded by its event class
+    types.GTID_TAGGED_LOG_EVENT: Step.GTID_OTHER,
+    # the statements of the LOAD family that no QUERY follows
+    types.LOAD_EVENT: Step.STATEMENT,
+    types.NEW_LOAD_EVENT: Step.STATEMENT,
+    types.EXEC_LOAD_EVENT: Step.STATEMENT,
+    types.EXECUTE_LOAD_QUERY_EVENT: Step.STATEMENT,
+    types.DELETE_FILE_EVENT: Step.LOAD_FAILED,
+    # fragments of a rows event: whoever needs its rows says that it cannot be decoded yet
+    types.PARTIAL_ROW_DATA_EVENT: Step.ROWS,
+}
+
+
+def _step_of_type() -> bytes:
+    steps = bytearray([Step.UNKNOWN]) * 256
+    for code, known in EVENT_TYPES.items():
+        steps[code] = _BY_TYPE.get(code, _BY_ROLE[known.role])
+    return bytes(steps)
+
+
+#: The step of each type code, as far as the type tells.
+STEP_OF_TYPE = _step_of_type()
+
+
+@lru_cache(maxsize=64)
+def _shape(fmt: EventFormat) -> tuple[bytes, int]:
+    """Where the flags of rows events lie in their bodies, by type; QUERY's post-header bytes."""
+    flags_at = bytearray(256)
+    for code, known in EVENT_TYPES.items():
+        if known.role is Role.ROWS:
+            # the table id has 4 bytes where the listed post-header is 6, else 6 (formats.md §2.1)
+            flags_at[code] = 4 if fmt.post_header_length(code) == 6 else 6
+    query = fmt.post_header_length(types.QUERY_EVENT, default=13)
+    return bytes(flags_at), query
+
+
+#: Post-header lengths of types 16 to 22 as a 5.1 alpha listed them, which numbered the events
+#: otherwise: 16 TABLE_MAP, 17 to 19 rows, 20 XID (formats.md §1.4).
+_PERMUTED = bytes((6, 6, 6, 6, 0, 4, 26))
+
+
+def steps_for(fmt: EventFormat) -> Steps:
+    """A `Steps` for windows of this format.
+
+    Raises UnsupportedError for the 5.1 alphas whose type numbers mean other events.
+    """
+    if fmt.post_header_lengths[15:22] == _PERMUTED:
+        raise UnsupportedError(
+            f"the log of server {fmt.server_version} numbers its event types as an early 5.1 alpha"
+            " did; their transactions cannot be read",
+            event_type="FORMAT_DESCRIPTION_EVENT",
+            field="post_header_lengths",
+        )
+    flags_at, query = _shape(fmt)
+    return Steps(STEP_OF_TYPE, flags_at, fmt.header_length, fmt.checksum_bytes, query)
