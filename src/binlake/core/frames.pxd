@@ -1,5 +1,9 @@
 # FrameBlock for compiled modules that cimport it; frames.py is the implementation.
 
+cimport cython
+
+
+@cython.final
 cdef class FrameBlock:
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t capacity
@@ -10,3 +14,6 @@ cdef class FrameBlock:
     cdef readonly unsigned int[::1] server_id
     cdef readonly unsigned int[::1] log_pos
     cdef readonly unsigned short[::1] flags
+
+    cdef object _allocate(self, Py_ssize_t capacity)
+    cdef object _reserve(self)

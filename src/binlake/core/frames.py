@@ -25,7 +25,6 @@ from binlake.values.frame import Frame
 __all__ = [
     "BAD_LENGTH",
     "FORMAT",
-    "FULL",
     "HEADER_BYTES",
     "MORE",
     "FrameBlock",
@@ -42,29 +41,58 @@ MASK32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 MORE = 0  # the next event is not wholly in the data
 BAD_LENGTH = 1  # the next header claims less than a header's length: not a header
 FORMAT = 2  # the event just appended is a FORMAT_DESCRIPTION: the format may change
-FULL = 3  # the block is full
 
 
+@cython.final
 @cython.cclass
 class FrameBlock:
-    """Columns of up to `capacity` frames: `offset`, `type_code`, `length`, `timestamp`,
-    `server_id`, `log_pos`, `flags`; entry i of each belongs to frame i, i < `count`.
+    """Columns of frames: `offset`, `type_code`, `length`, `timestamp`, `server_id`, `log_pos`,
+    `flags`; entry i of each belongs to frame i, for i < `count`.
 
-    `offset` is the absolute byte offset in the file (64 bits).
+    `offset` is the absolute byte offset in the file (64 bits). The columns grow as frames are
+    appended (27 bytes a frame); a view of one taken before is then stale.
     """
 
-    def __init__(self, capacity: cython.Py_ssize_t = 1 << 16) -> None:
+    def __init__(self, capacity: cython.Py_ssize_t = 1024) -> None:
         if capacity < 1:
             raise ValueError("capacity must be positive")
         self.count = 0
+        self.capacity = 0
+        self._allocate(capacity)
+
+    @cython.cfunc
+    def _allocate(self, capacity: cython.Py_ssize_t) -> object:
+        """Move the frames to columns of `capacity` entries."""
+        offset = memoryview(bytearray(8 * capacity)).cast("q")
+        type_code = memoryview(bytearray(capacity))
+        words = [memoryview(bytearray(4 * capacity)).cast("I") for _ in range(4)]
+        flags = memoryview(bytearray(2 * capacity)).cast("H")
+        length, timestamp, server_id, log_pos = words
+        if self.count:
+            count: cython.Py_ssize_t = self.count
+            offset[:count] = self.offset[:count]
+            type_code[:count] = self.type_code[:count]
+            length[:count] = self.length[:count]
+            timestamp[:count] = self.timestamp[:count]
+            server_id[:count] = self.server_id[:count]
+            log_pos[:count] = self.log_pos[:count]
+            flags[:count] = self.flags[:count]
+        self.offset = offset
+        self.type_code = type_code
+        self.length = length
+        self.timestamp = timestamp
+        self.server_id = server_id
+        self.log_pos = log_pos
+        self.flags = flags
         self.capacity = capacity
-        self.offset = memoryview(bytearray(8 * capacity)).cast("q")
-        self.type_code = memoryview(bytearray(capacity))
-        self.length = memoryview(bytearray(4 * capacity)).cast("I")
-        self.timestamp = memoryview(bytearray(4 * capacity)).cast("I")
-        self.server_id = memoryview(bytearray(4 * capacity)).cast("I")
-        self.log_pos = memoryview(bytearray(4 * capacity)).cast("I")
-        self.flags = memoryview(bytearray(2 * capacity)).cast("H")
+        return None
+
+    @cython.cfunc
+    def _reserve(self) -> object:
+        """Make room for at least one more frame."""
+        if self.count == self.capacity:
+            self._allocate(2 * self.capacity)
+        return None
 
     def __len__(self) -> int:
         return self.count
@@ -130,40 +158,58 @@ def scan(
 
     `base` is the file offset of `data[0]`; `header_length` the smallest length that an event
     can have here (common header, and checksum where there is one). The reason is MORE,
-    BAD_LENGTH, FORMAT or FULL; `data[next pos]` is the first byte not taken.
+    BAD_LENGTH or FORMAT; `data[next pos]` is the first byte not taken.
     """
     if not 0 <= pos <= end <= len(data):
         raise IndexError(f"[{pos}, {end}) of {len(data)} bytes")
     minimum: cython.uint = header_length if header_length > HEADER_BYTES else HEADER_BYTES
+    reason: cython.int = -1
+    while reason < 0:
+        block._reserve()
+        with cython.nogil:
+            pos, reason = _scan(data, base, pos, end, minimum, block)
+    return pos, reason
+
+
+@cython.cfunc
+@cython.nogil
+def _scan(
+    data: cython.const[cython.uchar][::1],
+    base: cython.longlong,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    minimum: cython.uint,
+    block: FrameBlock,
+) -> tuple[cython.Py_ssize_t, cython.int]:
+    """The loop of `scan`; reason -1 when the block is full."""
     count: cython.Py_ssize_t = block.count
     capacity: cython.Py_ssize_t = block.capacity
-    reason: cython.int = MORE
+    reason: cython.int = 0
     length: cython.uint
     type_code: cython.uchar
-    with cython.nogil:
-        while end - pos >= 19:
-            length = _u32(data, pos + 9)
-            if length < minimum:
-                reason = 1
-                break
-            if length > end - pos:
-                break
-            if count == capacity:
-                reason = 3
-                break
-            type_code = data[pos + 4]
-            block.offset[count] = base + pos
-            block.type_code[count] = type_code
-            block.length[count] = length
-            block.timestamp[count] = _u32(data, pos)
-            block.server_id[count] = _u32(data, pos + 5)
-            block.log_pos[count] = _u32(data, pos + 13)
-            block.flags[count] = data[pos + 17] | (data[pos + 18] << 8)
-            count += 1
-            pos += length
-            if type_code == FORMAT_DESCRIPTION_TYPE:
-                reason = 2
-                break
+    while end - pos >= 19:
+        length = _u32(data, pos + 9)
+        if length < minimum:
+            reason = 1
+            break
+        if length > end - pos:
+            break
+        if count == capacity:
+            reason = -1
+            break
+        type_code = data[pos + 4]
+        block.offset[count] = base + pos
+        block.type_code[count] = type_code
+        block.length[count] = length
+        block.timestamp[count] = _u32(data, pos)
+        block.server_id[count] = _u32(data, pos + 5)
+        block.log_pos[count] = _u32(data, pos + 13)
+        block.flags[count] = data[pos + 17] | (data[pos + 18] << 8)
+        count += 1
+        pos += length
+        if type_code == FORMAT_DESCRIPTION_TYPE:
+            reason = 2
+            break
     block.count = count
     return pos, reason
 
