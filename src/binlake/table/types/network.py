@@ -49,6 +49,8 @@ class InetType(UuidType):
 
 
 def _inet_text(raw: bytes) -> str:
+    if not raw:
+        return ""  # stands for no value: no row shows it
     return ".".join(map(str, raw)) if len(raw) == NETWORK_BYTES["inet4"] else inet6_text(raw)
 
 

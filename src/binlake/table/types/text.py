@@ -24,6 +24,7 @@ from binlake.values.text import decode, single_byte_table
 __all__ = ["InflatedTextType", "TextType"]
 
 _SHOWN_BYTES = 32  # of an invalid value, in a message
+_LEADS_BELOW_4_BYTES = bytes(range(0xF0))  # what utf8mb3, which ends at U+FFFF, may hold
 
 
 class TextType(ColumnType):
@@ -67,7 +68,9 @@ class TextType(ColumnType):
             values.validate(full=True)
         except pa.ArrowInvalid:
             return False
-        return CHARSETS[self._charset].max_bytes >= 4 or max(buffers.data, default=0) < 0xF0
+        if CHARSETS[self._charset].max_bytes >= 4:
+            return True
+        return not bytes(buffers.data).translate(None, _LEADS_BELOW_4_BYTES)
 
     def _decode_each(self, buffers: Buffers) -> pa.Array:
         data = memoryview(buffers.data)

@@ -1,0 +1,70 @@
+"""The metadata columns of a row change (design.md §3), once: names, types, meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from binlake.errors import SchemaError
+from binlake.values.options import ReadOptions
+
+__all__ = ["METADATA", "SEQUENCE_TYPE", "MetadataColumn", "check_names", "metadata_fields"]
+
+# sorts in commit order: ordinal of the file in its chain, position of the event, row of the event
+SEQUENCE_TYPE = pa.struct(
+    [pa.field("file", pa.int32()), pa.field("pos", pa.int64()), pa.field("row", pa.int32())]
+)
+
+
+class MetadataColumn(NamedTuple):
+    """`name` stands without its prefix; `option` is the option that asks for it, if any."""
+
+    name: str
+    type: pa.DataType | None
+    meaning: str
+    option: str | None = None
+
+
+METADATA: tuple[MetadataColumn, ...] = (
+    MetadataColumn("op", pa.string(), "insert, update or delete"),
+    MetadataColumn("ts", pa.timestamp("us", "UTC"), "commit time on the server that wrote the log"),
+    MetadataColumn("gtid", pa.string(), "GTID of the transaction, or null"),
+    MetadataColumn("server_id", pa.int64(), "server id in the event's header"),
+    MetadataColumn("file", pa.string(), "base name of the log file"),
+    MetadataColumn("pos", pa.int64(), "byte offset of the event in the file"),
+    MetadataColumn("row", pa.int32(), "ordinal of the row change in its event"),
+    MetadataColumn("seq", SEQUENCE_TYPE, "sorts in commit order"),
+    MetadataColumn(
+        "absent",
+        pa.list_(pa.field("element", pa.string())),
+        "names of the columns that the image lacks, null when none",
+    ),
+    MetadataColumn("before", None, "before-image of an update (struct of the columns)", "before"),
+    MetadataColumn("query", pa.string(), "the statement, where the log has it", "query"),
+    MetadataColumn("thread_id", pa.int64(), "thread id of the connection", "thread_id"),
+)
+
+
+def metadata_fields(table_fields: Iterable[pa.Field], options: ReadOptions) -> list[pa.Field]:
+    """Fields of the metadata columns that the options ask for, for a table of such columns."""
+    prefix = options.metadata_prefix
+    fields = []
+    for column in METADATA:
+        if column.option is None or getattr(options, column.option):
+            kind = pa.struct(list(table_fields)) if column.type is None else column.type
+            fields.append(pa.field(prefix + column.name, kind))
+    return fields
+
+
+def check_names(table: str, names: Iterable[str], options: ReadOptions) -> None:
+    """Raises SchemaError when a column of the table has the name of a metadata column."""
+    taken = {options.metadata_prefix + column.name for column in METADATA}
+    for name in names:
+        if name in taken:
+            raise SchemaError(
+                f"table {table} has a column {name}, which is also the name of a metadata column",
+                field=name,
+                hint="choose another prefix with the option metadata_prefix",
+            )
