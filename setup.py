@@ -19,8 +19,8 @@ from setuptools.command.build_ext import build_ext
 HERE = Path(__file__).resolve().parent
 CORE = Path("src/binlake/core")
 
-sys.path.insert(0, str(HERE / "dev"))
-from check_tools import missing_build_tools  # noqa: E402 - setup.py is run, never imported
+sys.path.insert(0, str(HERE))
+from dev.check_tools import missing_build_tools  # noqa: E402 - setup.py is run, never imported
 
 # Bounds checks stay on: the core reads untrusted bytes (design D1).
 DIRECTIVES = {

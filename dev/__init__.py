@@ -1,0 +1,1 @@
+"""What makes and checks the project: servers, golden logs, demo logs, tools. Not installed."""

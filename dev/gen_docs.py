@@ -1,0 +1,86 @@
+"""Write the reference pages under docs/ from the tables in the code: gen_docs.py [--check].
+
+`--check` writes nothing and exits 1 if a page differs from what the tables say.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from binlake.format.event_types import EVENT_TYPES
+from binlake.values.options import READ_OPTIONS, OptionSpec
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def _default(spec: OptionSpec) -> str:
+    if spec.default is None or spec.default == ():
+        return ""
+    if isinstance(spec.default, bool):
+        return "yes" if spec.default else "no"
+    if spec.name == "batch_bytes":
+        return f"{spec.default >> 20} MB"
+    return f"`{spec.default}`"
+
+
+def options_page() -> str:
+    """docs/options.md."""
+    lines = [
+        "# Options of every read",
+        "",
+        "Made from `binlake.values.options.READ_OPTIONS` by `dev/gen_docs.py`. The same options",
+        "exist as command line flags (`--exclude-table`), as options of the Spark data source",
+        "(`.option(\"exclude_table\", …)`, any case, `-` or `_`) and as keywords of `binlake.open`",
+        "(`exclude_table=…`). A repeatable one also takes several values separated by commas.",
+        "",
+        "| option | value | meaning | default | where |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for spec in READ_OPTIONS:
+        value = " \\| ".join(f"`{c}`" for c in spec.choices) or spec.metavar
+        meaning = spec.help + ("; repeatable" if spec.repeatable else "")
+        meaning = meaning.replace("|", "\\|").replace("*", "\\*")
+        where = ", ".join(spec.surfaces)
+        value = value if spec.choices else value.replace("|", "\\|")
+        lines.append(f"| `{spec.name}` | {value} | {meaning} | {_default(spec)} | {where} |")
+    return "\n".join(lines) + "\n"
+
+
+def events_page() -> str:
+    """docs/event-types.md."""
+    lines = [
+        "# Event types",
+        "",
+        "Made from `binlake.format.event_types.EVENT_TYPES` by `dev/gen_docs.py`. A type that is not",
+        "in this list is still read: it is named `UNKNOWN_EVENT_<code>`, keeps its bytes and is counted.",
+        "",
+        "| code | name | server | since | role |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines.extend(
+        f"| {t.code} | `{t.name}` | {t.flavour} | {t.since} | {t.role.name.lower()} |"
+        for t in EVENT_TYPES
+    )
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"options.md": options_page, "event-types.md": events_page}
+
+
+def main() -> int:
+    """Write or check every page."""
+    stale = []
+    for name, make in PAGES.items():
+        path, text = DOCS / name, make()
+        if "--check" not in sys.argv:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            stale.append(name)
+    if stale:
+        print(f"docs/{', docs/'.join(stale)}: not what the tables say; run dev/gen_docs.py")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Provision and run servers by hand: `python -m dev.servers --help`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from dev.servers.catalog import INSTALLATIONS, installation
+from dev.servers.packages import SetupError
+from dev.servers.server import Server
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m dev.servers", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    provision = verbs.add_parser("provision", help="download and unpack (all servers by default)")
+    provision.add_argument("server", nargs="*", default=list(INSTALLATIONS))
+    start = verbs.add_parser("start", help="start on 127.0.0.1; data under FOLDER")
+    start.add_argument("server")
+    start.add_argument("folder", type=Path)
+    start.add_argument("option", nargs="*", help="server options, after --")
+    stop = verbs.add_parser("stop", help="stop what was started there")
+    stop.add_argument("server")
+    stop.add_argument("folder", type=Path)
+    reader = verbs.add_parser("binlog", help="the server's own reader of binary logs")
+    reader.add_argument("server")
+    reader.add_argument("argument", nargs="*", help="its arguments, after --")
+    return parser
+
+
+def main() -> None:
+    """Do what the command line says."""
+    given = _parser().parse_args()
+    if given.verb == "provision":
+        for name in given.server:
+            print(f"{name}: {installation(name).root}")
+    elif given.verb == "start":
+        server = Server(installation(given.server), given.folder.resolve())
+        server.start(given.option)
+        print(f"socket={server.run / 'server.sock'} port={server.port}")
+    elif given.verb == "stop":
+        Server(installation(given.server), given.folder.resolve()).stop()
+    else:
+        command = [*installation(given.server).reader_command(), *given.argument]
+        os.execv(command[0], command)
+
+
+try:
+    main()
+except SetupError as error:
+    sys.exit(f"error: {error}")

@@ -1,0 +1,212 @@
+"""One running server: start, stop, kill, and SQL over its socket."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from pymysql.constants import CLIENT
+
+from dev.servers.catalog import Installation, installation
+from dev.servers.packages import SetupError
+
+__all__ = ["Refused", "Server", "Session", "running"]
+
+START_SECONDS = 120
+STOP_SECONDS = 120
+
+
+class Refused(Exception):
+    """The server refused a statement."""
+
+
+class Session:
+    """One connection. Statements run in order; values come back as text, None for NULL."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def execute(self, *statements: str) -> None:
+        """Run statements. Raises Refused, naming the statement."""
+        for statement in statements:
+            with self.connection.cursor() as cursor:
+                try:
+                    cursor.execute(statement)
+                    while cursor.nextset():
+                        pass
+                except pymysql.MySQLError as error:
+                    raise Refused(f"{error}: {statement[:2000]}") from error
+
+    def rows(self, query: str) -> list[list[str | None]]:
+        """The rows of one query, every value as the server's text protocol writes it."""
+        with self.connection.cursor() as cursor:
+            try:
+                cursor.execute(query)
+            except pymysql.MySQLError as error:
+                raise Refused(f"{error}: {query[:2000]}") from error
+            return [[_text(value) for value in row] for row in cursor.fetchall()]
+
+
+def _text(value: str | bytes | None) -> str | None:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+class Server:
+    """A server with its data under `run`, reached over a socket there and on 127.0.0.1."""
+
+    def __init__(self, kind: Installation, run: Path) -> None:
+        self.kind = kind
+        self.run = run
+        self.data = run / "data"
+        self.port = 0
+
+    @property
+    def name(self) -> str:
+        """The server's name in the catalog."""
+        return self.kind.name
+
+    @property
+    def flavour(self) -> str:
+        """`mysql` or `mariadb`."""
+        return self.kind.flavour
+
+    def start(self, options: Sequence[str] = ()) -> None:
+        """Start with the binary log `binlog` on; makes the data directory when there is none.
+
+        `options` come last, so they win. Raises SetupError with the end of the error log.
+        """
+        self.run.mkdir(parents=True, exist_ok=True)
+        self.port = self.port or _free_port()
+        base = self.kind.options(self.run, self.port)
+        if not self.data.exists():
+            self.kind.initialise(self.data, base)
+        log = [f"--log-bin={self.data / 'binlog'}", "--binlog-format=ROW", "--server-id=1"]
+        command = [*self.kind.server_command(), *base, *log, *options]
+        with (self.run / "stdout.log").open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                env=self.kind.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        (self.run / "pid").write_text(str(process.pid))
+        self._await_answer(process)
+
+    def _await_answer(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                break
+            with contextlib.suppress(pymysql.MySQLError), self.session():
+                return
+            time.sleep(0.05)
+        log = self.run / "error.log"
+        tail = log.read_text(errors="replace")[-1500:] if log.exists() else ""
+        raise SetupError(f"{self.name} did not start:\n{tail}")
+
+    def _pid(self) -> int | None:
+        """The process that `start` launched here, when it still runs."""
+        with contextlib.suppress(OSError, ValueError):
+            pid = int((self.run / "pid").read_text())
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            # only ever a process that works on this very data directory
+            if os.fsencode(f"--datadir={self.data}") in arguments:
+                return pid
+        return None
+
+    def _end(self, number: signal.Signals) -> None:
+        pid = self._pid()
+        if pid is None:
+            return
+        os.kill(pid, number)
+        deadline = time.monotonic() + STOP_SECONDS
+        while self._pid() is not None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+            if time.monotonic() > deadline:
+                raise SetupError(f"{self.name}, process {pid}, does not end")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Shut down in order, and wait for it."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self._end(signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def session(self, database: str | None = None) -> Iterator[Session]:
+        """A new connection as root."""
+        connection = pymysql.connect(
+            unix_socket=str(self.run / "server.sock"),
+            user="root",
+            database=database,
+            charset="utf8mb4",
+            autocommit=None,
+            local_infile=True,
+            client_flag=CLIENT.MULTI_STATEMENTS,
+            max_allowed_packet=256 << 20,
+            conv={},
+        )
+        try:
+            yield Session(connection)
+        finally:
+            connection.close()
+
+    def execute(self, *statements: str) -> None:
+        """Run statements in a session of their own."""
+        with self.session() as session:
+            session.execute(*statements)
+
+    def rows(self, query: str) -> list[list[str | None]]:
+        """The rows of a query in a session of its own."""
+        with self.session() as session:
+            return session.rows(query)
+
+    def position(self) -> tuple[str, int]:
+        """The current log's base name and the end of what is in it."""
+        name, offset = self.rows(self.kind.position_query)[0][:2]
+        assert name is not None and offset is not None
+        return name, int(offset)
+
+    def log_files(self) -> list[Path]:
+        """The log files in the order of the index."""
+        lines = (self.data / "binlog.index").read_text().split()
+        return [self.data / Path(line).name for line in lines]
+
+    def read_log(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """Run the server's own reader of binary logs."""
+        command = [*self.kind.reader_command(), *arguments]
+        return subprocess.run(command, capture_output=True, check=False)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def running(name: str, options: Sequence[str] = ()) -> Iterator[Server]:
+    """A new server in a temporary folder, killed and removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="binlake-"))
+    server = Server(installation(name), folder)
+    try:
+        server.start(options)
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder, ignore_errors=True)
