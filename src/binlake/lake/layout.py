@@ -17,11 +17,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from pyarrow import fs as pafs
 
 from binlake.errors import OptionError, SourceError
+from binlake.source.bytes import file_system_for, is_uri, local_path
 
 __all__ = ["Directory", "Findings", "IfExists", "table_path"]
 
@@ -90,10 +92,17 @@ class Findings:
 class Directory:
     """An export's target: a local path, or any URI that pyarrow.fs knows."""
 
-    def __init__(self, fs: pafs.FileSystem, root: str, shown: str) -> None:
-        self.fs = fs
-        self.root = root.rstrip("/") or "/"
-        self.shown = shown
+    def __init__(self, target: str) -> None:
+        self.shown = target
+        if is_uri(target):
+            self.fs, root = file_system_for(target)
+        else:
+            self.fs, root = pafs.LocalFileSystem(), str(Path(local_path(target)).absolute())
+        self.root = root.rstrip("/")
+
+    def __reduce__(self) -> tuple[type[Directory], tuple[str]]:
+        # tasks open it anew where they run: credentials are their host's, and never travel
+        return Directory, (self.shown,)
 
     def path(self, *parts: str) -> str:
         """A path inside the directory, as the file system wants it."""

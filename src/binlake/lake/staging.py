@@ -29,7 +29,8 @@ class Staging:
         self.directory = directory
         self.fs = directory.fs
         self.name = f"{STAGING_PREFIX}{uuid.uuid4().hex[:12]}"
-        self._run: dict[str, Any] = {"started": now(), "inputs": list(inputs)}
+        self.started = now()
+        self._run: dict[str, Any] = {"started": self.started, "inputs": list(inputs)}
         self.fs.create_dir(self.attempts, recursive=True)
         self._describe_run()
 

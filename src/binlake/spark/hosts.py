@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import os
 import pickle
 import socket
 from collections.abc import Callable, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from binlake.errors import BinlogError, SourceError
+from binlake.source.bytes import is_uri, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +30,9 @@ T = TypeVar("T")
 
 # One module stands for the core: they are compiled together or not at all.
 _CORE_MODULE = "binlake.core.cursor"
+
+_PROBES_PER_CORE = 3
+_CORES_UNKNOWN = 16
 
 
 def core_is_compiled() -> bool:
@@ -95,10 +99,9 @@ def _opener(check: Callable[[], None]) -> Callable[[bytes], Any]:
 
 def check_visible(path: str) -> None:
     """Raise SourceError naming this host when it does not see a local path."""
-    local = path.removeprefix("file://")
-    if "://" not in local and not os.path.exists(local):
+    if not is_uri(path) and not Path(local_path(path)).exists():
         raise SourceError(
-            f"host {socket.gethostname()} does not see {local}",
+            f"host {socket.gethostname()} does not see {path}",
             hint="local paths are read where the tasks run: use storage that every executor "
             "mounts, or a URI (s3a://, hdfs://)",
         )
@@ -114,26 +117,36 @@ def _probe(paths: tuple[str, ...]) -> Callable[[int], str]:
 
             for path in paths:
                 check_visible(path)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a host cannot do, it tells
             return str(error)
         return ""
 
     return probe
 
 
-def check_hosts(spark: SparkSession, paths: Sequence[str], tasks: int) -> None:
+def check_hosts(spark: SparkSession, paths: Sequence[str]) -> None:
     """Run a probe on the executors: is the package there and compiled, are the paths visible?
 
-    `tasks` probes are spread over the cluster; a few times its cores reach every host.
+    Several probes per core are spread over the cluster, so that every host gets one.
     Raises SourceError with one clause per host that cannot work.
     """
     from pyspark.sql.functions import col, udf
 
+    tasks = _PROBES_PER_CORE * _cores(spark)
     probe = udf(_probe(tuple(paths)), "string")
     answers = spark.range(0, tasks, 1, tasks).select(probe(col("id")).alias("problem"))
     problems = sorted({row.problem for row in answers.distinct().collect() if row.problem})
     if problems:
         raise SourceError("; ".join(problems))
+
+
+def _cores(spark: SparkSession) -> int:
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.sparkContext.defaultParallelism
+    except PySparkException:  # a Connect client cannot ask
+        return _CORES_UNKNOWN
 
 
 def in_few_lines(function: Callable[P, T]) -> Callable[P, T]:

@@ -60,9 +60,7 @@ def _plain(name: str) -> str:
 
 
 _SPECS: dict[str, OptionSpec] = {
-    _plain(spec.name): spec
-    for spec in (*READ_OPTIONS, *SPARK_OPTIONS)
-    if "spark" in spec.surfaces
+    _plain(spec.name): spec for spec in (*READ_OPTIONS, *SPARK_OPTIONS) if "spark" in spec.surfaces
 }
 
 
@@ -168,4 +166,3 @@ def _view(asked: str | None, read: ReadOptions) -> str:
             hint="it chooses columns of row changes",
         )
     return view
-

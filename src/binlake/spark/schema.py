@@ -39,7 +39,7 @@ from pyspark.sql.types import (
 
 from binlake.errors import SchemaError
 
-__all__ = ["Conformer", "arrow_schema", "spark_schema"]
+__all__ = ["Conformer", "arrow_schema", "exact_schema", "spark_schema"]
 
 # Spark turns a batch into rows; beyond this many rows a batch only costs memory.
 MAX_BATCH_ROWS = 100_000
@@ -86,7 +86,9 @@ def _spark_type(arrow: pa.DataType, name: str) -> DataType:
 
 
 def _spark_field(field: pa.Field) -> StructField:
-    return StructField(field.name, _spark_type(field.type, field.name), nullable=True)
+    # what MySQL calls the column goes along: schema["id"].metadata["mysql.type"]
+    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    return StructField(field.name, _spark_type(field.type, field.name), True, metadata)
 
 
 def spark_schema(arrow: pa.Schema) -> StructType:
@@ -113,6 +115,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema)
 
 
+def exact_schema(arrow: pa.Schema) -> pa.Schema:
+    """A decoded schema with the types that Spark takes; what is said of fields and table stays."""
+    wanted = arrow_schema(spark_schema(arrow))
+    fields = [w.with_metadata(a.metadata) for w, a in zip(wanted, arrow, strict=True)]
+    return pa.schema(fields, metadata=arrow.metadata)
+
+
 class Conformer:
     """Turns decoded batches into batches of exactly the schema that Spark asked for.
 
@@ -121,8 +130,8 @@ class Conformer:
     is a SchemaError, never a silent change.
     """
 
-    def __init__(self, schema: StructType) -> None:
-        self.schema = arrow_schema(schema)
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
 
     def conform(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The batch in the wanted shape, cut into pieces that Spark likes."""
@@ -138,9 +147,7 @@ class Conformer:
         columns = [self._column(batch, places, field) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _column(
-        self, batch: pa.RecordBatch, places: dict[str, int], field: pa.Field
-    ) -> pa.Array:
+    def _column(self, batch: pa.RecordBatch, places: dict[str, int], field: pa.Field) -> pa.Array:
         place = places.get(field.name.lower())
         if place is None:
             return pa.nulls(batch.num_rows, field.type)

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binlake.errors import SourceError
@@ -83,7 +84,7 @@ def prepare(spark: SparkSession) -> SparkSession:
 def check_java() -> None:
     """Raise SourceError, saying what to install, unless a Java that Spark can use is there."""
     home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     wanted = f"Spark needs Java {_MINIMUM_JAVA} or newer"
     hint = "install one (Debian, Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME"
     if java is None or not os.access(java, os.X_OK):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from pathlib import Path
 
@@ -15,8 +16,7 @@ from binlake.lake.staging import Staging
 
 @pytest.fixture
 def target(tmp_path: Path) -> Directory:
-    root = tmp_path / "lake"
-    return Directory(pafs.LocalFileSystem(), str(root), str(root))
+    return Directory(str(tmp_path / "lake"))
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,17 @@ def test_a_file_is_no_target(target: Directory) -> None:
 def test_foreign_files_are_never_replaced(target: Directory) -> None:
     write(target, "thesis.tex")
     for how in ("error", "replace"):
-        with pytest.raises(OptionError, match=r"no export wrote \(thesis.tex\).*directory of its own"):
+        with pytest.raises(
+            OptionError, match=r"no export wrote \(thesis.tex\).*directory of its own"
+        ):
             target.claim(how)  # type: ignore[arg-type]
 
 
 def test_finished_export(target: Directory) -> None:
     commit(target, {"shop/orders": ["1.parquet"]})
-    with pytest.raises(OptionError, match=r"finished export.*1 tables, 7 rows; --overwrite replaces it"):
+    with pytest.raises(
+        OptionError, match=r"finished export.*1 tables, 7 rows; --overwrite replaces it"
+    ):
         target.claim("error")
     assert target.claim("replace").tables == ("shop/orders",)
 
@@ -89,7 +93,9 @@ def test_a_table_beside_the_exported_ones_is_foreign(target: Directory) -> None:
 def test_killed_while_writing(target: Directory) -> None:
     staging = Staging(target, ["binlog.000001"])
     write(target, f"{staging.name}/attempts/1.parquet")
-    with pytest.raises(OptionError, match="was started .* and did not finish; --overwrite replaces it"):
+    with pytest.raises(
+        OptionError, match=r"was started .* and did not finish; --overwrite replaces it"
+    ):
         target.claim("error")
     commit(target, {"shop/orders": ["1.parquet"]})
     assert not Path(target.root, staging.name).exists()
@@ -135,7 +141,10 @@ def test_killed_at_any_step_of_a_commit(target: Directory, monkeypatch: pytest.M
         if not killed_at(step, target, second, monkeypatch):
             break
         there = {p for p in content(target) if not p.startswith("_staging")}
-        tables = {t: {p.rpartition("/")[2] for p in there if p.startswith(t + "/")} for t in ("a/x", "b/y", "c/z")}
+        tables = {
+            t: {p.rpartition("/")[2] for p in there if p.startswith(t + "/")}
+            for t in ("a/x", "b/y", "c/z")
+        }
         assert tables["a/x"] in (set(), {"1", "2"}, {"4", "5"})
         assert tables["b/y"] in (set(), {"3"})
         assert tables["c/z"] in (set(), {"6"})
@@ -153,7 +162,9 @@ def test_killed_at_any_step_of_a_commit(target: Directory, monkeypatch: pytest.M
     assert step > 12
 
 
-def killed_at(step: int, target: Directory, tables: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> bool:
+def killed_at(
+    step: int, target: Directory, tables: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> bool:
     calls = 0
 
     class Mortal:
@@ -161,7 +172,13 @@ def killed_at(step: int, target: Directory, tables: dict[str, list[str]], monkey
 
         def __getattr__(self, name: str) -> object:
             attribute = getattr(pafs.LocalFileSystem(), name)
-            if name not in ("move", "delete_file", "delete_dir", "open_output_stream", "create_dir"):
+            if name not in (
+                "move",
+                "delete_file",
+                "delete_dir",
+                "open_output_stream",
+                "create_dir",
+            ):
                 return attribute
 
             def call(*args: object, **kwargs: object) -> object:
@@ -180,3 +197,10 @@ def killed_at(step: int, target: Directory, tables: dict[str, list[str]], monkey
         except Killed:
             return True
     return False
+
+
+def test_uris(tmp_path: Path) -> None:
+    assert Directory(f"file://{tmp_path}/a/").root == f"{tmp_path}/a"
+    assert pickle.loads(pickle.dumps(Directory(f"{tmp_path}"))).root == str(tmp_path)
+    with pytest.raises(SourceError, match="gopher://x cannot be opened"):
+        Directory("gopher://x")

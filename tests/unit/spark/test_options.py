@@ -15,7 +15,9 @@ def parse(**given: str) -> SourceOptions:
     return SourceOptions.parse({**PATH, **given})
 
 
-@pytest.mark.parametrize("spelling", ["exclude_table", "excludetable", "excludeTable", "exclude-table"])
+@pytest.mark.parametrize(
+    "spelling", ["exclude_table", "excludetable", "excludeTable", "exclude-table"]
+)
 def test_spellings_are_one_option(spelling: str) -> None:
     assert SourceOptions.parse({**PATH, spelling: "shop.tmp*"}).read.exclude_table == ("shop.tmp*",)
 
@@ -36,7 +38,7 @@ def test_unknown_option_names_the_nearest(typed: str, nearest: str) -> None:
 
 
 def test_unknown_option_far_from_all_lists_them() -> None:
-    with pytest.raises(OptionError, match="options are: .*batch_bytes.*zero_date"):
+    with pytest.raises(OptionError, match=r"options are: .*batch_bytes.*zero_date"):
         parse(qqqqqqqq="1")
 
 

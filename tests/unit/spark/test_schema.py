@@ -8,7 +8,13 @@ import pyarrow as pa
 import pytest
 
 from binlake.errors import SchemaError
-from binlake.spark.schema import MAX_BATCH_ROWS, Conformer, arrow_schema, spark_schema
+from binlake.spark.schema import (
+    MAX_BATCH_ROWS,
+    Conformer,
+    arrow_schema,
+    exact_schema,
+    spark_schema,
+)
 
 VIEW = pa.schema(
     [
@@ -42,21 +48,27 @@ def test_spark_names_of_the_types() -> None:
 def test_unsigned_types_get_the_next_wider() -> None:
     schema = pa.schema([("a", pa.uint32()), ("b", pa.uint64())])
     assert spark_schema(schema).simpleString() == "struct<a:bigint,b:decimal(20,0)>"
-    batch = pa.record_batch([pa.array([2**32 - 1], pa.uint32()), pa.array([2**64 - 1], pa.uint64())], schema=schema)
-    exact = Conformer(spark_schema(schema)).exact(batch)
+    batch = pa.record_batch(
+        [pa.array([2**32 - 1], pa.uint32()), pa.array([2**64 - 1], pa.uint64())], schema=schema
+    )
+    exact = Conformer(exact_schema(schema)).exact(batch)
     assert exact.column(0).to_pylist() == [2**32 - 1]
     assert [int(v) for v in exact.column(1).to_pylist()] == [2**64 - 1]
 
 
 def test_everything_is_nullable() -> None:
-    schema = pa.schema([pa.field("a", pa.list_(pa.field("element", pa.int32(), nullable=False)), nullable=False)])
+    schema = pa.schema(
+        [pa.field("a", pa.list_(pa.field("element", pa.int32(), nullable=False)), nullable=False)]
+    )
     field = spark_schema(schema)["a"]
     assert field.nullable
     assert field.dataType.containsNull
 
 
 def test_names_that_differ_only_in_case_are_refused() -> None:
-    with pytest.raises(SchemaError, match="'_op' and '_OP' are one name to Spark.*metadata_prefix"):
+    with pytest.raises(
+        SchemaError, match=r"'_op' and '_OP' are one name to Spark.*metadata_prefix"
+    ):
         spark_schema(pa.schema([("_op", pa.string()), ("_OP", pa.int32())]))
 
 
@@ -66,7 +78,7 @@ def test_unknown_arrow_type_is_named() -> None:
 
 
 def conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    return Conformer(spark_schema(wanted)).exact(batch)
+    return Conformer(exact_schema(wanted)).exact(batch)
 
 
 def test_columns_go_by_name_whatever_their_order_or_case() -> None:
@@ -76,7 +88,9 @@ def test_columns_go_by_name_whatever_their_order_or_case() -> None:
 
 
 def test_a_column_that_the_batch_lacks_is_null() -> None:
-    exact = conform(pa.record_batch({"a": [1]}), pa.schema([("a", pa.int64()), ("new", pa.string())]))
+    exact = conform(
+        pa.record_batch({"a": [1]}), pa.schema([("a", pa.int64()), ("new", pa.string())])
+    )
     assert exact.to_pylist() == [{"a": 1, "new": None}]
 
 
@@ -89,13 +103,21 @@ def test_wider_types_keep_the_value_and_narrower_ones_are_refused() -> None:
 
 def test_long_batches_are_cut() -> None:
     batch = pa.record_batch({"a": pa.array(range(MAX_BATCH_ROWS + 1), pa.int64())})
-    pieces = list(Conformer(spark_schema(batch.schema)).conform(batch))
+    pieces = list(Conformer(exact_schema(batch.schema)).conform(batch))
     assert [p.num_rows for p in pieces] == [MAX_BATCH_ROWS, 1]
     assert pieces[1].to_pylist() == [{"a": MAX_BATCH_ROWS}]
-    assert list(Conformer(spark_schema(batch.schema)).conform(batch.slice(0, 0))) == []
+    assert list(Conformer(exact_schema(batch.schema)).conform(batch.slice(0, 0))) == []
 
 
 def test_durations_beyond_a_day() -> None:
     span = timedelta(hours=-838, minutes=-59, seconds=-59)
     batch = pa.record_batch([pa.array([span], pa.duration("us"))], names=["t"])
     assert conform(batch, batch.schema).to_pylist() == [{"t": span}]
+
+
+def test_what_mysql_calls_a_column_goes_along() -> None:
+    field = pa.field("id", pa.uint64(), metadata={"mysql.type": "bigint unsigned"})
+    schema = pa.schema([field], metadata={"binlake.table": "shop.orders"})
+    assert spark_schema(schema)["id"].metadata == {"mysql.type": "bigint unsigned"}
+    assert exact_schema(schema).field("id").metadata == {b"mysql.type": b"bigint unsigned"}
+    assert exact_schema(schema).metadata == schema.metadata

@@ -1,0 +1,229 @@
+"""`binlake export`: logs to one Parquet data set per table, in one pass, committed once.
+
+1. plan: list the files once, pin their lengths, cut them into splits;
+2. decode: a Spark task per partition decodes all tables and writes Parquet files to a staging
+   directory; it returns its ledger and the list of its files;
+3. prove: the covered ranges must join without gap or overlap, or nothing is committed;
+4. unite: one schema per table, few files (lake/unite.py);
+5. commit: whole tables move into place, `_ledger.json` comes last (lake/staging.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from binlake.errors import IncompleteError
+from binlake.lake.jobs import Progress, Task, run_tasks
+from binlake.lake.layout import Directory, Findings, IfExists, table_path
+from binlake.lake.parquet import DataFile, ParquetFiles, TableKey
+from binlake.lake.staging import Staging, now
+from binlake.lake.unite import MergeTask, merged_files, unite
+from binlake.spark.hosts import check_hosts
+from binlake.spark.partitions import LogPartition, plan_partitions
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["ExportResult", "TableSummary", "export"]
+
+DEFAULT_FILE_BYTES = 256 << 20
+# Rewriting less than this is not worth a Spark job: the driver does it.
+_DRIVER_MERGE_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """What an export made of one table."""
+
+    key: TableKey
+    rows: int
+    bytes: int
+    files: tuple[DataFile, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """Where it lies in the directory."""
+        return table_path(self.key.database, self.key.table, self.key.version)
+
+    def to_json(self) -> dict[str, Any]:
+        """As an entry of `tables` in `_ledger.json`."""
+        schema = self.files[0].schema
+        return {
+            "database": self.key.database,
+            "table": self.key.table,
+            "version": self.key.version,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "columns": {field.name: str(field.type) for field in schema},
+            "files": [{"name": f.name, "rows": f.rows, "bytes": f.bytes} for f in self.files],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """A finished export: what was read, and what it became."""
+
+    directory: str
+    tables: tuple[TableSummary, ...]
+    ledger: Ledger
+
+    @property
+    def rows(self) -> int:
+        """Rows of all tables."""
+        return sum(table.rows for table in self.tables)
+
+
+class DecodeTask(Task):
+    """Decodes all tables of one partition into Parquet files."""
+
+    def __init__(
+        self,
+        number: int,
+        partition: LogPartition,
+        options: ReadOptions,
+        directory: Directory,
+        attempts: str,
+        target_file_bytes: int,
+    ) -> None:
+        super().__init__()
+        self.number = number
+        self.partition = partition
+        self.options = options
+        self.directory = directory
+        self.attempts = attempts
+        self.target_file_bytes = target_file_bytes
+
+    def run(self) -> str:
+        ledger = Ledger()
+        files = ParquetFiles(
+            self.directory.fs, self.attempts, f"{self.number:05d}", self.target_file_bytes
+        )
+        try:
+            for found in self.partition.tables(self.options, ledger):
+                key = TableKey(found.definition.database, found.definition.table)
+                files.write(key, found.batch)
+            written = files.close()
+        except BaseException:
+            files.abort()
+            raise
+        return json.dumps({"ledger": ledger.to_json(), "files": [f.to_json() for f in written]})
+
+
+def export(
+    spark: SparkSession,
+    paths: Sequence[str],
+    target: str,
+    options: ReadOptions,
+    *,
+    if_exists: IfExists = "error",
+    max_partition_bytes: int,
+    target_file_bytes: int = DEFAULT_FILE_BYTES,
+    progress: Progress,
+) -> ExportResult:
+    """Write one Parquet data set per table of the logs to `target`, a directory or URI.
+
+    Nothing of it is visible until all is decoded and proven complete; whatever fails before
+    leaves `target` as it was. `if_exists` "replace" replaces an earlier export, never files
+    that no export wrote. Raises OptionError when `target` is not empty, IncompleteError when
+    the tasks' ranges do not join, and any BinlogError of reading.
+    """
+    directory = Directory(target)
+    before = directory.claim(if_exists)
+    partitions = plan_partitions(paths, options, max_partition_bytes)
+    staging = Staging(directory, paths)
+    try:
+        _check_cluster(spark, partitions, staging)
+        tasks = [
+            DecodeTask(i, part, options, directory, staging.attempts, target_file_bytes)
+            for i, part in enumerate(partitions)
+        ]
+        results = [json.loads(r) for r in run_tasks(spark, tasks, f"decode {target}", progress)]
+        ledger = _proven_ledger(results)
+        files = [DataFile.from_json(f) for result in results for f in result["files"]]
+        tables = _united(spark, files, staging, target_file_bytes)
+        _commit(staging, before, tables, ledger, paths)
+    except BaseException:
+        staging.discard()
+        raise
+    return ExportResult(target, tuple(tables), ledger)
+
+
+def _check_cluster(
+    spark: SparkSession, partitions: Sequence[LogPartition], staging: Staging
+) -> None:
+    """Where tasks run on other hosts: can those read the logs and write the target?"""
+    master = spark.conf.get("spark.master", "")
+    if master is None or master.startswith("local"):
+        return
+    local = staging.directory.fs.type_name == "local"
+    paths = sorted({path for part in partitions for path in part.paths})
+    check_hosts(spark, [*paths, *([staging.attempts] if local else [])])
+
+
+def _proven_ledger(results: Sequence[Mapping[str, Any]]) -> Ledger:
+    ledger = Ledger()
+    for result in results:
+        ledger += Ledger.from_json(result["ledger"])
+    problems = ledger.join_problems()
+    if problems:
+        raise IncompleteError(
+            f"the ranges that the tasks read do not join: {'; '.join(map(str, problems[:3]))}",
+            hint="nothing was written; this is a fault of binlake, please report it",
+        )
+    return ledger
+
+
+def _united(
+    spark: SparkSession, files: Sequence[DataFile], staging: Staging, target_file_bytes: int
+) -> list[TableSummary]:
+    united = unite(files, target_file_bytes)
+    tasks = [
+        MergeTask(staging.directory, staging.attempts, table, group, target_file_bytes)
+        for table in united
+        for group in range(len(table.merges))
+    ]
+    moved = sum(file.bytes for table in united for group in table.merges for file in group)
+    if moved <= _DRIVER_MERGE_BYTES:
+        results = [task.run() for task in tasks]
+    else:
+        results = run_tasks(spark, tasks, "merge small files", lambda _done, _all: None)
+    made: dict[TableKey, list[DataFile]] = {}
+    for file in (*(f for table in united for f in table.kept), *merged_files(results)):
+        made.setdefault(file.key, []).append(file)
+    notes = {table.key: table.evolution.notes for table in united}
+    return [_summary(key, made[key], notes.get(key, ())) for key in sorted(made, key=str)]
+
+
+def _summary(key: TableKey, files: list[DataFile], notes: tuple[str, ...]) -> TableSummary:
+    files.sort(key=lambda file: file.name)
+    rows = sum(file.rows for file in files)
+    return TableSummary(key, rows, sum(file.bytes for file in files), tuple(files), notes)
+
+
+def _commit(
+    staging: Staging,
+    before: Findings,
+    tables: Sequence[TableSummary],
+    ledger: Ledger,
+    paths: Sequence[str],
+) -> None:
+    content = {
+        "export": {
+            "binlake": metadata.version("binlake"),
+            "started": staging.started,
+            "finished": now(),
+            "inputs": list(paths),
+            "rows": sum(table.rows for table in tables),
+        },
+        "tables": {table.path: table.to_json() for table in tables},
+        **ledger.to_json(),
+    }
+    staging.commit({t.path: [f.name for f in t.files] for t in tables}, content, before)

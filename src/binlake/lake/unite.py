@@ -1,0 +1,120 @@
+"""From the files that tasks wrote to the data sets of an export: one schema, few files each.
+
+Tasks write a table's rows in the schema that its definition had where they read. Afterwards
+the driver knows every definition in the range and unites them (table/evolution.py). Files that
+have the united schema and a good size stay as they are; others are rewritten by `MergeTask`s,
+in commit order: small ones together, those of older definitions converted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from binlake.lake.jobs import Task
+from binlake.lake.layout import Directory
+from binlake.lake.parquet import DataFile, ParquetFiles, TableKey, read_batches
+from binlake.table.evolution import Evolution
+
+__all__ = ["MergeTask", "UnitedTable", "merged_files", "unite"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitedTable:
+    """One table of an export: files to keep, and groups of files to rewrite, in order."""
+
+    key: TableKey
+    evolution: Evolution
+    kept: tuple[DataFile, ...]
+    merges: tuple[tuple[DataFile, ...], ...]
+
+
+def unite(files: Iterable[DataFile], target_file_bytes: int) -> list[UnitedTable]:
+    """Decide, for every table, its schema and what must be rewritten.
+
+    `files` in commit order. The schema that comes last is the newest definition.
+    """
+    tables: dict[TableKey, list[DataFile]] = {}
+    for file in files:
+        tables.setdefault(file.key, []).append(file)
+    return [_unite_table(key, tables[key], target_file_bytes) for key in sorted(tables, key=str)]
+
+
+def _unite_table(key: TableKey, files: Sequence[DataFile], target: int) -> UnitedTable:
+    evolution = Evolution.of(f"{key.database}.{key.table}", _versions(files))
+    kept: list[DataFile] = []
+    merges: list[tuple[DataFile, ...]] = []
+    group: list[DataFile] = []
+
+    def finish_group() -> None:
+        if len(group) == 1 and group[0].schema.equals(evolution.schema):
+            kept.append(group[0])
+        elif group:
+            merges.append(tuple(group))
+        group.clear()
+
+    for file in files:
+        # a file of half the wanted size is worth no rewriting
+        if file.schema.equals(evolution.schema) and file.bytes >= target // 2:
+            finish_group()
+            kept.append(file)
+            continue
+        if sum(f.bytes for f in group) + file.bytes > target:
+            finish_group()
+        group.append(file)
+    finish_group()
+    return UnitedTable(key, evolution, tuple(kept), tuple(merges))
+
+
+def _versions(files: Sequence[DataFile]) -> list[pa.Schema]:
+    """The distinct schemas, in the order in which they were last seen."""
+    last_first: list[pa.Schema] = []
+    for file in reversed(files):
+        if not any(file.schema.equals(known) for known in last_first):
+            last_first.append(file.schema)
+    return last_first[::-1]
+
+
+class MergeTask(Task):
+    """Rewrites files of one table, in order, as one data set of its united schema."""
+
+    def __init__(
+        self, directory: Directory, attempts: str, table: UnitedTable, group: int, target: int
+    ) -> None:
+        super().__init__()
+        self.directory = directory
+        self.attempts = attempts
+        self.key = table.key
+        self.evolution = table.evolution
+        self.names = [file.name for file in table.merges[group]]
+        self.target_file_bytes = target
+
+    def run(self) -> str:
+        fs = self.directory.fs
+        # a merged file sorts where the first of its parts did
+        prefix = self.names[0].partition("-")[0]
+        files = ParquetFiles(fs, self.attempts, prefix, self.target_file_bytes)
+        try:
+            for key, batch in self._conformed():
+                files.write(key, batch)
+            return json.dumps([file.to_json() for file in files.close()])
+        except BaseException:
+            files.abort()
+            raise
+
+    def _conformed(self) -> Iterator[tuple[TableKey, pa.RecordBatch]]:
+        for name in self.names:
+            for batch in read_batches(self.directory.fs, f"{self.attempts}/{name}"):
+                fitting, misfits = self.evolution.conform(batch)
+                yield self.key, fitting
+                if misfits is not None:
+                    version = self.evolution.number(misfits.schema)
+                    yield TableKey(self.key.database, self.key.table, version), misfits
+
+
+def merged_files(results: Iterable[str]) -> list[DataFile]:
+    """The files that merge tasks made."""
+    return [DataFile.from_json(value) for result in results for value in json.loads(result)]

@@ -1,0 +1,78 @@
+"""A host that cannot work says so in one line, before anything of ours is unpickled there."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [spark]")
+
+from pyspark import cloudpickle
+
+from binlake.errors import SourceError
+from binlake.spark.hosts import Shipped, check_visible, host_check
+from binlake.spark.options import SourceOptions
+
+SOURCE = str(Path(__file__).parents[3] / "src")
+HOST_CHECK = "import base64, pickle; pickle.loads(base64.b64decode({!r}))()"
+ARRIVE = "import base64, pickle; print(pickle.loads(base64.b64decode({!r})).value)"
+
+
+class Parcel(Shipped):
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def elsewhere(code: str, thing: object, *path: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a Python that finds packages only in `path` (and PySpark)."""
+    pickled = base64.b64encode(cloudpickle.dumps(thing)).decode()
+    spark = str(Path(cloudpickle.__file__).parents[2])
+    prelude = (
+        f"import sys; sys.path[:] = [p for p in sys.path if p != {SOURCE!r}] + {[spark, *path]!r};"
+    )
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-c", prelude + code.format(pickled)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_package_missing() -> None:
+    done = elsewhere(ARRIVE, Parcel(SourceOptions.parse({"path": "/x"})))
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("RuntimeError: host ")
+    assert "binlake is not installed" in last
+    assert sys.executable in last
+
+
+def test_core_not_compiled(tmp_path: Path) -> None:
+    core = tmp_path / "binlake" / "core"
+    core.mkdir(parents=True)
+    (core.parent / "__init__.py").touch()
+    (core / "__init__.py").touch()
+    (core / "cursor.py").touch()
+    done = elsewhere(HOST_CHECK, host_check(compiled=True), str(tmp_path))
+    assert "the core of binlake is not compiled" in done.stderr.strip().splitlines()[-1]
+    assert elsewhere(HOST_CHECK, host_check(compiled=False), str(tmp_path)).returncode == 0
+
+
+def test_arrives_whole() -> None:
+    parcel = cloudpickle.loads(
+        cloudpickle.dumps(Parcel(SourceOptions.parse({"path": "/x", "op": "insert"})))
+    )
+    assert type(parcel) is Parcel
+    assert parcel.value == SourceOptions.parse({"path": "/x", "op": "insert"})
+
+
+def test_path_not_visible(tmp_path: Path) -> None:
+    check_visible(str(tmp_path))
+    check_visible(f"file://{tmp_path}")
+    check_visible("s3a://bucket/binlog.000001")
+    with pytest.raises(
+        SourceError, match=r"host \S+ does not see .*/gone; local paths are read where"
+    ):
+        check_visible(str(tmp_path / "gone"))
