@@ -1,0 +1,1 @@
+"""What the servers' format says, as tables. Imports nothing of this package."""

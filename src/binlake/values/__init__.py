@@ -1,0 +1,1 @@
+"""The nouns that travel between the rooms: positions, GTID sets, plans, options, counts."""

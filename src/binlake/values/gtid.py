@@ -1,0 +1,440 @@
+"""GTIDs and sets of them, of both flavours, as values.
+
+MySQL: `source_uuid:gno` or `source_uuid:tag:gno`; a set is `uuid:1-5:7:tag:1-3,uuid:…`.
+MariaDB: `domain-server-sequence`; a list of them says how far each (domain, server) came.
+
+Numbers are kept as full interval sets. An interval set is a sorted list of boundaries
+[start, end, start, end, …], ends exclusive: a number is inside when an odd number of
+boundaries are at or below it, so every question is one bisection.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from binlake.errors import MalformedError, TruncatedError
+
+__all__ = [
+    "Gtid",
+    "GtidFilter",
+    "GtidSet",
+    "MariaGtid",
+    "MariaGtidSet",
+    "parse_gtid_filter",
+    "uuid_text",
+]
+
+GNO_END = (1 << 63) - 1  # gno is below it (MySQL sql/rpl_gtid.h, GNO_END)
+_U32_END = 1 << 32
+_U64_END = 1 << 64
+
+_UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.I)
+_TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
+_INTERVAL = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?")
+_MARIA = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})")
+_MARIA_STREAM = re.compile(r"(\d{1,10})-(\d{1,10})")
+
+Bounds = list[int]
+
+
+def uuid_text(sid: bytes) -> str:
+    """The 16 bytes of a source UUID as text, lower case."""
+    digits = sid.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _parse_uuid(text: str) -> bytes:
+    if not _UUID.fullmatch(text):
+        raise ValueError(f"{text!r} is not a UUID")
+    return bytes.fromhex(text.replace("-", ""))
+
+
+class Gtid(NamedTuple):
+    """One MySQL GTID: `sid` the 16 bytes of the source's UUID, `gno` from 1, `tag` "" for none."""
+
+    sid: bytes
+    gno: int
+    tag: str = ""
+
+    def __str__(self) -> str:
+        tag = f":{self.tag}" if self.tag else ""
+        return f"{uuid_text(self.sid)}{tag}:{self.gno}"
+
+    @classmethod
+    def parse(cls, text: str) -> Gtid:
+        """Parse `uuid:gno` or `uuid:tag:gno`. Raises ValueError."""
+        parts = [part.strip().lower() for part in text.split(":")]
+        if len(parts) not in (2, 3) or not parts[-1].isdecimal():
+            raise ValueError(f"{text!r} is not a GTID")
+        gno = int(parts[-1])
+        tag = parts[1] if len(parts) == 3 else ""
+        if not 0 < gno < GNO_END or (len(parts) == 3 and not _TAG.fullmatch(tag)):
+            raise ValueError(f"{text!r} is not a GTID")
+        return cls(_parse_uuid(parts[0]), gno, tag)
+
+
+class MariaGtid(NamedTuple):
+    """One MariaDB GTID: replication domain, server, sequence number."""
+
+    domain_id: int
+    server_id: int
+    seq_no: int
+
+    def __str__(self) -> str:
+        return f"{self.domain_id}-{self.server_id}-{self.seq_no}"
+
+    @classmethod
+    def parse(cls, text: str) -> MariaGtid:
+        """Parse `domain-server-sequence`. Raises ValueError."""
+        match = _MARIA.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} is not a MariaDB GTID (domain-server-sequence)")
+        domain, server, seq = map(int, match.groups())
+        if domain >= _U32_END or server >= _U32_END or seq >= _U64_END:
+            raise ValueError(f"{text!r} is not a MariaDB GTID: a number is too large")
+        return cls(domain, server, seq)
+
+
+# --- interval sets: see the module's docstring
+
+
+def _inside(bounds: Bounds, number: int) -> bool:
+    return bisect_right(bounds, number) & 1 == 1
+
+
+def _add(bounds: Bounds, start: int, end: int) -> None:
+    """Put [start, end) into the set, joining what it touches."""
+    first, last = bisect_left(bounds, start), bisect_right(bounds, end)
+    new_start = [] if first & 1 else [start]
+    new_end = [] if last & 1 else [end]
+    bounds[first:last] = new_start + new_end
+
+
+def _combine(left: Bounds, right: Bounds, keep: Callable[[bool, bool], bool]) -> Bounds:
+    """The numbers x for which `keep(x in left, x in right)`; `keep(False, False)` is False."""
+    result: Bounds = []
+    for bound in sorted({*left, *right}):
+        if keep(_inside(left, bound), _inside(right, bound)) != (len(result) & 1 == 1):
+            result.append(bound)
+    return result
+
+
+def _intervals(bounds: Bounds) -> Iterator[tuple[int, int]]:
+    return zip(bounds[::2], bounds[1::2], strict=True)
+
+
+def _intervals_text(bounds: Bounds) -> str:
+    return ":".join(
+        str(start) if end == start + 1 else f"{start}-{end - 1}"
+        for start, end in _intervals(bounds)
+    )
+
+
+def _parse_interval(text: str, limit: int) -> tuple[int, int]:
+    """`5` or `5-9` as (first, last + 1); numbers from 1 and below `limit`."""
+    match = _INTERVAL.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a number or a range like 1-5")
+    first = int(match[1])
+    last = int(match[2] or first)
+    if not 0 < first <= last < limit:
+        raise ValueError(f"{text!r} is not a range of sequence numbers")
+    return first, last + 1
+
+
+_Key = tuple[bytes, str]
+
+
+class GtidSet:
+    """A set of MySQL GTIDs: an interval set per (source UUID, tag).
+
+    `|`, `-` and `&` make new sets; `add` and `add_interval` change this one, for whoever
+    accumulates. `str()` is the server's text (sorted by UUID, then tag, no line breaks).
+    """
+
+    __hash__ = None  # type: ignore[assignment]  # it can change
+    __slots__ = ("_bounds",)
+
+    def __init__(self, gtids: Iterable[Gtid] = ()) -> None:
+        self._bounds: dict[_Key, Bounds] = {}
+        for gtid in gtids:
+            self.add(gtid.sid, gtid.gno, gtid.tag)
+
+    @classmethod
+    def parse(cls, text: str) -> GtidSet:
+        """Parse the server's text; white space is free, "" is the empty set.
+
+        Raises ValueError.
+        """
+        result = cls()
+        for entry in "".join(text.split()).lower().split(","):
+            if not entry:
+                continue
+            uuid, *parts = entry.split(":")
+            sid, tag = _parse_uuid(uuid), ""
+            if not parts:
+                raise ValueError(
+                    f"{entry!r} has no numbers; a whole source is uuid:1-{GNO_END - 1}"
+                )
+            for part in parts:
+                if _TAG.fullmatch(part):
+                    tag = part
+                else:
+                    result.add_interval(sid, tag, *_parse_interval(part, GNO_END))
+        return result
+
+    @classmethod
+    def decode(cls, data: bytes | bytearray | memoryview) -> GtidSet:
+        """Decode the binary form of PREVIOUS_GTIDS and COM_BINLOG_DUMP_GTID (formats.md §7.3).
+
+        Bytes after the set are ignored, as the server does. Raises TruncatedError and
+        MalformedError.
+        """
+        reader = _Reader(data)
+        header = reader.u64("count")
+        tagged = header >> 56 == 1
+        if not tagged and header >> 56:
+            raise MalformedError(f"a GTID set of format {header >> 56} is not known", field="count")
+        if tagged and header & 0xFF != 1:
+            raise MalformedError("the format of a GTID set is not the same twice", field="count")
+        result = cls()
+        for _ in range(header >> 8 & (1 << 48) - 1 if tagged else header):
+            sid = reader.take(16, "sid")
+            tag = reader.tag() if tagged else ""
+            reached = 0
+            for _ in range(reader.u64("interval count")):
+                start, end = reader.u64("start"), reader.u64("end")
+                if not reached < start < end <= GNO_END:
+                    raise MalformedError(
+                        f"interval {start} to {end} of a GTID set is not in order", field="start"
+                    )
+                reached = end
+                result.add_interval(sid, tag, start, end)
+        return result
+
+    def encode(self) -> bytes:
+        """The binary form, tagged only if a tag is present."""
+        entries = sorted(self._bounds.items())
+        tagged = any(tag for (_, tag), _ in entries)
+        header = 1 << 56 | len(entries) << 8 | 1 if tagged else len(entries)
+        out = bytearray(header.to_bytes(8, "little"))
+        for (sid, tag), bounds in entries:
+            out += sid
+            if tagged:
+                out.append(2 * len(tag))  # one byte of mysql::serialization's varlen
+                out += tag.encode("ascii")
+            out += (len(bounds) // 2).to_bytes(8, "little")
+            for bound in bounds:
+                out += bound.to_bytes(8, "little")
+        return bytes(out)
+
+    def add(self, sid: bytes, gno: int, tag: str = "") -> None:
+        """Put one GTID into this set."""
+        self.add_interval(sid, tag, gno, gno + 1)
+
+    def add_interval(self, sid: bytes, tag: str, start: int, end: int) -> None:
+        """Put gno `start` to `end` - 1 of one source and tag into this set."""
+        _add(self._bounds.setdefault((sid, tag), []), start, end)
+
+    def contains(self, sid: bytes, gno: int, tag: str = "") -> bool:
+        """Whether one GTID is in the set."""
+        bounds = self._bounds.get((sid, tag))
+        return bounds is not None and _inside(bounds, gno)
+
+    def __contains__(self, gtid: Gtid) -> bool:
+        return self.contains(gtid.sid, gtid.gno, gtid.tag)
+
+    def intervals(self) -> Iterator[tuple[bytes, str, int, int]]:
+        """(sid, tag, start, end exclusive) of every interval, in the order of the text."""
+        for (sid, tag), bounds in sorted(self._bounds.items()):
+            for start, end in _intervals(bounds):
+                yield sid, tag, start, end
+
+    def gaps(self) -> GtidSet:
+        """The GTIDs between the first and the last of each source and tag that are missing."""
+        result = GtidSet()
+        for key, bounds in self._bounds.items():
+            if len(bounds) > 2:
+                result._bounds[key] = bounds[1:-1]
+        return result
+
+    def count(self) -> int:
+        """How many GTIDs are in the set."""
+        return sum(sum(b[1::2]) - sum(b[::2]) for b in self._bounds.values())
+
+    def copy(self) -> GtidSet:
+        """An equal set that changes on its own."""
+        return self | GtidSet()
+
+    def _combined(self, other: GtidSet, keep: Callable[[bool, bool], bool]) -> GtidSet:
+        result = GtidSet()
+        for key in self._bounds.keys() | other._bounds.keys():
+            bounds = _combine(self._bounds.get(key, []), other._bounds.get(key, []), keep)
+            if bounds:
+                result._bounds[key] = bounds
+        return result
+
+    def __or__(self, other: GtidSet) -> GtidSet:
+        return self._combined(other, lambda mine, theirs: mine or theirs)
+
+    def __sub__(self, other: GtidSet) -> GtidSet:
+        return self._combined(other, lambda mine, theirs: mine and not theirs)
+
+    def __and__(self, other: GtidSet) -> GtidSet:
+        return self._combined(other, lambda mine, theirs: mine and theirs)
+
+    def __le__(self, other: GtidSet) -> bool:
+        return not self - other
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GtidSet) and self._bounds == other._bounds
+
+    def __bool__(self) -> bool:
+        return bool(self._bounds)
+
+    def __str__(self) -> str:
+        texts: dict[bytes, str] = {}
+        for (sid, tag), bounds in sorted(self._bounds.items()):
+            start = texts.get(sid) or uuid_text(sid)
+            texts[sid] = f"{start}{':' + tag if tag else ''}:{_intervals_text(bounds)}"
+        return ",".join(texts.values())
+
+    def __repr__(self) -> str:
+        return f"GtidSet.parse({str(self)!r})"
+
+
+class _Reader:
+    """Little-endian reads of a GTID set; `values` lies below `core`, so it has its own."""
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self.data = memoryview(data).cast("B")
+        self.pos = 0
+
+    def take(self, size: int, field: str) -> bytes:
+        have = len(self.data) - self.pos
+        if size > have:
+            raise TruncatedError(
+                "a GTID set ends too early", need=size, have=have, offset=self.pos, field=field
+            )
+        self.pos += size
+        return bytes(self.data[self.pos - size : self.pos])
+
+    def u64(self, field: str) -> int:
+        return int.from_bytes(self.take(8, field), "little")
+
+    def tag(self) -> str:
+        size = self.take(1, "tag length")[0]
+        text = self.take(size >> 1, "tag").decode("latin-1")
+        if size & 1 or (text and not _TAG.fullmatch(text)):
+            raise MalformedError(f"{text!r} is not a tag of a GTID set", field="tag")
+        return text
+
+
+class MariaGtidSet:
+    """How far MariaDB's replication came: the last sequence number per (domain, server).
+
+    This is what a GTID_LIST event and `@@gtid_binlog_state` hold. Order matters: the last
+    entry of a domain is its current one (`position`). `add` changes this set.
+    """
+
+    __hash__ = None  # type: ignore[assignment]  # it can change
+    __slots__ = ("_last",)
+
+    def __init__(self, gtids: Iterable[MariaGtid] = ()) -> None:
+        self._last: dict[tuple[int, int], int] = {}
+        for gtid in gtids:
+            self.add(gtid)
+
+    @classmethod
+    def parse(cls, text: str) -> MariaGtidSet:
+        """Parse `0-1-5,1-1-7`; "" is the empty set. Raises ValueError."""
+        return cls(MariaGtid.parse(part) for part in text.split(",") if part.strip())
+
+    def add(self, gtid: MariaGtid) -> None:
+        """Make `gtid` the last of its domain and server, and the current one of its domain."""
+        key = (gtid.domain_id, gtid.server_id)
+        self._last.pop(key, None)  # so that it is the domain's last entry
+        self._last[key] = gtid.seq_no
+
+    def last(self, domain_id: int, server_id: int) -> int | None:
+        """The last sequence number of one server in one domain."""
+        return self._last.get((domain_id, server_id))
+
+    def position(self) -> dict[int, MariaGtid]:
+        """The current GTID of each domain (`@@gtid_binlog_pos`)."""
+        return {gtid.domain_id: gtid for gtid in self}
+
+    def copy(self) -> MariaGtidSet:
+        """An equal set that changes on its own."""
+        return MariaGtidSet(self)
+
+    def __iter__(self) -> Iterator[MariaGtid]:
+        for (domain, server), seq in self._last.items():
+            yield MariaGtid(domain, server, seq)
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when every server came equally far; the order of entries does not count."""
+        return isinstance(other, MariaGtidSet) and self._last == other._last
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self))
+
+    def __repr__(self) -> str:
+        return f"MariaGtidSet.parse({str(self)!r})"
+
+
+class GtidFilter:
+    """What the options `gtid` and `exclude_gtid` hold: GTIDs of either flavour."""
+
+    def __init__(self, mysql: GtidSet, mariadb: Mapping[tuple[int, int], Bounds]) -> None:
+        self._mysql = mysql
+        self._mariadb = dict(mariadb)
+
+    def contains_mysql(self, sid: bytes, tag: str, gno: int) -> bool:
+        """Whether a MySQL GTID is in it."""
+        return self._mysql.contains(sid, gno, tag)
+
+    def contains_mariadb(self, domain_id: int, server_id: int, seq_no: int) -> bool:
+        """Whether a MariaDB GTID is in it."""
+        bounds = self._mariadb.get((domain_id, server_id))
+        return bounds is not None and _inside(bounds, seq_no)
+
+    def contains_text(self, gtid: str) -> bool:
+        """Whether a GTID, spelled as its flavour does, is in it. Raises ValueError."""
+        if ":" in gtid:
+            return Gtid.parse(gtid) in self._mysql
+        return self.contains_mariadb(*MariaGtid.parse(gtid))
+
+
+def parse_gtid_filter(text: str) -> GtidFilter:
+    """Parse what a person types to choose transactions by GTID.
+
+    A comma-separated list: MySQL sets as the server spells them (`uuid:1-5:7:tag:9`), MariaDB
+    GTIDs (`0-1-5`), and ranges of one MariaDB server in MySQL's manner (`0-1:1-5:7`). Raises
+    ValueError.
+    """
+    mysql = GtidSet()
+    mariadb: dict[tuple[int, int], Bounds] = {}
+    for entry in "".join(text.split()).split(","):
+        head, *parts = entry.split(":")
+        if not entry:
+            continue
+        if not parts:
+            gtid = MariaGtid.parse(entry)
+            bounds = mariadb.setdefault((gtid.domain_id, gtid.server_id), [])
+            _add(bounds, gtid.seq_no, gtid.seq_no + 1)
+        elif stream := _MARIA_STREAM.fullmatch(head):
+            bounds = mariadb.setdefault((int(stream[1]), int(stream[2])), [])
+            for part in parts:
+                _add(bounds, *_parse_interval(part, _U64_END))
+        else:
+            mysql |= GtidSet.parse(entry)
+    if not mysql and not mariadb:
+        raise ValueError("expected GTIDs like uuid:1-5, uuid:tag:7 or 0-1-5")
+    return GtidFilter(mysql, mariadb)

@@ -1,0 +1,255 @@
+"""The ledger: what a read saw, what it made of it, and what it left out (design D4).
+
+Every task keeps its own; they are added up (`+=`) where the results meet, and there the
+ranges that tasks covered are proven to join (`join_problems`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from binlake.format.event_types import event_name
+
+__all__ = ["CoveredRange", "FileCounts", "Ledger", "SkippedRange"]
+
+
+class CoveredRange(NamedTuple):
+    """Bytes [start, end) of a file whose transactions one task has taken care of."""
+
+    file: str
+    start: int
+    end: int
+
+
+class SkippedRange(NamedTuple):
+    """Bytes [start, end) of a file that could not be read, and why (`on_error=skip`)."""
+
+    file: str
+    start: int
+    end: int
+    why: str
+
+
+@dataclass(slots=True)
+class FileCounts:
+    """The complete events of one file itself (not those inside payloads).
+
+    `bytes` they take; `events_by_type` by type code; by checksum: `verified` (right), `bad`,
+    and `unchecked` (the log has none, or verifying was turned off).
+    """
+
+    bytes: int = 0
+    events_by_type: Counter[int] = field(default_factory=Counter)
+    verified: int = 0
+    bad: int = 0
+    unchecked: int = 0
+
+    @property
+    def events(self) -> int:
+        """How many events there are."""
+        return self.events_by_type.total()
+
+    def __iadd__(self, other: FileCounts) -> FileCounts:
+        self.bytes += other.bytes
+        self.events_by_type.update(other.events_by_type)
+        self.verified += other.verified
+        self.bad += other.bad
+        self.unchecked += other.unchecked
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready, in the shape of `binlake verify --json`."""
+        return {
+            "bytes": self.bytes,
+            "events": self.events,
+            "types": {str(code): n for code, n in sorted(self.events_by_type.items())},
+            "checksum": {"verified": self.verified, "bad": self.bad, "none": self.unchecked},
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> FileCounts:
+        """What `to_json` wrote."""
+        checksum = value["checksum"]
+        return cls(
+            bytes=value["bytes"],
+            events_by_type=Counter({int(code): n for code, n in value["types"].items()}),
+            verified=checksum["verified"],
+            bad=checksum["bad"],
+            unchecked=checksum["none"],
+        )
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What one read did; add up the ledgers of tasks with `+=`.
+
+    - `files`: counts by file, keyed as the reader names it; make an entry with `file(name)`.
+    - `rows`: row changes shown, by (database, table), then "insert", "update", "delete".
+    - `transactions`: by outcome: "committed", "rolled back", "prepared", "torn".
+    - `unshown`: changes that rows cannot show, by kind (`stream.statements.UNSHOWN_KINDS`).
+    - `decoded_bytes`: bytes of row events whose images were decoded; what filters save.
+    - `zero_dates`: zero and partial dates that became null, by `database.table.column`.
+    - `skipped`, `covered`: byte ranges. `warnings`: sentences, each once (`warn`).
+    """
+
+    files: dict[str, FileCounts] = field(default_factory=dict)
+    rows: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    transactions: Counter[str] = field(default_factory=Counter)
+    unshown: Counter[str] = field(default_factory=Counter)
+    decoded_bytes: int = 0
+    zero_dates: Counter[str] = field(default_factory=Counter)
+    skipped: list[SkippedRange] = field(default_factory=list)
+    covered: list[CoveredRange] = field(default_factory=list)
+    _warnings: dict[str, None] = field(default_factory=dict)
+
+    def file(self, name: str) -> FileCounts:
+        """The counts of one file, to add to."""
+        return self.files.setdefault(name, FileCounts())
+
+    def add_rows(self, database: str, table: str, operation: str, count: int) -> None:
+        """Count row changes."""
+        self.rows.setdefault((database, table), Counter())[operation] += count
+
+    def warn(self, sentence: str) -> None:
+        """Keep a warning, once."""
+        self._warnings[sentence] = None
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings, in the order they came up."""
+        return list(self._warnings)
+
+    @property
+    def total(self) -> FileCounts:
+        """The counts of all files together."""
+        result = FileCounts()
+        for counts in self.files.values():
+            result += counts
+        return result
+
+    def __iadd__(self, other: Ledger) -> Ledger:
+        for name, counts in other.files.items():
+            self.file(name).__iadd__(counts)
+        for (database, table), operations in other.rows.items():
+            for operation, count in operations.items():
+                self.add_rows(database, table, operation, count)
+        self.transactions.update(other.transactions)
+        self.unshown.update(other.unshown)
+        self.decoded_bytes += other.decoded_bytes
+        self.zero_dates.update(other.zero_dates)
+        self.skipped += other.skipped
+        self.covered += other.covered
+        self._warnings.update(other._warnings)
+        return self
+
+    def join_problems(self, expected: Mapping[str, tuple[int, int]]) -> list[str]:
+        """Prove that the covered ranges join to `expected` (file -> start, end).
+
+        Returns a sentence per gap, overlap or foreign range; [] proves that every byte was
+        covered once.
+        """
+        by_file: dict[str, list[tuple[int, int]]] = {name: [] for name in expected}
+        problems = []
+        for name, start, end in self.covered:
+            if name in by_file:
+                by_file[name].append((start, end))
+            else:
+                problems.append(f"{name}: bytes {start} to {end} were read but not asked for")
+        for name, ranges in by_file.items():
+            problems += _join(name, sorted(ranges), *expected[name])
+        return problems
+
+    def remarks(self) -> list[str]:
+        """Sentences for the end of a run about what was not shown; [] if nothing was left out."""
+        lines = [
+            f"{r.file}: bytes {r.start} to {r.end} were skipped: {r.why}"
+            for r in sorted(self.skipped)
+        ]
+        lines += [
+            f"{outcome} transactions: {count}"
+            for outcome, count in sorted(self.transactions.items())
+            if count and outcome != "committed"
+        ]
+        if any(self.unshown.values()):
+            kinds = ", ".join(f"{kind}: {n}" for kind, n in sorted(self.unshown.items()) if n)
+            lines.append(f"changes that rows cannot show: {kinds}")
+        lines += [
+            f"{column}: {_plural(count, 'zero or partial date')} read as null"
+            for column, count in sorted(self.zero_dates.items())
+        ]
+        return lines + self.warnings
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready; `from_json` reads it back."""
+        total = self.total
+        return {
+            "files": [
+                {"file": name, **counts.to_json()} for name, counts in sorted(self.files.items())
+            ],
+            "bytes": total.bytes,
+            "events": {event_name(code): n for code, n in sorted(total.events_by_type.items())},
+            "checksum": total.to_json()["checksum"],
+            "decoded_bytes": self.decoded_bytes,
+            "rows": _rows_json(self.rows.items()),
+            "transactions": dict(sorted(self.transactions.items())),
+            "unshown": dict(sorted(self.unshown.items())),
+            "zero_dates": dict(sorted(self.zero_dates.items())),
+            "skipped": [r._asdict() for r in sorted(self.skipped)],
+            "covered": [r._asdict() for r in sorted(self.covered)],
+            "warnings": self.warnings,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Ledger:
+        """What `to_json` wrote; sums that can be derived are derived again."""
+        result = cls(
+            files={entry["file"]: FileCounts.from_json(entry) for entry in value["files"]},
+            transactions=Counter(value["transactions"]),
+            unshown=Counter(value["unshown"]),
+            decoded_bytes=value["decoded_bytes"],
+            zero_dates=Counter(value["zero_dates"]),
+            skipped=[SkippedRange(**entry) for entry in value["skipped"]],
+            covered=[CoveredRange(**entry) for entry in value["covered"]],
+        )
+        for entry in value["rows"]:
+            for operation in ("insert", "update", "delete"):
+                if entry[operation]:
+                    result.add_rows(entry["database"], entry["table"], operation, entry[operation])
+        for sentence in value["warnings"]:
+            result.warn(sentence)
+        return result
+
+
+def _rows_json(rows: Iterable[tuple[tuple[str, str], Counter[str]]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "database": database,
+            "table": table,
+            **{operation: counts[operation] for operation in ("insert", "update", "delete")},
+        }
+        for (database, table), counts in sorted(rows)
+    ]
+
+
+def _join(name: str, ranges: list[tuple[int, int]], start: int, end: int) -> list[str]:
+    """Why sorted `ranges` are not exactly [start, end)."""
+    problems = []
+    reached = start
+    for first, last in ranges:
+        if first > reached:
+            problems.append(f"{name}: bytes {reached} to {first} were not read")
+        elif first < reached:
+            problems.append(f"{name}: bytes {first} to {min(reached, last)} were read twice")
+        reached = max(reached, last)
+    if reached < end:
+        problems.append(f"{name}: bytes {reached} to {end} were not read")
+    elif reached > end:
+        problems.append(f"{name}: bytes {end} to {reached} were read but not asked for")
+    return problems
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,38 @@
+"""Positions in a source, as values (design D5)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+__all__ = ["Position"]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a reader came: everything before it was read, nothing after it.
+
+    `offset` is the 64-bit offset in `file` (a base name), computed and never the 32-bit
+    position of an event header. `gtid_set` is the text of all GTIDs up to here as the flavour
+    spells them, "" when the source has none. `server_uuid` "" when it is not known (files).
+    """
+
+    server_uuid: str
+    file: str
+    offset: int
+    gtid_set: str = ""
+
+    def to_json(self) -> str:
+        """One line of JSON, the same for equal positions."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Position:
+        """The position that `to_json` wrote. Raises ValueError."""
+        try:
+            return cls(**json.loads(text))
+        except TypeError as error:
+            raise ValueError(f"not a position: {error}") from None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
