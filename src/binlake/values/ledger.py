@@ -15,6 +15,8 @@ from binlake.format.event_types import event_name
 
 __all__ = ["CoveredRange", "FileCounts", "Ledger", "SkippedRange"]
 
+_OPERATIONS = ("insert", "update", "delete")
+
 
 class CoveredRange(NamedTuple):
     """Bytes [start, end) of a file whose transactions one task has taken care of."""
@@ -92,7 +94,9 @@ class Ledger:
     - `unshown`: changes that rows cannot show, by kind (`stream.statements.UNSHOWN_KINDS`).
     - `decoded_bytes`: bytes of row events whose images were decoded; what filters save.
     - `zero_dates`: zero and partial dates that became null, by `database.table.column`.
-    - `skipped`, `covered`: byte ranges. `warnings`: sentences, each once (`warn`).
+    - `planned`: what there was to read, [start, end) by file (`plan`); `covered`: the byte
+      ranges that were taken care of (`cover`); `skipped`: ranges lost to damage.
+    - `warnings`: sentences, each once (`warn`).
     """
 
     files: dict[str, FileCounts] = field(default_factory=dict)
@@ -103,6 +107,7 @@ class Ledger:
     zero_dates: Counter[str] = field(default_factory=Counter)
     skipped: list[SkippedRange] = field(default_factory=list)
     covered: list[CoveredRange] = field(default_factory=list)
+    planned: dict[str, tuple[int, int]] = field(default_factory=dict)
     _warnings: dict[str, None] = field(default_factory=dict)
 
     def file(self, name: str) -> FileCounts:
@@ -112,6 +117,15 @@ class Ledger:
     def add_rows(self, database: str, table: str, operation: str, count: int) -> None:
         """Count row changes."""
         self.rows.setdefault((database, table), Counter())[operation] += count
+
+    def plan(self, file: str, start: int, end: int) -> None:
+        """Say that bytes [start, end) of a file are to be read, by this task or others."""
+        known = self.planned.get(file, (start, end))
+        self.planned[file] = (min(known[0], start), max(known[1], end))
+
+    def cover(self, file: str, start: int, end: int) -> None:
+        """Say that the transactions that start in bytes [start, end) of a file are done."""
+        self.covered.append(CoveredRange(file, start, end))
 
     def warn(self, sentence: str) -> None:
         """Keep a warning, once."""
@@ -142,25 +156,52 @@ class Ledger:
         self.zero_dates.update(other.zero_dates)
         self.skipped += other.skipped
         self.covered += other.covered
+        for name, (start, end) in other.planned.items():
+            self.plan(name, start, end)
         self._warnings.update(other._warnings)
         return self
 
-    def join_problems(self, expected: Mapping[str, tuple[int, int]]) -> list[str]:
-        """Prove that the covered ranges join to `expected` (file -> start, end).
+    def join_problems(self) -> list[str]:
+        """Prove that the covered ranges join to the planned ones without gap or overlap.
 
-        Returns a sentence per gap, overlap or foreign range; [] proves that every byte was
-        covered once.
+        Returns a sentence per gap, overlap or unplanned range; [] proves that every planned
+        byte was covered once.
         """
-        by_file: dict[str, list[tuple[int, int]]] = {name: [] for name in expected}
+        by_file: dict[str, list[tuple[int, int]]] = {name: [] for name in self.planned}
         problems = []
         for name, start, end in self.covered:
             if name in by_file:
                 by_file[name].append((start, end))
             else:
-                problems.append(f"{name}: bytes {start} to {end} were read but not asked for")
+                problems.append(f"{name}: bytes {start} to {end} were read but not planned")
         for name, ranges in by_file.items():
-            problems += _join(name, sorted(ranges), *expected[name])
+            problems += _join(name, sorted(ranges), *self.planned[name])
         return problems
+
+    def lines(self) -> list[str]:
+        """The counts as lines for people; what was left out is in `remarks`."""
+        total = self.total
+        types = total.events_by_type.most_common()
+        lines = [
+            f"{_plural(len(self.files), 'file')}, {_plural(total.bytes, 'byte')}, "
+            f"{_plural(total.events, 'event')}: "
+            + ", ".join(f"{event_name(code)} {count:,}" for code, count in types),
+            f"checksums: {total.verified:,} verified, {total.bad:,} bad, "
+            f"{total.unchecked:,} not checked",
+            "transactions: "
+            + ", ".join(f"{count:,} {outcome}" for outcome, count in self.transactions.items()),
+        ]
+        lines += [
+            f"{database}.{table}: "
+            + ", ".join(f"{_plural(counts[op], op)}" for op in _OPERATIONS if counts[op])
+            for (database, table), counts in sorted(self.rows.items())
+        ]
+        if self.planned and not self.join_problems():
+            lines.append(
+                f"{_plural(len(self.covered), 'range')} of bytes read, proven to join without "
+                "gap or overlap"
+            )
+        return lines
 
     def remarks(self) -> list[str]:
         """Sentences for the end of a run about what was not shown; [] if nothing was left out."""
@@ -198,6 +239,7 @@ class Ledger:
             "unshown": dict(sorted(self.unshown.items())),
             "zero_dates": dict(sorted(self.zero_dates.items())),
             "skipped": [r._asdict() for r in sorted(self.skipped)],
+            "planned": {name: list(ends) for name, ends in sorted(self.planned.items())},
             "covered": [r._asdict() for r in sorted(self.covered)],
             "warnings": self.warnings,
         }
@@ -213,9 +255,10 @@ class Ledger:
             zero_dates=Counter(value["zero_dates"]),
             skipped=[SkippedRange(**entry) for entry in value["skipped"]],
             covered=[CoveredRange(**entry) for entry in value["covered"]],
+            planned={name: (start, end) for name, (start, end) in value["planned"].items()},
         )
         for entry in value["rows"]:
-            for operation in ("insert", "update", "delete"):
+            for operation in _OPERATIONS:
                 if entry[operation]:
                     result.add_rows(entry["database"], entry["table"], operation, entry[operation])
         for sentence in value["warnings"]:
@@ -228,7 +271,7 @@ def _rows_json(rows: Iterable[tuple[tuple[str, str], Counter[str]]]) -> list[dic
         {
             "database": database,
             "table": table,
-            **{operation: counts[operation] for operation in ("insert", "update", "delete")},
+            **{operation: counts[operation] for operation in _OPERATIONS},
         }
         for (database, table), counts in sorted(rows)
     ]
@@ -247,9 +290,9 @@ def _join(name: str, ranges: list[tuple[int, int]], start: int, end: int) -> lis
     if reached < end:
         problems.append(f"{name}: bytes {reached} to {end} were not read")
     elif reached > end:
-        problems.append(f"{name}: bytes {end} to {reached} were read but not asked for")
+        problems.append(f"{name}: bytes {end} to {reached} were read but not planned")
     return problems
 
 
 def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
