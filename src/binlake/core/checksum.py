@@ -19,6 +19,9 @@ __all__ = ["CHECKSUM_BYTES", "event_crc32", "first_bad", "stored_crc32"]
 
 CHECKSUM_BYTES = 4
 FORMAT_DESCRIPTION_TYPE = cython.declare(cython.int, 15)
+IN_USE_FLAG = cython.declare(cython.uint, 1)
+POLYNOMIAL = cython.declare(cython.uint, 0xEDB88320)
+MASK32 = cython.declare(cython.uint, 0xFFFFFFFF)
 
 
 def first_bad(
@@ -76,7 +79,6 @@ def stored_crc32(data: cython.const[cython.uchar][::1]) -> int:
 @cython.cfunc
 @cython.inline
 @cython.nogil
-@cython.exceptval(check=False)
 def _stored(data: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cython.uint:
     return (
         data[end - 4]
@@ -88,40 +90,44 @@ def _stored(data: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cy
 
 @cython.cfunc
 @cython.nogil
-@cython.exceptval(check=False)
 def _event_crc(
     data: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.uint:
     """CRC32 of `data[start:end - 4]` by the rule for its type."""
-    crc: cython.uint
-    flag: cython.uchar[1]
     if data[start + 4] != FORMAT_DESCRIPTION_TYPE:
         return _crc(0, data, start, end - 4)
-    crc = _crc(0, data, start, start + 17)
-    if cython.compiled:
-        flag[0] = data[start + 17] & 0xFE
-        crc = crc32(crc, cython.address(flag[0]), 1)
-    else:
-        crc = crc32(bytes([data[start + 17] & 0xFE]), crc)
+    crc: cython.uint = _crc(0, data, start, start + 17)
+    crc = _crc_of_byte(crc, data[start + 17] & ~IN_USE_FLAG)
     return _crc(crc, data, start + 18, end - 4)
+
+
+@cython.cfunc
+@cython.nogil
+def _crc_of_byte(crc: cython.uint, byte: cython.uint) -> cython.uint:
+    """`crc` continued over one byte, bit by bit (the reflected polynomial of zlib)."""
+    _: cython.int
+    crc = (crc ^ MASK32) ^ byte
+    for _ in range(8):
+        crc = (crc >> 1) ^ (POLYNOMIAL if crc & 1 else 0)
+    return crc ^ MASK32
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
-@cython.exceptval(check=False)
 def _crc(
     crc: cython.uint,
     data: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
 ) -> cython.uint:
-    """zlib's crc32 continued over `data[start:end]`, which the caller has checked to exist."""
+    """CRC32 `crc` continued over `data[start:end]`; the caller has checked that they exist."""
+    if start >= end:
+        return crc
     if cython.compiled:
-        if end <= start:
-            return crc
-        # Both ends are indexed, hence checked, before zlib gets the address.
-        if cython.address(data[end - 1]) < cython.address(data[start]):
-            return crc
-        return crc32(crc, cython.address(data[start]), cython.cast(cython.uint, end - start))
-    return crc32(data[start:end], crc)
+        # Both ends are indexed, hence bounds-checked, before zlib gets an address and a size.
+        first: cython.p_const_uchar = cython.address(data[start])
+        last: cython.p_const_uchar = cython.address(data[end - 1])
+        return crc32(crc, first, cython.cast(cython.uint, last - first + 1))
+    else:  # noqa: RET505 - Cython drops the branch that is not its own
+        return crc32(data[start:end], crc)

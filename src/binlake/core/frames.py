@@ -162,7 +162,7 @@ def scan(
     """
     if not 0 <= pos <= end <= len(data):
         raise IndexError(f"[{pos}, {end}) of {len(data)} bytes")
-    minimum: cython.uint = header_length if header_length > HEADER_BYTES else HEADER_BYTES
+    minimum: cython.uint = max(HEADER_BYTES, header_length)
     reason: cython.int = -1
     while reason < 0:
         block._reserve()
@@ -248,7 +248,7 @@ def find_anchor(
     """
     if not 0 <= pos <= end <= len(data):
         raise IndexError(f"[{pos}, {end}) of {len(data)} bytes")
-    minimum: cython.uint = header_length if header_length > HEADER_BYTES else HEADER_BYTES
+    minimum: cython.uint = max(HEADER_BYTES, header_length)
     found: cython.Py_ssize_t = -1
     last: cython.Py_ssize_t = end - 19
     if pos > last:

@@ -1,0 +1,1 @@
+"""Bytes in: files, index files, stores and pipes become windows of whole, verified events."""

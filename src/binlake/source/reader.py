@@ -1,0 +1,85 @@
+"""The one interface over everything that bytes come from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+from binlake.errors import BinlogError, SourceError
+
+__all__ = ["ByteReader", "first_line", "source_error", "without_secrets"]
+
+
+class ByteReader(ABC):
+    """Random access to the bytes of one input. Safe to use from two threads.
+
+    `name` is the path as given; `size` the length in bytes, None while it is unknown;
+    `seekable` whether `read_at` may go back without `retain`; `interactive` whether a read can
+    wait for somebody (a pipe), so that nobody should read ahead. `damage` is set once the
+    end has been reached, if the input ended badly (compressed data cut off, say): the bytes
+    before it are good.
+    """
+
+    name: str
+    size: int | None
+    seekable: bool = True
+    interactive: bool = False
+    damage: BinlogError | None = None
+
+    @abstractmethod
+    def read_at(self, offset: int, size: int) -> bytes:
+        """The bytes [offset, offset + size); fewer only at the end of the input.
+
+        Memory is taken only for bytes that exist. Raises SourceError.
+        """
+
+    def retain(self, offset: int | None) -> None:
+        """Ask a stream to keep all bytes from `offset` on until told otherwise; None: no wish."""
+        # a seekable reader can always go back
+        return
+
+    def release(self, offset: int) -> None:
+        """Tell a stream that sequential reading has passed `offset`."""
+        return
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what is held. Reading afterwards raises SourceError."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def source_error(path: str, error: Exception) -> SourceError:
+    """What the operating system or the store said, as one line."""
+    if isinstance(error, FileNotFoundError):
+        return SourceError(f"{path} does not exist")
+    if isinstance(error, PermissionError):
+        return SourceError(f"{path} may not be read", hint="check its owner and mode")
+    if isinstance(error, IsADirectoryError):
+        return SourceError(f"{path} is a directory")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
+    return SourceError(f"{without_secrets(path)} cannot be read: {reason}")
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text: stores like to add pages."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def without_secrets(uri: str) -> str:
+    """A URI without user, password and query: they may hold credentials."""
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        return uri
+    authority, slash, path = rest.partition("?")[0].partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
