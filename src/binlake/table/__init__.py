@@ -1,0 +1,1 @@
+"""Row images to Arrow: plans, column types, batches, JSON lines, declared schemas."""

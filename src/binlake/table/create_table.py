@@ -7,16 +7,17 @@ members; and of the table its key and its default character set. Everything else
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from binlake.format import column_types as ct
 from binlake.table.declared import DeclaredColumn, DeclaredTable
 
-__all__ = ["UnreadableTable", "parse_create_table"]
+__all__ = ["UnreadableTableError", "parse_create_table"]
 
 
-class UnreadableTable(ValueError):
+class UnreadableTableError(ValueError):
     """The statement is not understood; says what, and of which table."""
 
 
@@ -44,37 +45,55 @@ def _codes(*codes: int) -> _Kind:
     return _Kind(codes)
 
 
-_TEXT_BLOB = _Kind((252, 140, 249, 250, 251), is_text=True)
-_BINARY_BLOB = _Kind((252, 140, 249, 250, 251), charset="binary")
-_VARCHAR = _Kind((15, 141, 253), is_text=True)
-_VARBINARY = _Kind((15, 141, 253), charset="binary")
-_CHAR = _Kind((254,), is_text=True)
-_GEOMETRY = _codes(255)
+_BLOBS = (
+    ct.MYSQL_TYPE_BLOB,
+    ct.MYSQL_TYPE_BLOB_COMPRESSED,
+    ct.MYSQL_TYPE_TINY_BLOB,
+    ct.MYSQL_TYPE_MEDIUM_BLOB,
+    ct.MYSQL_TYPE_LONG_BLOB,
+)
+_VARCHARS = (ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_VARCHAR_COMPRESSED, ct.MYSQL_TYPE_VAR_STRING)
+_STRING = (ct.MYSQL_TYPE_STRING,)
 
+_TEXT = _Kind(_BLOBS, is_text=True)
+_BLOB = _Kind(_BLOBS, charset="binary")
+_VARCHAR = _Kind(_VARCHARS, is_text=True)
+_CHAR = _Kind(_STRING, is_text=True)
+_TINYINT = _codes(ct.MYSQL_TYPE_TINY)
+_SMALLINT = _codes(ct.MYSQL_TYPE_SHORT)
+_MEDIUMINT = _codes(ct.MYSQL_TYPE_INT24)
+_INT = _codes(ct.MYSQL_TYPE_LONG)
+_BIGINT = _codes(ct.MYSQL_TYPE_LONGLONG)
+_FLOAT = _codes(ct.MYSQL_TYPE_FLOAT)
+_DOUBLE = _codes(ct.MYSQL_TYPE_DOUBLE)
+_DECIMAL = _codes(ct.MYSQL_TYPE_NEWDECIMAL, ct.MYSQL_TYPE_DECIMAL)
+_GEOMETRY = _codes(ct.MYSQL_TYPE_GEOMETRY)
+
+# every spelling that a server takes
 _KINDS: dict[str, _Kind] = {
-    "BOOL": _codes(1), "BOOLEAN": _codes(1), "TINYINT": _codes(1), "INT1": _codes(1),
-    "SMALLINT": _codes(2), "INT2": _codes(2),
-    "MEDIUMINT": _codes(9), "INT3": _codes(9), "MIDDLEINT": _codes(9),
-    "INT": _codes(3), "INTEGER": _codes(3), "INT4": _codes(3),
-    "BIGINT": _codes(8), "INT8": _codes(8), "SERIAL": _codes(8),
-    "FLOAT": _codes(4), "FLOAT4": _codes(4),
-    "DOUBLE": _codes(5), "FLOAT8": _codes(5), "REAL": _codes(5),
-    "DECIMAL": _codes(246, 0), "DEC": _codes(246, 0), "NUMERIC": _codes(246, 0), "FIXED": _codes(246, 0),
-    "BIT": _codes(16), "YEAR": _codes(13),
-    "DATE": _codes(10, 14), "TIME": _codes(11, 19),
-    "DATETIME": _codes(12, 18), "TIMESTAMP": _codes(7, 17),
-    "CHAR": _CHAR, "CHARACTER": _CHAR, "NCHAR": _Kind((254,), charset="utf8mb3"),
-    "VARCHAR": _VARCHAR, "VARCHARACTER": _VARCHAR, "NVARCHAR": _Kind((15, 141, 253), charset="utf8mb3"),
-    "BINARY": _Kind((254,), charset="binary"), "VARBINARY": _VARBINARY,
-    "TINYTEXT": _TEXT_BLOB, "TEXT": _TEXT_BLOB, "MEDIUMTEXT": _TEXT_BLOB, "LONGTEXT": _TEXT_BLOB,
-    "LONG": _TEXT_BLOB,
-    "TINYBLOB": _BINARY_BLOB, "BLOB": _BINARY_BLOB, "MEDIUMBLOB": _BINARY_BLOB, "LONGBLOB": _BINARY_BLOB,
-    "ENUM": _codes(247), "SET": _codes(248),
-    "JSON": _Kind((245, 252), charset="utf8mb4", special="json"),
-    "VECTOR": _Kind((242, 15), charset="binary", special="vector"),
-    "UUID": _Kind((254,), charset="binary", special="uuid"),
-    "INET6": _Kind((254,), charset="binary", special="inet6"),
-    "INET4": _Kind((254,), charset="binary", special="inet4"),
+    "BOOL": _TINYINT, "BOOLEAN": _TINYINT, "TINYINT": _TINYINT, "INT1": _TINYINT,
+    "SMALLINT": _SMALLINT, "INT2": _SMALLINT,
+    "MEDIUMINT": _MEDIUMINT, "INT3": _MEDIUMINT, "MIDDLEINT": _MEDIUMINT,
+    "INT": _INT, "INTEGER": _INT, "INT4": _INT,
+    "BIGINT": _BIGINT, "INT8": _BIGINT, "SERIAL": _BIGINT,
+    "FLOAT": _FLOAT, "FLOAT4": _FLOAT, "DOUBLE": _DOUBLE, "FLOAT8": _DOUBLE, "REAL": _DOUBLE,
+    "DECIMAL": _DECIMAL, "DEC": _DECIMAL, "NUMERIC": _DECIMAL, "FIXED": _DECIMAL,
+    "BIT": _codes(ct.MYSQL_TYPE_BIT), "YEAR": _codes(ct.MYSQL_TYPE_YEAR),
+    "DATE": _codes(ct.MYSQL_TYPE_DATE, ct.MYSQL_TYPE_NEWDATE),
+    "TIME": _codes(ct.MYSQL_TYPE_TIME, ct.MYSQL_TYPE_TIME2),
+    "DATETIME": _codes(ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_DATETIME2),
+    "TIMESTAMP": _codes(ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_TIMESTAMP2),
+    "CHAR": _CHAR, "CHARACTER": _CHAR, "NCHAR": _Kind(_STRING, charset="utf8mb3"),
+    "VARCHAR": _VARCHAR, "VARCHARACTER": _VARCHAR, "NVARCHAR": _Kind(_VARCHARS, charset="utf8mb3"),
+    "BINARY": _Kind(_STRING, charset="binary"), "VARBINARY": _Kind(_VARCHARS, charset="binary"),
+    "TINYTEXT": _TEXT, "TEXT": _TEXT, "MEDIUMTEXT": _TEXT, "LONGTEXT": _TEXT, "LONG": _TEXT,
+    "TINYBLOB": _BLOB, "BLOB": _BLOB, "MEDIUMBLOB": _BLOB, "LONGBLOB": _BLOB,
+    "ENUM": _codes(ct.MYSQL_TYPE_ENUM), "SET": _codes(ct.MYSQL_TYPE_SET),
+    "JSON": _Kind((ct.MYSQL_TYPE_JSON, ct.MYSQL_TYPE_BLOB), charset="utf8mb4", special="json"),
+    "VECTOR": _Kind((ct.MYSQL_TYPE_VECTOR, ct.MYSQL_TYPE_VARCHAR), charset="binary", special="vector"),
+    "UUID": _Kind(_STRING, charset="binary", special="uuid"),
+    "INET6": _Kind(_STRING, charset="binary", special="inet6"),
+    "INET4": _Kind(_STRING, charset="binary", special="inet4"),
     "GEOMETRY": _GEOMETRY, "POINT": _GEOMETRY, "LINESTRING": _GEOMETRY, "POLYGON": _GEOMETRY,
     "MULTIPOINT": _GEOMETRY, "MULTILINESTRING": _GEOMETRY, "MULTIPOLYGON": _GEOMETRY,
     "GEOMETRYCOLLECTION": _GEOMETRY, "GEOMCOLLECTION": _GEOMETRY,
@@ -83,7 +102,7 @@ _KINDS: dict[str, _Kind] = {
 _NOT_COLUMNS = {"PRIMARY", "KEY", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "CONSTRAINT",
                 "FOREIGN", "CHECK", "PERIOD"}  # fmt: skip
 _VERSIONED_COMMENT = re.compile(r"/\*M?!\d*\s?(.*?)\*/", re.DOTALL)
-_UTF8 = {"utf8": "utf8mb3", "unicode": "ucs2"}
+_CHARSET_ALIASES = {"utf8": "utf8mb3"}
 _DEFAULT_DECIMAL = (10, 0)
 
 
@@ -93,7 +112,7 @@ def parse_create_table(
     """The table that a statement declares; None when it lists no columns (LIKE, AS SELECT).
 
     `database` is the current one, for a name without its own; `database_charsets` the default
-    character set of databases where known. Raises UnreadableTable.
+    character set of databases where known. Raises UnreadableTableError.
     """
     tokens = _tokens(_VERSIONED_COMMENT.sub(r" \1 ", sql))
     at = next(i for i, token in enumerate(tokens) if token.word == "TABLE") + 1
@@ -102,7 +121,11 @@ def parse_create_table(
     name = tokens[at].text if at < len(tokens) else ""
     if at + 2 < len(tokens) and tokens[at + 1].text == ".":
         database, name, at = name, tokens[at + 2].text, at + 2
-    if at + 1 >= len(tokens) or tokens[at + 1].text != "(" or tokens[at + 2].word in ("LIKE", "SELECT"):
+    if (
+        at + 1 >= len(tokens)
+        or tokens[at + 1].text != "("
+        or tokens[at + 2].word in ("LIKE", "SELECT")
+    ):
         return None
     end = _closing(tokens, at + 1, name)
     charset = _charset_in(tokens[end + 1 :]) or database_charsets.get(database or "")
@@ -116,7 +139,9 @@ def parse_create_table(
         else:
             key = key or _primary_key(item)
     rest = [token.word for token in tokens[end + 1 :]]
-    versioned = "VERSIONING" in rest and not any(_is_row_start(item) for item in _split(tokens[at + 2 : end]))
+    versioned = "VERSIONING" in rest and not any(
+        _is_row_start(item) for item in _split(tokens[at + 2 : end])
+    )
     return DeclaredTable(database, name, tuple(columns), key, versioned, line)
 
 
@@ -130,7 +155,7 @@ def _tokens(sql: str) -> list[_Token]:
     try:
         found = tokenize(sql, read="mysql")
     except TokenError as error:
-        raise UnreadableTable(f"({str(error).splitlines()[0]})") from None
+        raise UnreadableTableError(f"({str(error).splitlines()[0]})") from None
     tokens: list[_Token] = []
     for token in found:
         kind = kinds.get(token.token_type, "word")
@@ -146,7 +171,7 @@ def _closing(tokens: list[_Token], opening: int, table: str) -> int:
         depth += (word == "(") - (word == ")")
         if depth == 0:
             return at
-    raise UnreadableTable(f"{table}: a parenthesis is not closed")
+    raise UnreadableTableError(f"{table}: a parenthesis is not closed")
 
 
 def _split(tokens: list[_Token]) -> list[list[_Token]]:
@@ -176,7 +201,9 @@ def _column(item: list[_Token], table_charset: str | None, table: str) -> Declar
     word, at = _type_word(item)
     kind = _KINDS.get(word)
     if kind is None:
-        raise UnreadableTable(f"{table}: type {word.lower() or '(none)'} of column {name} is not known")
+        raise UnreadableTableError(
+            f"{table}: type {word.lower() or '(none)'} of column {name} is not known"
+        )
     args, after = _arguments(item, at)
     words = _outer_words(item[after:])
     length, decimals = _numbers(word, args)
@@ -244,19 +271,21 @@ def _column_charset(kind: _Kind, words: list[str], table_charset: str | None) ->
 
 
 def _charset_in(tokens: list[_Token]) -> str | None:
-    return _charset_of_words([t.text.upper() if t.kind != "string" else t.text for t in tokens if t.word != "="])
+    return _charset_of_words(
+        [t.text.upper() if t.kind != "string" else t.text for t in tokens if t.word != "="]
+    )
 
 
 def _charset_of_words(words: list[str]) -> str | None:
     """From CHARACTER SET, CHARSET, ASCII, UNICODE, else from the collation's name."""
-    following: Callable[[int], str] = lambda i: words[i].lower() if i < len(words) else ""
+    padded = [*words, ""]
     for i, word in enumerate(words):
         if word == "CHARSET" or (word == "SET" and i and words[i - 1] in ("CHARACTER", "CHAR")):
-            return _UTF8.get(following(i + 1), following(i + 1)) or None
+            return _CHARSET_ALIASES.get(padded[i + 1].lower(), padded[i + 1].lower()) or None
     for i, word in enumerate(words):
         if word == "COLLATE":
-            name = following(i + 1).partition("_")[0]
-            return _UTF8.get(name, name) or None
+            name = padded[i + 1].lower().partition("_")[0]
+            return _CHARSET_ALIASES.get(name, name) or None
     if words[:1] == ["ASCII"]:
         return "latin1"  # what the server makes of this old attribute
     return "ucs2" if words[:1] == ["UNICODE"] else None
@@ -265,7 +294,8 @@ def _charset_of_words(words: list[str]) -> str | None:
 def _is_key_column(item: list[_Token]) -> bool:
     words = _outer_words(item[2:])
     return any(
-        word == "KEY" and (words[i - 1] if i else "") not in ("UNIQUE", "FOREIGN") for i, word in enumerate(words)
+        word == "KEY" and (words[i - 1] if i else "") not in ("UNIQUE", "FOREIGN")
+        for i, word in enumerate(words)
     )
 
 
@@ -275,7 +305,7 @@ def _primary_key(item: list[_Token]) -> tuple[str, ...]:
         return ()
     opening = words.index("(") if "(" in words else len(words)
     inner = item[opening + 1 : -1] if words[-1:] == [")"] else item[opening + 1 :]
-    return tuple(part[0].text for part in _split([t for t in inner]) if part[0].word != ")")
+    return tuple(part[0].text for part in _split(inner) if part[0].word != ")")
 
 
 def _is_row_start(item: list[_Token]) -> bool:

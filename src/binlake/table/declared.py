@@ -11,17 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from binlake.format import column_types as ct
 from binlake.format.collations import COLLATIONS
+from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.table.sql_types import sql_type
-from binlake.table.types.registry import CHARACTER_CODES
+from binlake.table.types.registry import STRING_TYPES
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
 __all__ = ["DeclaredColumn", "DeclaredSchema", "DeclaredTable"]
 
-_GENERATED_INVISIBLE_PK = 0x04  # TABLE_MAP flag
-_TEMPORAL_WITH_DIGITS = (17, 18, 19)
-_OLD_TEMPORAL = (7, 11, 12)
-_LONGLONG, _TIMESTAMP2, _BIT, _DECIMAL, _ENUM, _SET = 8, 17, 16, 246, 247, 248
+_FRACTIONAL = (ct.MYSQL_TYPE_TIMESTAMP2, ct.MYSQL_TYPE_DATETIME2, ct.MYSQL_TYPE_TIME2)
+_INTEGERS = (
+    ct.MYSQL_TYPE_TINY,
+    ct.MYSQL_TYPE_SHORT,
+    ct.MYSQL_TYPE_INT24,
+    ct.MYSQL_TYPE_LONG,
+    ct.MYSQL_TYPE_LONGLONG,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +102,30 @@ def _pairs(
     return list(zip(definition.columns, columns, strict=True)) if columns else []
 
 
-def _with_hidden(definition: TableDefinition, declared: DeclaredTable) -> list[DeclaredColumn] | None:
+def _with_hidden(
+    definition: TableDefinition, declared: DeclaredTable
+) -> list[DeclaredColumn] | None:
     """The declared columns with those that SHOW CREATE TABLE hides; None when the count is wrong."""
     columns = list(declared.columns)
     logged = definition.columns
-    if definition.flags & _GENERATED_INVISIBLE_PK and len(logged) == len(columns) + 1:
-        columns.insert(0, _hidden("my_row_id", _LONGLONG))
+    if definition.flags & TM_GENERATED_INVISIBLE_PK_F and len(logged) == len(columns) + 1:
+        columns.insert(0, _hidden("my_row_id", ct.MYSQL_TYPE_LONGLONG))
     if declared.system_versioned and len(logged) >= len(columns) + 2:
-        columns += [_hidden(name, _TIMESTAMP2, 6) for name in ("row_start", "row_end")]
+        columns += [_hidden(name, ct.MYSQL_TYPE_TIMESTAMP2, 6) for name in ("row_start", "row_end")]
     # MariaDB keeps a hash of each UNIQUE key over long columns behind all others
     hashes = logged[len(columns) :]
-    if len(hashes) <= 8 and all(column.type_code == _LONGLONG for column in hashes):
-        columns += [_hidden(f"DB_ROW_HASH_{n + 1}", _LONGLONG) for n in range(len(hashes))]
+    if len(hashes) <= 8 and all(column.type_code == ct.MYSQL_TYPE_LONGLONG for column in hashes):
+        columns += [
+            _hidden(f"DB_ROW_HASH_{n + 1}", ct.MYSQL_TYPE_LONGLONG) for n in range(len(hashes))
+        ]
     return columns if len(columns) == len(logged) else None
 
 
 def _hidden(name: str, code: int, decimals: int = 0) -> DeclaredColumn:
-    kind = "bigint unsigned" if code == _LONGLONG else f"timestamp({decimals})"
-    return DeclaredColumn(name, kind, frozenset({code}), decimals=decimals, unsigned=code == _LONGLONG)
+    kind = "bigint unsigned" if code == ct.MYSQL_TYPE_LONGLONG else f"timestamp({decimals})"
+    return DeclaredColumn(
+        name, kind, frozenset({code}), decimals=decimals, unsigned=code == ct.MYSQL_TYPE_LONGLONG
+    )
 
 
 def _misfit(definition: TableDefinition, declared: DeclaredTable) -> str | None:
@@ -133,21 +145,21 @@ def _fits(column: ColumnDefinition, hint: DeclaredColumn) -> bool:
     code = column.type_code
     if code not in hint.type_codes:
         return False
-    if code == _DECIMAL:
+    if code == ct.MYSQL_TYPE_NEWDECIMAL:
         return (column.precision, column.decimals) == (hint.length, hint.decimals)
-    if code == _BIT:
+    if code == ct.MYSQL_TYPE_BIT:
         return column.length == hint.length
-    if code in _TEMPORAL_WITH_DIGITS:
+    if code in _FRACTIONAL:
         return column.decimals == hint.decimals
-    if code in (_ENUM, _SET) and hint.members is not None:
+    if code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET) and hint.members is not None:
         return column.length == _member_bytes(code, len(hint.members))
     if column.unsigned is not None and hint.unsigned != column.unsigned:
-        return code not in (1, 2, 3, 8, 9)
+        return code not in _INTEGERS
     return True
 
 
 def _member_bytes(code: int, count: int) -> int:
-    if code == _ENUM:
+    if code == ct.MYSQL_TYPE_ENUM:
         return 1 if count <= 255 else 2
     width = (count + 7) // 8
     return width if width <= 4 else 8
@@ -171,7 +183,7 @@ def _completed(definition: TableDefinition, declared: DeclaredTable) -> TableDef
 def _with_hint(column: ColumnDefinition, hint: DeclaredColumn, source: str) -> ColumnDefinition:
     name = column.name if source == NameSource.METADATA else hint.name
     collation = column.collation_id
-    if collation is None and hint.charset is not None and column.type_code in CHARACTER_CODES:
+    if collation is None and hint.charset is not None and column.type_code in STRING_TYPES:
         collation = _A_COLLATION.get(hint.charset)
     return replace(
         column,

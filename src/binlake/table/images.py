@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,6 +56,13 @@ class Image:
         pattern_of = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values))
         return cls(types, count, columns, patterns, pattern_of)
 
+    def filter(self, kept: pa.Array) -> Image:
+        """Only the rows where `kept` (bool) is true."""
+        columns = [column.filter(kept) for column in self.columns]
+        pattern_of = None if self.pattern_of is None else self.pattern_of.filter(kept)
+        count = pc.sum(kept, min_count=0).as_py()
+        return replace(self, count=count, columns=columns, pattern_of=pattern_of)
+
     def has(self, bitmap: bytes, ordinal: int) -> bool:
         """Whether a presence bitmap (least significant bit first) has a column."""
         return ordinal >> 3 < len(bitmap) and bool(bitmap[ordinal >> 3] >> (ordinal & 7) & 1)
@@ -72,7 +79,7 @@ class Image:
         ]
 
     def absent(self) -> pa.Array:
-        """list<string> per row: names of the columns that its image lacks; null when none."""
+        """One list<string> per row: names of the columns that its image lacks; null when none."""
         lists = [self.lacking(bitmap) or None for bitmap in self.patterns]
         if not any(lists):
             return pa.nulls(self.count, _NAMES)
@@ -81,7 +88,7 @@ class Image:
         return pa.array(lists, _NAMES).take(self.pattern_of)
 
     def exists(self) -> pa.Array:
-        """bool per row: whether there is an image on this side."""
+        """One bool per row: whether there is an image on this side."""
         there = pa.array([bitmap is not None for bitmap in self.patterns], pa.bool_())
         if self.pattern_of is None:
             value = bool(self.patterns) and self.patterns[0] is not None
@@ -90,7 +97,7 @@ class Image:
 
     def struct(self) -> pa.Array:
         """The images as structs of all wanted columns, null where there is none."""
-        fields = list(self.types.schema())
+        fields = list(self.types.schema)
         missing = pc.invert(self.exists())
         return pa.StructArray.from_arrays(list(self.columns), fields=fields, mask=missing)
 
@@ -114,7 +121,9 @@ class Image:
             return pa.repeat(pa.scalar("null", _TEXT), count)
         pieces: list[pa.Array | str] = []
         lead = "{"
-        for kind, ordinal, column in zip(self.types.columns, self.types.ordinals, columns, strict=True):
+        for kind, ordinal, column in zip(
+            self.types.columns, self.types.ordinals, columns, strict=True
+        ):
             if self.has(bitmap, ordinal):
                 pieces.append(f"{lead}{json.dumps(kind.column.name, ensure_ascii=False)}:")
                 values = kind.to_json(column)

@@ -21,7 +21,7 @@ _QUOTE = pa.scalar('"', _TEXT)
 _EMPTY = pa.scalar("", _TEXT)
 
 # what JSON wants escaped (RFC 8259 §7), with the short forms it offers
-_ESCAPES = {chr(code): json.dumps(chr(code)) [1:-1] for code in (*range(32), ord('"'))}
+_ESCAPES = {chr(code): json.dumps(chr(code))[1:-1] for code in (*range(32), ord('"'))}
 _SPECIAL = bytes([*range(32), ord('"'), ord("\\")])
 
 
@@ -61,7 +61,9 @@ def quoted(values: pa.Array) -> pa.Array:
     """Any text as JSON strings: quotes, backslashes and control characters escaped."""
     text = values.cast(_TEXT)
     data = _used_data(text)
-    special = set(data) & set(_SPECIAL) if len(data.translate(None, _SPECIAL)) != len(data) else set()
+    special = (
+        set(data) & set(_SPECIAL) if len(data.translate(None, _SPECIAL)) != len(data) else set()
+    )
     if ord("\\") in special:  # first, since the other escapes bring backslashes
         text = pc.replace_substring(text, "\\", "\\\\")
     for char, escape in _ESCAPES.items():
@@ -89,14 +91,22 @@ def hex_text(values: pa.Array) -> pa.Array:
     source = data.buffers()[2]
     digits = b"" if source is None else memoryview(source)[start:end].hex().encode("ascii")
     doubled = pc.multiply(
-        pc.subtract(pa.Array.from_buffers(pa.int64(), len(data) + 1, [None, data.buffers()[1]], offset=first), start), 2
+        pc.subtract(
+            pa.Array.from_buffers(
+                pa.int64(), len(data) + 1, [None, data.buffers()[1]], offset=first
+            ),
+            start,
+        ),
+        2,
     )
     return with_nulls_of(data, doubled, digits)
 
 
 def with_nulls_of(values: pa.Array, offsets: pa.Array, data: bytes) -> pa.Array:
     """A large_string array of new offsets (int64) and bytes, null where `values` is null."""
-    made = pa.Array.from_buffers(_TEXT, len(values), [None, offsets.buffers()[1], pa.py_buffer(data)])
+    made = pa.Array.from_buffers(
+        _TEXT, len(values), [None, offsets.buffers()[1], pa.py_buffer(data)]
+    )
     if values.null_count == 0:
         return made
     return pc.if_else(pc.is_valid(values), made, pa.scalar(None, _TEXT))
@@ -105,6 +115,7 @@ def with_nulls_of(values: pa.Array, offsets: pa.Array, data: bytes) -> pa.Array:
 def base64_text(values: pa.Array) -> pa.Array:
     """Binary values as base64, padded, one line."""
     encoded: list[Any] = [
-        None if value is None else base64.b64encode(value).decode("ascii") for value in values.to_pylist()
+        None if value is None else base64.b64encode(value).decode("ascii")
+        for value in values.to_pylist()
     ]
     return pa.array(encoded, _TEXT)

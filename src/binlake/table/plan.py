@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow as pa
 from binlake.table.types.base import ColumnContext, ColumnType, Target
 from binlake.table.types.registry import column_type
 from binlake.values.options import ReadOptions
-from binlake.values.plan import TableDefinition, TablePlan
+from binlake.values.plan import NameSource, TableDefinition, TablePlan
 
 __all__ = ["TableFilter", "TableTypes"]
 
@@ -53,42 +53,55 @@ class TableTypes:
     plan: TablePlan
     columns: tuple[ColumnType, ...]
     ordinals: tuple[int, ...]
-    warnings: tuple[str, ...]
+    schema: pa.Schema
 
     @classmethod
-    def of(cls, definition: TableDefinition, options: ReadOptions, target: Target) -> TableTypes:
-        """Decide every column. Raises OptionError for a bad assume_charset."""
-        warnings: dict[str, None] = {}  # ordered, each once
+    def of(
+        cls,
+        definition: TableDefinition,
+        options: ReadOptions,
+        target: Target,
+        warn: Callable[[str], None],
+    ) -> TableTypes:
+        """Decide every column; `warn` takes a sentence for everything that nobody tells.
+
+        Raises OptionError for a bad assume_charset.
+        """
         wanted = _wanted_names(options)
-        context = ColumnContext(definition, options, target, warnings.setdefault)
+        context = ColumnContext(definition, options, target, warn)
         silent = replace(context, warn=_ignore)  # of a column that nobody reads
         types = [
             column_type(column, context if wanted(column.name) else silent)
             for column in definition.columns
         ]
-        chosen = [i for i, column in enumerate(definition.columns) if wanted(column.name)]
-        keep = frozenset(chosen)
-        plans = tuple(replace(kind.plan, wanted=i in keep) for i, kind in enumerate(types))
-        plan = TablePlan(definition, plans, target is Target.TEXT, tuple(warnings))
+        chosen = tuple(i for i, column in enumerate(definition.columns) if wanted(column.name))
+        if definition.name_source == NameSource.NONE:
+            warn(
+                f"{definition.full_name}: the log does not name the columns; they are called"
+                " col_0, col_1 … (the option schema can tell)"
+            )
+        plans = tuple(replace(kind.plan, wanted=i in chosen) for i, kind in enumerate(types))
+        plan = TablePlan(definition, plans, target is Target.TEXT)
         columns = tuple(types[i] for i in chosen)
-        return cls(definition, target, plan, columns, tuple(chosen), tuple(warnings))
+        return cls(definition, target, plan, columns, chosen, _schema(definition, columns))
 
     @property
     def names(self) -> list[str]:
         """Names of the wanted columns, in order."""
         return [kind.column.name for kind in self.columns]
 
-    def schema(self) -> pa.Schema:
-        """Arrow schema of the wanted columns; the metadata names the table and its key."""
-        definition = self.definition
-        key = [definition.columns[i].name for i in definition.primary_key if i < len(definition.columns)]
-        metadata = {
-            "binlake.table": definition.full_name,
-            "binlake.flavour": definition.flavour,
-            "binlake.name_source": definition.name_source,
-            "binlake.primary_key": json.dumps(key, ensure_ascii=False),
-        }
-        return pa.schema([kind.field() for kind in self.columns], metadata=metadata)
+
+def _schema(definition: TableDefinition, columns: Sequence[ColumnType]) -> pa.Schema:
+    """The Arrow schema of the wanted columns; the metadata names the table and its key."""
+    names = [column.name for column in definition.columns]
+    key = [names[i] for i in definition.primary_key if i < len(names)]
+    metadata = {
+        "binlake.table": definition.full_name,
+        "binlake.flavour": definition.flavour,
+        "binlake.name_source": definition.name_source,
+        "binlake.primary_key": json.dumps(key, ensure_ascii=False),
+    }
+    return pa.schema([kind.field() for kind in columns], metadata=metadata)
 
 
 def _wanted_names(options: ReadOptions) -> Callable[[str], bool]:

@@ -1,7 +1,7 @@
-"""Reads CREATE TABLE statements: output of SHOW CREATE TABLE, mysqldump, or written by hand.
+r"""Reads CREATE TABLE statements: output of SHOW CREATE TABLE, mysqldump, or written by hand.
 
 The text may be anything around them: a dump of many gigabytes (its INSERTs are skipped inside
-one regular expression, over a memory map), the vertical (`\\G`) or the escaped one-line output
+one regular expression, over a memory map), the vertical (`\G`) or the escaped one-line output
 of the `mysql` client, `DELIMITER` sections. `USE`, `CREATE DATABASE` and mysqldump's comments
 (`-- Current Database:`, `-- Host: … Database:`) name the database of what follows.
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from binlake.errors import SchemaError
-from binlake.table.create_table import UnreadableTable, parse_create_table
+from binlake.table.create_table import UnreadableTableError, parse_create_table
 from binlake.table.declared import DeclaredSchema, DeclaredTable
 
 __all__ = ["parse_schema", "read_schema_file"]
@@ -40,9 +40,13 @@ _TOKEN = re.compile(
     rb"|(?P<open>\()|(?P<close>\))|(?P<end>;)",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
-_CURRENT_DATABASE = re.compile(rb"-- Current Database: (`(?:[^`]|``)+`)|-- Host: .*Database: (\S+)\s*$")
+_CURRENT_DATABASE = re.compile(
+    rb"-- Current Database: (`(?:[^`]|``)+`)|-- Host: .*Database: (\S+)\s*$"
+)
 _DATABASE_PARTS = re.compile(
-    rb"(?:DATABASE|SCHEMA)\s+(?:(?:/\*!\d*\s*)?IF\s+NOT\s+EXISTS\s*(?:\*/\s*)?)?(?P<name>" + _NAME + rb")"
+    rb"(?:DATABASE|SCHEMA)\s+(?:(?:/\*!\d*\s*)?IF\s+NOT\s+EXISTS\s*(?:\*/\s*)?)?(?P<name>"
+    + _NAME
+    + rb")"
     rb"(?:.*?(?:CHARACTER\s+SET|CHARSET)\s*=?\s*(?P<charset>\w+))?",
     re.IGNORECASE | re.DOTALL,
 )
@@ -60,7 +64,9 @@ def read_schema_file(path: str) -> DeclaredSchema:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return parse_schema(data, path)
     except OSError as error:
-        raise SchemaError(f"cannot read schema file {path}: {error.strerror or error}", file=path) from None
+        raise SchemaError(
+            f"cannot read schema file {path}: {error.strerror or error}", file=path
+        ) from None
 
 
 def parse_schema(data: _Source, file: str | None = None) -> DeclaredSchema:
@@ -135,7 +141,7 @@ def _table(
         declared = parse_create_table(text.decode("utf-8"), database, charsets, line)
     except UnicodeDecodeError:
         raise SchemaError(f"line {line}: CREATE TABLE is not UTF-8", file=file) from None
-    except UnreadableTable as error:
+    except UnreadableTableError as error:
         raise SchemaError(f"line {line}: cannot read CREATE TABLE {error}", file=file) from None
     if declared is not None:
         yield declared

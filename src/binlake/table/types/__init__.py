@@ -1,0 +1,1 @@
+"""The column types: one file per family, with all its faces; `registry.py` picks."""

@@ -17,11 +17,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from binlake.errors import MalformedError
+from binlake.format import column_types as ct
 from binlake.table.sql_types import sql_type
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel, TableDefinition
@@ -64,7 +65,8 @@ class Buffers(Protocol):
     def data(self) -> Any: ...
 
 
-class ByteValues(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ByteValues:
     """Variable-width values made outside the core (inflated, converted), as `Buffers`."""
 
     count: int
@@ -132,7 +134,9 @@ class ColumnType(ABC):
             "mysql.precision": column.precision or None,
             "mysql.fractional_digits": column.decimals or None,
             "mysql.charset": self.charset,
-            "mysql.members": json.dumps(column.members, ensure_ascii=False) if column.members else None,
+            "mysql.members": json.dumps(column.members, ensure_ascii=False)
+            if column.members
+            else None,
             "binlake.name_source": self.context.table.name_source,
         }
         metadata = {key: str(value) for key, value in known.items() if value is not None}
@@ -154,14 +158,16 @@ class UndecodableType(ColumnType):
     """A type whose values cannot be told from the log alone."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
-        if self.column.type_code == 6:  # MYSQL_TYPE_NULL: no bytes, always null
+        if self.column.type_code == ct.MYSQL_TYPE_NULL:
             return self._plan(Kernel.NULL), pa.string()
         reason = {
-            0: "DECIMAL of before MySQL 5.0: its width is not in the log",
-            20: "TYPED_ARRAY belongs to an index and is not expected in a log",
+            ct.MYSQL_TYPE_DECIMAL: "DECIMAL of before MySQL 5.0: its width is not in the log",
+            ct.MYSQL_TYPE_TYPED_ARRAY: "TYPED_ARRAY belongs to an index and is not expected in a log",
         }
         code = self.column.type_code
-        return self._undecodable(reason.get(code, f"column type {code} is not known"))
+        return self._undecodable(
+            reason.get(code, f"no value of {ct.column_type_name(code)} is known")
+        )
 
     def finish(self, buffers: Buffers) -> pa.Array:
         return pa.nulls(buffers.count, self.arrow_type)
@@ -177,7 +183,10 @@ def _validity(buffers: Buffers) -> pa.Buffer | None:
 def fixed_width(arrow_type: pa.DataType, buffers: Buffers) -> pa.Array:
     """An array over the values of a fixed-width kernel, without copying."""
     return pa.Array.from_buffers(
-        arrow_type, buffers.count, [_validity(buffers), pa.py_buffer(buffers.data)], buffers.null_count
+        arrow_type,
+        buffers.count,
+        [_validity(buffers), pa.py_buffer(buffers.data)],
+        buffers.null_count,
     )
 
 

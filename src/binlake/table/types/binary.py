@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from binlake.format import column_types as ct
 from binlake.table.json_text import base64_text, hex_text, join
 from binlake.table.types.base import Buffers, ColumnType, var_width
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
 __all__ = ["BinaryType", "UnknownTextType", "length_prefix_bytes"]
 
-_COUNTED_BY_LENGTH = (15, 141, 253, 254)  # VARCHAR, its compressed form, VAR_STRING, STRING
-_STRING = 254
+_COUNTED_BY_LENGTH = (
+    ct.MYSQL_TYPE_VARCHAR,
+    ct.MYSQL_TYPE_VARCHAR_COMPRESSED,
+    ct.MYSQL_TYPE_VAR_STRING,
+    ct.MYSQL_TYPE_STRING,
+)
 
 
 def length_prefix_bytes(column: ColumnDefinition) -> int:
@@ -36,7 +41,7 @@ class BinaryType(ColumnType):
 
     def padded_bytes(self) -> int:
         """Length that shorter values are padded to with 0x00; 0 for none."""
-        return self.column.length if self.column.type_code == _STRING else 0
+        return self.column.length if self.column.type_code == ct.MYSQL_TYPE_STRING else 0
 
     def finish(self, buffers: Buffers) -> pa.Array:
         return var_width(self.arrow_type, buffers)

@@ -22,7 +22,7 @@ _MAX_RATIO = 1032
 
 
 class CompressedType(ColumnType):
-    """VARCHAR (141) or BLOB/TEXT (140) with the attribute COMPRESSED."""
+    """VARCHAR, BLOB or TEXT with the attribute COMPRESSED."""
 
     def __init__(self, column: ColumnDefinition, context: ColumnContext, inner: ColumnType) -> None:
         self.inner = inner  # what the inflated bytes are

@@ -17,7 +17,7 @@ _MAX_DECIMAL128_DIGITS = 38
 
 
 class DecimalType(ColumnType):
-    """NEWDECIMAL (246)."""
+    """DECIMAL, since MySQL 5.0."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         precision, scale = self.column.precision, self.column.decimals

@@ -20,7 +20,7 @@ __all__ = ["EnumType", "SetType"]
 
 
 class EnumType(ColumnType):
-    """ENUM (247)."""
+    """ENUM."""
 
     def __init__(self, column: ColumnDefinition, context: ColumnContext) -> None:
         self.members: Sequence[str] | None = column.members
@@ -60,7 +60,7 @@ class EnumType(ColumnType):
 
 
 class SetType(EnumType):
-    """SET (248): the members of the bitmap, in their order, with commas."""
+    """SET: the members of the bitmap, in their order, with commas."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         width = self.column.length

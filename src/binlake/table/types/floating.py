@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from binlake.format import column_types as ct
 from binlake.table.json_text import real
 from binlake.table.types.base import Buffers, ColumnType, fixed_width
 from binlake.values.plan import ColumnPlan, Kernel
@@ -12,10 +13,10 @@ __all__ = ["FloatingType"]
 
 
 class FloatingType(ColumnType):
-    """FLOAT (4): a single, and its JSON digits are a single's; DOUBLE (5)."""
+    """FLOAT: a single, and its JSON digits are a single's; DOUBLE."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
-        if self.column.type_code == 4:
+        if self.column.type_code == ct.MYSQL_TYPE_FLOAT:
             return self._plan(Kernel.FLOAT), pa.float32()
         return self._plan(Kernel.DOUBLE), pa.float64()
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from binlake.format import column_types as ct
 from binlake.table.json_text import number
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width
 from binlake.values.plan import ColumnPlan, Kernel
 
 __all__ = ["IntegerType", "YearType"]
 
-# MYSQL_TYPE_TINY, SHORT, LONG, LONGLONG, INT24 -> bytes on the wire
-_WIRE_BYTES = {1: 1, 2: 2, 3: 4, 8: 8, 9: 3}
-
+# by bytes on the wire
 _SIGNED = {1: pa.int8(), 2: pa.int16(), 3: pa.int32(), 4: pa.int32(), 8: pa.int64()}
 _UNSIGNED = {1: pa.int16(), 2: pa.int32(), 3: pa.int32(), 4: pa.int64()}
 
@@ -25,7 +24,7 @@ class IntegerType(ColumnType):
     """TINYINT, SMALLINT, MEDIUMINT, INT, BIGINT: the next wider signed type when unsigned."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
-        width = _WIRE_BYTES[self.column.type_code]
+        width = ct.COLUMN_TYPES[self.column.type_code].value_bytes or 0
         if self.column.unsigned is None:
             self.context.warn(
                 f"{self.name}: the log does not tell whether it is unsigned; read as signed"

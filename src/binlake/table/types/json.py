@@ -14,7 +14,7 @@ __all__ = ["JsonType"]
 
 
 class JsonType(TextType):
-    """JSON (245): a string in the server's text; with the option nested, embedded in `rows`."""
+    """JSON: a string in the server's text; with the option nested, embedded in `rows`."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         if not 1 <= self.column.length <= 4:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from binlake.errors import OptionError
+from binlake.format import column_types as ct
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
 from binlake.table.types.base import ColumnContext, ColumnType, UndecodableType
@@ -21,30 +22,39 @@ from binlake.table.types.text import InflatedTextType, TextType
 from binlake.table.types.vector import VectorType
 from binlake.values.plan import ColumnDefinition
 
-__all__ = ["CHARACTER_CODES", "column_charset", "column_type"]
+__all__ = ["BINARY", "STRING_TYPES", "column_charset", "column_type"]
 
-BINARY = "binary"
+BINARY = "binary"  # the character set of bytes
 
-# by type code of format/column_types.py; the codes of character and binary strings are apart
 _FAMILIES: dict[int, type[ColumnType]] = {
-    1: IntegerType, 2: IntegerType, 3: IntegerType, 8: IntegerType, 9: IntegerType,
-    4: FloatingType, 5: FloatingType,
-    7: TimestampType, 17: TimestampType,
-    10: DateType, 14: DateType,
-    11: TimeType, 19: TimeType,
-    12: DateTimeType, 18: DateTimeType,
-    13: YearType,
-    16: BitType,
-    242: VectorType,
-    246: DecimalType,
-    247: EnumType,
-    248: SetType,
-    255: GeometryType,
-}  # fmt: skip
+    ct.MYSQL_TYPE_TINY: IntegerType,
+    ct.MYSQL_TYPE_SHORT: IntegerType,
+    ct.MYSQL_TYPE_INT24: IntegerType,
+    ct.MYSQL_TYPE_LONG: IntegerType,
+    ct.MYSQL_TYPE_LONGLONG: IntegerType,
+    ct.MYSQL_TYPE_YEAR: YearType,
+    ct.MYSQL_TYPE_BIT: BitType,
+    ct.MYSQL_TYPE_NEWDECIMAL: DecimalType,
+    ct.MYSQL_TYPE_FLOAT: FloatingType,
+    ct.MYSQL_TYPE_DOUBLE: FloatingType,
+    ct.MYSQL_TYPE_DATE: DateType,
+    ct.MYSQL_TYPE_NEWDATE: DateType,
+    ct.MYSQL_TYPE_TIME: TimeType,
+    ct.MYSQL_TYPE_TIME2: TimeType,
+    ct.MYSQL_TYPE_DATETIME: DateTimeType,
+    ct.MYSQL_TYPE_DATETIME2: DateTimeType,
+    ct.MYSQL_TYPE_TIMESTAMP: TimestampType,
+    ct.MYSQL_TYPE_TIMESTAMP2: TimestampType,
+    ct.MYSQL_TYPE_ENUM: EnumType,
+    ct.MYSQL_TYPE_SET: SetType,
+    ct.MYSQL_TYPE_VECTOR: VectorType,
+    ct.MYSQL_TYPE_GEOMETRY: GeometryType,
+}
 
-_COMPRESSED = (140, 141)  # BLOB_COMPRESSED, VARCHAR_COMPRESSED
-_JSON = 245
-CHARACTER_CODES = frozenset((15, 249, 250, 251, 252, 253, 254, *_COMPRESSED))
+_COMPRESSED = (ct.MYSQL_TYPE_BLOB_COMPRESSED, ct.MYSQL_TYPE_VARCHAR_COMPRESSED)
+
+# strings of characters or of bytes: their character set tells which
+STRING_TYPES = (ct.CHARACTER_TYPES["mysql"] | ct.CHARACTER_TYPES["mariadb"]) - _FAMILIES.keys()
 
 # what only a schema can tell from a binary string
 _DECLARED: dict[str, type[ColumnType]] = {
@@ -58,9 +68,9 @@ _DECLARED: dict[str, type[ColumnType]] = {
 def column_type(column: ColumnDefinition, context: ColumnContext) -> ColumnType:
     """All faces of one column's type for a target. Raises OptionError for a bad assume_charset."""
     code = column.type_code
-    if code == _JSON:
+    if code == ct.MYSQL_TYPE_JSON:
         return JsonType(column, context, "utf8mb4")
-    if code not in CHARACTER_CODES:
+    if code not in STRING_TYPES:
         return _FAMILIES.get(code, UndecodableType)(column, context)
     charset = column_charset(column, context)
     if charset == BINARY and column.declared in _DECLARED:
@@ -75,7 +85,11 @@ def column_type(column: ColumnDefinition, context: ColumnContext) -> ColumnType:
 def _inflated(column: ColumnDefinition, context: ColumnContext, charset: str | None) -> ColumnType:
     if charset is None:
         return UnknownTextType(column, context)
-    return BinaryType(column, context) if charset == BINARY else InflatedTextType(column, context, charset)
+    return (
+        BinaryType(column, context)
+        if charset == BINARY
+        else InflatedTextType(column, context, charset)
+    )
 
 
 def column_charset(column: ColumnDefinition, context: ColumnContext) -> str | None:

@@ -8,4 +8,4 @@ __all__ = ["GeometryType"]
 
 
 class GeometryType(BinaryType):
-    """GEOMETRY (255), as the server stores it."""
+    """GEOMETRY, as the server stores it."""

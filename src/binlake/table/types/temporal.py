@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from binlake.format import column_types as ct
 from binlake.table.json_text import quoted_plain
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width, var_width
 from binlake.values.plan import ColumnPlan, Kernel
@@ -45,12 +46,12 @@ class TemporalType(ColumnType):
 
 
 class DateType(TemporalType):
-    """DATE (10) and NEWDATE (14)."""
+    """DATE."""
 
     typed_type = pa.date32()
     kernels = {
-        10: (Kernel.DATE, Kernel.DATE_TEXT),
-        14: (Kernel.DATE, Kernel.DATE_TEXT),
+        ct.MYSQL_TYPE_DATE: (Kernel.DATE, Kernel.DATE_TEXT),
+        ct.MYSQL_TYPE_NEWDATE: (Kernel.DATE, Kernel.DATE_TEXT),
     }
 
 
@@ -59,8 +60,8 @@ class TimeType(TemporalType):
 
     typed_type = pa.duration("us")
     kernels = {
-        11: (Kernel.TIME_OLD, Kernel.TIME_OLD_TEXT),
-        19: (Kernel.TIME2, Kernel.TIME2_TEXT),
+        ct.MYSQL_TYPE_TIME: (Kernel.TIME_OLD, Kernel.TIME_OLD_TEXT),
+        ct.MYSQL_TYPE_TIME2: (Kernel.TIME2, Kernel.TIME2_TEXT),
     }
     has_zero_dates = False
 
@@ -70,8 +71,8 @@ class DateTimeType(TemporalType):
 
     typed_type = pa.timestamp("us")
     kernels = {
-        12: (Kernel.DATETIME_OLD, Kernel.DATETIME_OLD_TEXT),
-        18: (Kernel.DATETIME2, Kernel.DATETIME2_TEXT),
+        ct.MYSQL_TYPE_DATETIME: (Kernel.DATETIME_OLD, Kernel.DATETIME_OLD_TEXT),
+        ct.MYSQL_TYPE_DATETIME2: (Kernel.DATETIME2, Kernel.DATETIME2_TEXT),
     }
 
 
@@ -80,6 +81,6 @@ class TimestampType(TemporalType):
 
     typed_type = pa.timestamp("us", tz="UTC")
     kernels = {
-        7: (Kernel.TIMESTAMP_OLD, Kernel.TIMESTAMP_OLD_TEXT),
-        17: (Kernel.TIMESTAMP2, Kernel.TIMESTAMP2_TEXT),
+        ct.MYSQL_TYPE_TIMESTAMP: (Kernel.TIMESTAMP_OLD, Kernel.TIMESTAMP_OLD_TEXT),
+        ct.MYSQL_TYPE_TIMESTAMP2: (Kernel.TIMESTAMP2, Kernel.TIMESTAMP2_TEXT),
     }

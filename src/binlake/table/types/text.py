@@ -94,9 +94,13 @@ class TextType(ColumnType):
         if self.context.options.invalid == "error":
             shown = raw[:_SHOWN_BYTES].hex() + ("…" if len(raw) > _SHOWN_BYTES else "")
             raise self._malformed(
-                f"0x{shown} is not valid {self._charset}", row, "invalid=hex shows such values as hex"
+                f"0x{shown} is not valid {self._charset}",
+                row,
+                "invalid=hex shows such values as hex",
             )
-        self.context.warn(f"{self.name}: has values that are not valid {self._charset}; shown as hex")
+        self.context.warn(
+            f"{self.name}: has values that are not valid {self._charset}; shown as hex"
+        )
         return f"_{self._charset} 0x{raw.hex()}"
 
 

@@ -18,7 +18,7 @@ _FLOAT_BYTES = 4
 
 
 class VectorType(BinaryType):
-    """VECTOR (242), or a column declared so."""
+    """VECTOR, or a column declared so."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         plan, _ = super().decide()
@@ -29,7 +29,9 @@ class VectorType(BinaryType):
         return 0
 
     def finish(self, buffers: Buffers) -> pa.Array:
-        offsets = pa.Array.from_buffers(pa.int32(), buffers.count + 1, [None, pa.py_buffer(buffers.offsets)])
+        offsets = pa.Array.from_buffers(
+            pa.int32(), buffers.count + 1, [None, pa.py_buffer(buffers.offsets)]
+        )
         misfit = pc.not_equal(pc.bit_wise_and(offsets, _FLOAT_BYTES - 1), 0)
         if pc.any(misfit).as_py():
             row = pc.index(misfit, True).as_py() - 1
