@@ -186,8 +186,7 @@ class Ledger:
             f"{_plural(len(self.files), 'file')}, {_plural(total.bytes, 'byte')}, "
             f"{_plural(total.events, 'event')}: "
             + ", ".join(f"{event_name(code)} {count:,}" for code, count in types),
-            f"checksums: {total.verified:,} verified, {total.bad:,} bad, "
-            f"{total.unchecked:,} not checked",
+            f"checksums: {total.verified:,} right, {total.bad:,} bad, {total.unchecked:,} unchecked",
             "transactions: "
             + ", ".join(f"{count:,} {outcome}" for outcome, count in self.transactions.items()),
         ]

@@ -10,20 +10,35 @@ line, and `exclude_table`, `excludeTable` or `exclude-table` (any case) as a Spa
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from binlake.errors import OptionError
+from binlake.values.gtid import Gtid, MariaGtid, parse_gtid_filter
 
-__all__ = ["READ_OPTIONS", "FilePosition", "OptionSpec", "ReadOptions", "parse_bytes", "parse_time_us"]
+__all__ = [
+    "READ_OPTIONS",
+    "FilePosition",
+    "OptionSpec",
+    "ReadOptions",
+    "parse_at",
+    "parse_bytes",
+    "parse_file_position",
+    "parse_time_us",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class FilePosition:
-    """FILE:POS as typed by a person: `file` is a base name, "" for the only or first file."""
+    """FILE:POS as typed by a person.
+
+    `file` is a base name; "" stands for the first file (option `start`), the last (`stop`), or
+    the only one (`at`).
+    """
 
     file: str
     pos: int
@@ -33,18 +48,30 @@ class FilePosition:
 
 
 def parse_file_position(text: str) -> FilePosition:
-    """Parse `FILE:POS` or a bare `POS`."""
-    name, _, pos = text.rpartition(":")
-    if not pos.isdigit():
+    """Parse `FILE:POS` or a bare `POS`; of a path only the base name counts."""
+    name, _, pos = text.strip().rpartition(":")
+    if not re.fullmatch(r"\d{1,18}", pos, re.ASCII):
         raise ValueError("expected FILE:POS, for example binlog.000012:4")
     return FilePosition(name.rpartition("/")[2], int(pos))
 
 
+def parse_at(text: str) -> FilePosition | Gtid | MariaGtid:
+    """Parse what option `at` takes: `uuid:gno`, `uuid:tag:gno`, `0-1-5`, `FILE:POS` or `POS`."""
+    for parse in (Gtid.parse, MariaGtid.parse, parse_file_position):
+        try:
+            return parse(text)
+        except ValueError:
+            continue
+    raise ValueError("expected FILE:POS, for example binlog.000012:4, or a GTID")
+
+
 _TIME = re.compile(
     r"(\d{4})-(\d\d?)-(\d\d?)(?:[ T](\d\d?):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?"
-    r"\s*(Z|[+-]\d\d:?\d\d)?$",
-    re.IGNORECASE,
+    r"\s*(Z|[+-]\d\d:?\d\d)?",
+    re.IGNORECASE | re.ASCII,
 )
+_SECONDS = re.compile(r"@(\d{1,11})(?:\.(\d{1,6}))?", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_time_us(text: str) -> int:
@@ -54,50 +81,96 @@ def parse_time_us(text: str) -> int:
     `@SECONDS` since 1970. Raises ValueError.
     """
     text = text.strip()
-    if re.fullmatch(r"@\d+(\.\d{1,6})?", text):
-        whole, _, fraction = text[1:].partition(".")
-        return int(whole) * 1_000_000 + int(fraction.ljust(6, "0") or 0)
-    match = _TIME.match(text)
+    if seconds := _SECONDS.fullmatch(text):
+        return int(seconds[1]) * 1_000_000 + int((seconds[2] or "").ljust(6, "0"))
+    match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError("expected a time like 2026-11-21 14:00:00 or 2026-11-21T14:00:00Z")
-    y, mo, d, h, mi, s, f, zone = match.groups()
-    moment = datetime(
-        int(y), int(mo), int(d), int(h or 0), int(mi or 0), int(s or 0), int((f or "").ljust(6, "0")),
-        tzinfo=UTC,
-    )  # fmt: skip
-    if zone and zone.upper() != "Z":
-        sign = -1 if zone[0] == "-" else 1
-        digits = zone[1:].replace(":", "")
-        moment -= sign * timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    *whole, fraction, zone = match.groups(default="0")
+    year, month, day, hour, minute, second = map(int, whole)
+    moment = datetime(year, month, day, hour, minute, second, int(fraction.ljust(6, "0")), UTC)
+    return _since_epoch_us(moment) - _offset_us(zone)
+
+
+def _offset_us(zone: str) -> int:
+    """How far a zone `Z`, `+hh:mm` or `-hhmm` is ahead of UTC ("0": no zone)."""
+    if zone in ("0", "Z", "z"):
+        return 0
+    digits = zone[1:].replace(":", "")
+    minutes = int(digits[:2]) * 60 + int(digits[2:])
+    return (-minutes if zone[0] == "-" else minutes) * 60_000_000
+
+
+def _since_epoch_us(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def parse_bytes(text: str) -> int:
-    """A size: `4096`, `64k`, `128MB`, `1GiB` (all powers of 1024)."""
-    match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", text.strip(), re.IGNORECASE)
-    if match is None:
+    """A size: `4096`, `64k`, `128MB`, `1GiB` (all powers of 1024); at least 1."""
+    match = re.fullmatch(r"(\d{1,18})\s*([kmgt]?)i?b?", text.strip(), re.IGNORECASE | re.ASCII)
+    if match is None or int(match[1]) == 0:
         raise ValueError("expected a size like 64MB")
     return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match[2].lower()]
 
 
-def _int(text: str) -> int:
-    if not re.fullmatch(r"\d+", text.strip()):
+def _number(text: str) -> int:
+    if not re.fullmatch(r"\d{1,20}", text.strip(), re.ASCII):
         raise ValueError("expected a whole number")
     return int(text)
 
 
+_BOOLS = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
+
 def _bool(text: str) -> bool:
-    value = {"true": True, "1": True, "yes": True, "on": True,
-             "false": False, "0": False, "no": False, "off": False}.get(text.strip().lower())  # fmt: skip
+    value = _BOOLS.get(text.strip().lower())
     if value is None:
         raise ValueError("expected true or false")
     return value
 
 
-def _glob(text: str) -> str:
-    if not text.strip():
+def _table_pattern(text: str) -> str:
+    if not re.search(r"[.*?]", text):
         raise ValueError("expected DATABASE.TABLE, with * and ? as wildcards")
     return text
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a text that is not empty")
+    return text
+
+
+def _gtids(text: str) -> str:
+    parse_gtid_filter(text)
+    return "".join(text.split())
+
+
+def _at(text: str) -> str:
+    return str(parse_at(text))
+
+
+def _moment(value: date) -> int:
+    """A date or datetime of the API; one without a zone is UTC."""
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    return _since_epoch_us(value if value.tzinfo else value.replace(tzinfo=UTC))
+
+
+# What an API caller may give instead of a text, by the option's parser: a type and what makes
+# the final value of it. (A bool is an int to Python, never to a person.)
+_READY: dict[Callable[[str], Any], tuple[type | tuple[type, ...], Callable[[Any], Any]]] = {
+    parse_time_us: (date, _moment),
+    parse_file_position: (FilePosition, lambda value: value),
+    _number: (int, lambda value: _number(str(value))),
+    parse_bytes: (int, lambda value: parse_bytes(str(value))),
+    _bool: (bool, bool),
+    _text: (os.PathLike, os.fspath),
+    _at: ((FilePosition, Gtid, MariaGtid), str),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,38 +178,36 @@ class OptionSpec:
     """One option. `parse` turns one text into its value and raises ValueError with a hint.
 
     `repeatable` options are tuples (texts may also be separated by commas); `choices` restricts
-    the text; `surfaces` says where it exists: "cli", "spark", "api". `aliases` are the names
-    that mysqlbinlog users type; `local_time` ones read a time in the local zone.
+    the text; `surfaces` says where it exists: "cli", "spark", "api".
     """
 
     name: str
     metavar: str
     help: str
-    parse: Any = str
+    parse: Callable[[str], Any] = str
     default: Any = None
     repeatable: bool = False
     choices: tuple[str, ...] = ()
-    aliases: tuple[str, ...] = ()
     surfaces: tuple[str, ...] = ("cli", "spark", "api")
 
 
 READ_OPTIONS: tuple[OptionSpec, ...] = (
     # what to read
-    OptionSpec("table", "DB.TABLE", "only these tables; * and ? are wildcards", _glob, (), True),
-    OptionSpec("exclude_table", "DB.TABLE", "not these tables; wins over --table", _glob, (), True),
+    OptionSpec("table", "DB.TABLE", "only these tables; * and ? are wildcards", _table_pattern, (), True),
+    OptionSpec("exclude_table", "DB.TABLE", "not these tables; wins over --table", _table_pattern, (), True),
     OptionSpec("op", "OP", "only these operations", str, (), True, ("insert", "update", "delete")),
     OptionSpec("since", "TIME", "commit time at or after this; UTC unless it names a zone", parse_time_us),
     OptionSpec("until", "TIME", "commit time before this; UTC unless it names a zone", parse_time_us),
     OptionSpec("start", "FILE:POS", "transactions that start at or after this position", parse_file_position),
     OptionSpec("stop", "FILE:POS", "transactions that start before this position", parse_file_position),
-    OptionSpec("gtid", "SET", "only transactions in this GTID set", str),
-    OptionSpec("exclude_gtid", "SET", "not the transactions in this GTID set", str),
-    OptionSpec("server_id", "ID", "only events of these servers", _int, (), True),
-    OptionSpec("thread", "ID", "only transactions of these connections", _int, (), True),
-    OptionSpec("at", "FILE:POS|GTID", "the whole transaction at this position (start, inside or end) or GTID", str),
+    OptionSpec("gtid", "SET", "only transactions in this GTID set", _gtids),
+    OptionSpec("exclude_gtid", "SET", "not the transactions in this GTID set", _gtids),
+    OptionSpec("server_id", "ID", "only events of these servers", _number, (), True),
+    OptionSpec("thread", "ID", "only transactions of these connections", _number, (), True),
+    OptionSpec("at", "FILE:POS|GTID", "the whole transaction at this position (start, inside or end) or GTID", _at),
     # how to read it
-    OptionSpec("columns", "NAME", "only these columns of the table", str, (), True, surfaces=("spark", "api", "cli")),
-    OptionSpec("schema", "FILE", "SHOW CREATE TABLE statements or a dump: names, signs, charsets the log lacks", str),
+    OptionSpec("columns", "NAME", "only these columns of the table", _text, (), True),
+    OptionSpec("schema", "FILE", "SHOW CREATE TABLE statements or a dump: names, signs, charsets the log lacks", _text),
     OptionSpec("verify_checksum", "BOOL", "verify CRC32 of every event", _bool, True),
     OptionSpec("on_error", "POLICY", "damage: stop, or skip to the next transaction that verifies", str, "stop", False, ("stop", "skip")),
     OptionSpec("on_unshown", "POLICY", "changes that rows cannot show (statement DML, DDL, TRUNCATE, INCIDENT)", str, "count", False, ("count", "error")),
@@ -144,13 +215,13 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     # how values look
     OptionSpec("zero_date", "POLICY", "zero and partial dates in typed columns", str, "null", False, ("null", "error", "text")),
     OptionSpec("invalid", "POLICY", "bytes that are not valid in their character set", str, "error", False, ("error", "hex")),
-    OptionSpec("assume_charset", "CHARSET", "character set of text columns the log does not describe", str),
+    OptionSpec("assume_charset", "CHARSET", "character set of text columns the log does not describe", _text),
     OptionSpec("binary", "FORM", "binary values in JSON", str, "hex", False, ("hex", "base64")),
     OptionSpec("nested", "BOOL", "embed JSON documents instead of quoting them", _bool, False),
     OptionSpec("query", "BOOL", "add the statement text (rows query or annotate event)", _bool, False),
     OptionSpec("thread_id", "BOOL", "add the connection's thread id", _bool, False),
     OptionSpec("before", "BOOL", "add the before-image of updates as _before", _bool, False, surfaces=("spark", "api")),
-    OptionSpec("metadata_prefix", "TEXT", "prefix of metadata columns", str, "_", surfaces=("spark", "api", "cli")),
+    OptionSpec("metadata_prefix", "TEXT", "prefix of metadata columns", str, "_"),
     OptionSpec("batch_bytes", "SIZE", "bound on the decoded bytes held at once", parse_bytes, 32 << 20),
 )  # fmt: skip
 
@@ -161,8 +232,9 @@ _SPECS = {spec.name: spec for spec in READ_OPTIONS}
 class ReadOptions:
     """The validated options of one read. Fields are documented in `READ_OPTIONS`.
 
-    Times are microseconds since 1970 UTC. Build it with `ReadOptions.parse` from texts (CLI,
-    Spark) or keyword values (API); the bare constructor takes final values.
+    Times are microseconds since 1970 UTC; `gtid`, `exclude_gtid` and `at` are texts that
+    `parse_gtid_filter` and `parse_at` accept. Build it with `ReadOptions.parse` from texts
+    (CLI, Spark) or keyword values (API); the bare constructor takes final values.
     """
 
     table: tuple[str, ...] = ()
@@ -196,42 +268,74 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> ReadOptions:
-        """Validate texts or values by name. Raises OptionError naming the option and a remedy."""
+        """Validate texts or values by name; None stands for "not given".
+
+        Raises OptionError naming the option and a remedy, also for options that contradict
+        each other.
+        """
         values: dict[str, Any] = {}
         for name, raw in given.items():
             spec = _SPECS.get(name)
             if spec is None:
-                raise OptionError(
-                    f"unknown option {name!r}", name=name, hint=f"options are: {', '.join(sorted(_SPECS))}"
-                )
+                hint = f"options are: {', '.join(sorted(_SPECS))}"
+                raise OptionError(f"unknown option {name!r}", name=name, hint=hint)
             if raw is not None:
-                values[name] = _parse_one(spec, raw)
-        return cls(**values)
+                values[name] = _parse_all(spec, raw) if spec.repeatable else _parse_one(spec, raw)
+        options = cls(**values)
+        options._check()
+        return options
+
+    def _check(self) -> None:
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise OptionError("option until is not after option since", name="until")
+        if (
+            self.start is not None
+            and self.stop is not None
+            and self.start.file == self.stop.file != ""
+            and self.start.pos >= self.stop.pos
+        ):
+            raise OptionError("option stop is not after option start", name="stop")
+        if self.at is not None:
+            for name in ("since", "until", "start", "stop", "gtid", "exclude_gtid"):
+                if getattr(self, name) is not None:
+                    raise OptionError(
+                        f"options at and {name} exclude each other",
+                        name=name,
+                        hint="at already names one transaction",
+                    )
+
+
+def _parse_all(spec: OptionSpec, raw: Any) -> tuple[Any, ...]:
+    """The values of a repeatable option: one text with commas, one value, or several."""
+    several = isinstance(raw, Iterable) and not isinstance(raw, str)
+    values = []
+    for item in raw if several else [raw]:
+        parts = item.split(",") if isinstance(item, str) else [item]
+        values += [_parse_one(spec, part) for part in parts]
+    return tuple(values)
 
 
 def _parse_one(spec: OptionSpec, raw: Any) -> Any:
-    if spec.repeatable:
-        items = raw if isinstance(raw, Iterable) and not isinstance(raw, str) else [raw]
-        parts = [p.strip() for i in items for p in (i.split(",") if isinstance(i, str) else [i])] if not any(
-            not isinstance(i, str) for i in items
-        ) else list(items)
-        return tuple(_parse_text(spec, part) for part in parts)
-    return _parse_text(spec, raw)
-
-
-def _parse_text(spec: OptionSpec, raw: Any) -> Any:
-    if not isinstance(raw, str):
-        if isinstance(raw, datetime) and spec.parse is parse_time_us:
-            return parse_time_us(raw.isoformat(sep=" "))
-        return raw
-    if spec.choices and raw not in spec.choices:
-        raise OptionError(
-            f"option {spec.name}: {raw!r} is not one of {', '.join(spec.choices)}", name=spec.name, value=raw
-        )
     try:
-        return spec.parse(raw)
+        if not isinstance(raw, str):
+            return _ready_value(spec, raw)
+        text = raw.strip() if spec.repeatable or spec.choices else raw
+        if spec.choices and text not in spec.choices:
+            raise ValueError(f"expected one of {', '.join(spec.choices)}")
+        return spec.parse(text)
     except ValueError as error:
-        raise OptionError(f"option {spec.name}: {raw!r}: {error}", name=spec.name, value=raw) from None
+        raise OptionError(
+            f"option {spec.name}: {raw!r}: {error}", name=spec.name, value=raw
+        ) from None
 
 
-assert {f.name for f in fields(ReadOptions)} == set(_SPECS), "READ_OPTIONS and ReadOptions differ"
+def _ready_value(spec: OptionSpec, raw: Any) -> Any:
+    kind, convert = _READY.get(spec.parse, (str, str))
+    if not isinstance(raw, kind) or (isinstance(raw, bool) and kind is int):
+        raise ValueError(f"a value of type {type(raw).__name__} is not expected here")
+    return convert(raw)
+
+
+assert {f.name: f.default for f in fields(ReadOptions)} == {
+    name: spec.default for name, spec in _SPECS.items()
+}, "READ_OPTIONS and ReadOptions differ"
