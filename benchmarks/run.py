@@ -1,0 +1,192 @@
+"""`make bench`: every speed and memory claim, measured in one run on one machine.
+
+Makes (once) a 500 MB log with a real MySQL 9.7 (`dev/bench_log.py`), times binlake and its
+peers on it, and writes `benchmarks/results/<date>.{json,md}`. Ratios are of medians. Nothing
+here is a test: no figure makes it fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from measure import Measured, machine, measure
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+CASES = HERE / "cases"
+TABLE = "shop.orders"
+
+
+@dataclass
+class Bench:
+    """The log, where the server scripts are, and what has been measured so far."""
+
+    log: Path
+    mysqlbinlog: list[str]
+    runs: int
+    done: dict[str, Measured] = field(default_factory=dict)
+
+    def case(self, name: str, script: str, *args: object, **keywords: object) -> Measured:
+        """Time one of our own case scripts."""
+        command = [sys.executable, CASES / script, *map(str, args)]
+        return self.command(name, command, **keywords)
+
+    def command(self, name: str, command: list[str | Path], **keywords: object) -> Measured:
+        """Time any command and remember it."""
+        print(f"  {name} …", flush=True)
+        result = measure(name, command, runs=self.runs, **keywords)  # type: ignore[arg-type]
+        print(f"    {result.seconds:.3f} s, peak {result.peak_memory_bytes >> 20} MB", flush=True)
+        self.done[name] = result
+        return result
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A line of the result table: a ratio and what it should be."""
+
+    name: str
+    value: Callable[[dict[str, Measured]], float]
+    wanted: str
+    met: Callable[[float], bool]
+
+
+def _ratio(slow: str, fast: str) -> Callable[[dict[str, Measured]], float]:
+    return lambda done: done[slow].seconds / done[fast].seconds
+
+
+def _images_per_second(done: dict[str, Measured]) -> float:
+    return done["java peer"].output["images"] / done["decode"].seconds
+
+
+GOALS = (
+    Goal("decode to Arrow vs mysqlbinlog -vv", _ratio("mysqlbinlog -vv", "decode"), ">= 20", lambda v: v >= 20),
+    Goal("decode vs python-mysql-replication (rate)",
+         lambda d: _images_per_second(d) / d["python-mysql-replication"].output["images_per_second"],
+         ">= 400", lambda v: v >= 400),
+    Goal("decode vs mysql-binlog-connector-java", _ratio("java peer", "decode"), ">= 3", lambda v: v >= 3),
+    Goal("decode vs connector-java, JSON as text in both", _ratio("java peer, JSON text", "decode"), "", bool),
+    Goal("verified scan vs zlib crc32 of the file", _ratio("scan", "crc32"), "<= 1.5", lambda v: v <= 1.5),
+    Goal("export vs df.write.parquet, 2 cores", _ratio("spark write.parquet", "export"), ">= 5", lambda v: v >= 5),
+    Goal("bytes decoded for a 1 % window", lambda d: d["window 1 %"].output["decoded_share"], "<= 0.02", lambda v: v <= 0.02),
+    Goal("2 of 13 columns vs all", _ratio("decode", "decode 2 columns"), "faster", lambda v: v > 1),
+    Goal("peak memory of a 1 GB transaction, MB",
+         lambda d: d["1 GB transaction"].peak_memory_bytes / (1 << 20), "< 512", lambda v: v < 512),
+    Goal("cores busy during export of one file", lambda d: d["export"].output["cores_busy"], "about 2", lambda v: v > 1.6),
+)  # fmt: skip
+
+
+def build_java() -> list[str | Path]:
+    """The Java peer's command line (built by Maven when needed)."""
+    home = HERE / "peers" / "java"
+    if not (home / "target" / "dependency").exists():
+        subprocess.run(["mvn", "-q", "-B", "package"], cwd=home, check=True)
+    return ["java", "-cp", f"{home}/target/classes:{home}/target/dependency/*", "ReadLog"]
+
+
+def decoders(bench: Bench) -> None:
+    """binlake against the peers on the same file."""
+    bench.case("decode", "decode.py", bench.log, TABLE)
+    bench.case("decode 2 columns", "decode.py", bench.log, TABLE, "columns=id,state")
+    bench.case("scan", "scan.py", bench.log, "frames")
+    bench.case("crc32", "scan.py", bench.log, "crc32")
+    bench.command(
+        "mysqlbinlog -vv",
+        [*bench.mysqlbinlog, "-vv", "--base64-output=decode-rows", bench.log],
+        keep_output=False,
+    )
+    java = build_java()
+    bench.command("java peer", [*java, bench.log])
+    bench.command("java peer, JSON text", [*java, bench.log, "12"])
+
+
+def spark(bench: Bench, scratch: Path) -> None:
+    """export and Spark's own writer, each in a fresh session of two cores."""
+    for name, what in (("export", "export"), ("spark write.parquet", "write")):
+        target = scratch / what
+        bench.case(name, "spark_export.py", what, bench.log, TABLE, target, warmup=0)
+        shutil.rmtree(target, ignore_errors=True)
+
+
+def report(bench: Bench, commands: str) -> str:
+    """The result page."""
+    where = machine()
+    lines = [
+        f"# Benchmark of {datetime.now(UTC):%Y-%m-%d}",
+        "",
+        f"Machine: {where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB, "
+        f"Linux {where['kernel']}, Python {where['python']}.",
+        f"Command: `{commands}`. Medians of {bench.runs} runs after a warm-up; ours and the Java",
+        "peer time their own work (start-up left out), the others are whole processes.",
+        f"Log: {bench.log.stat().st_size / 1e6:.0f} MB, one table of 13 columns, JSON among them.",
+        "",
+        "| goal | wanted | measured | met |",
+        "| --- | --- | --- | --- |",
+    ]
+    for goal in GOALS:
+        try:
+            value = goal.value(bench.done)
+        except KeyError as missing:
+            lines.append(f"| {goal.name} | {goal.wanted} | not measured ({missing}) | |")
+            continue
+        met = "" if not goal.wanted else "yes" if goal.met(value) else "**no**"
+        lines.append(f"| {goal.name} | {goal.wanted} | {value:.3g} | {met} |")
+    lines += ["", "| what | seconds | wall | cpu | peak MB | runs |", "| --- | --- | --- | --- | --- | --- |"]
+    lines.extend(
+        f"| {m.name} | {m.seconds:.3f} | {m.wall_seconds:.2f} | {m.cpu_seconds:.2f} "
+        f"| {m.peak_memory_bytes >> 20} | {m.seconds_each} |"
+        for m in bench.done.values()
+    )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure everything and write the result files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--log", type=Path, help="a log made by dev/bench_log.py; made if absent")
+    parser.add_argument("--big", type=Path, help="a log that holds one 1 GB transaction")
+    parser.add_argument("--server-port", type=int, help="a MySQL serving that log (python peer)")
+    parser.add_argument("--mysqlbinlog", default="mysqlbinlog", help="command of the server's reader")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", action="append", default=[], choices=["decoders", "spark", "memory", "python"])
+    options = parser.parse_args()
+    bench = Bench(options.log, options.mysqlbinlog.split(), options.runs)
+    wanted = set(options.only) or {"decoders", "spark", "memory", "python"}
+    with tempfile.TemporaryDirectory(prefix="binlake-bench-") as scratch:
+        if "decoders" in wanted:
+            decoders(bench)
+            bench.case("window 1 %", "window.py", bench.log, TABLE)
+        if "python" in wanted and options.server_port:
+            peer = HERE / "peers" / "python_mysql_replication.py"
+            bench.command(
+                "python-mysql-replication",
+                [sys.executable, peer, str(options.server_port), "20"],
+                warmup=0,
+            )
+        if "memory" in wanted and options.big:
+            bench.case("1 GB transaction", "decode.py", options.big, TABLE, warmup=0)
+        if "spark" in wanted:
+            spark(bench, Path(scratch))
+    results = HERE / "results"
+    results.mkdir(exist_ok=True)
+    stem = results / f"{datetime.now(UTC):%Y-%m-%d}"
+    page = report(bench, "make bench")
+    stem.with_suffix(".md").write_text(page)
+    stem.with_suffix(".json").write_text(
+        json.dumps({"machine": machine(), "measured": [m.as_dict() for m in bench.done.values()]}, indent=1)
+    )
+    print(page)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONHASHSEED", "0")
+    main()

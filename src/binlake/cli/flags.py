@@ -1,0 +1,156 @@
+"""Command-line flags made from `values.options.READ_OPTIONS`, and mysqlbinlog's own names.
+
+A command function takes `options: ReadOptions`; `with_read_options` replaces that parameter by
+one flag per option, so no command spells a filter itself and none can miss one.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from binlake.errors import OptionError
+from binlake.values.options import READ_OPTIONS, OptionSpec, ReadOptions, parse_time_us
+
+__all__ = ["MYSQLBINLOG_NAMES", "with_read_options"]
+
+_BOOL_PANEL = "How it is read and shown"
+_FILTER_PANEL = "Filters"
+_ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
+_FILTERS = {
+    *("table", "exclude_table", "op", "since", "until", "start", "stop", "gtid", "exclude_gtid"),
+    *("server_id", "thread", "at"),
+}
+
+
+def local_time(text: str) -> str:
+    """A time as mysqlbinlog reads it, in the local zone, as a time with a zone."""
+    try:
+        microseconds = parse_time_us(text)
+    except ValueError as error:
+        raise OptionError(f"{text!r}: {error}", value=text) from None
+    naive = datetime.fromtimestamp(microseconds / 1_000_000, UTC).replace(tzinfo=None)
+    return naive.astimezone().isoformat()
+
+
+def _position_in(file: str) -> Callable[[str], str]:
+    def convert(text: str) -> str:
+        if not text.isdigit():
+            raise OptionError(f"{text!r} is not a position", value=text, hint="expected a number")
+        return f"{file}:{text}"
+
+    return convert
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A flag of mysqlbinlog: the option it fills, and how its text becomes ours."""
+
+    flag: str
+    option: str
+    metavar: str
+    help: str
+    convert: Callable[[str], str]
+    repeatable: bool = False
+
+
+MYSQLBINLOG_NAMES: tuple[Alias, ...] = (
+    Alias("start_datetime", "since", "TIME", "as --since, in local time", local_time),
+    Alias("stop_datetime", "until", "TIME", "as --until, in local time", local_time),
+    Alias("start_position", "start", "POS", "as --start, in the first file", _position_in("")),
+    Alias("stop_position", "stop", "POS", "as --stop, in the last file", _position_in("")),
+    Alias("database", "table", "DB", "as --table 'DB.*'", lambda db: f"{db}.*", True),
+    Alias("include_gtids", "gtid", "SET", "as --gtid", str),
+    Alias("exclude_gtids", "exclude_gtid", "SET", "as --exclude-gtid", str),
+)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _parameter(spec: OptionSpec) -> inspect.Parameter:
+    panel = _FILTER_PANEL if spec.name in _FILTERS else _BOOL_PANEL
+    text = spec.help + (f" ({'|'.join(spec.choices)})" if spec.choices else "")
+    if isinstance(spec.default, bool):
+        kind: Any = bool | None
+        off = f"/--no-{spec.name.replace('_', '-')}" if spec.default else ""
+        decl = _flag(spec.name) + off
+        shown: dict[str, Any] = {}
+    else:
+        kind = list[str] | None if spec.repeatable else str | None
+        decl = _flag(spec.name)
+        shown = {"metavar": spec.metavar}
+    option = typer.Option(decl, help=text, rich_help_panel=panel, show_default=False, **shown)
+    return inspect.Parameter(
+        spec.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
+    )
+
+
+def _alias_parameter(alias: Alias) -> inspect.Parameter:
+    kind: Any = list[str] | None if alias.repeatable else str | None
+    option = typer.Option(
+        _flag(alias.flag),
+        help=alias.help,
+        metavar=alias.metavar,
+        rich_help_panel=_ALIAS_PANEL,
+        show_default=False,
+    )
+    return inspect.Parameter(
+        alias.flag, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
+    )
+
+
+def _collect(given: dict[str, Any]) -> ReadOptions:
+    values = {s.name: given.pop(s.name) for s in _cli_specs() if given.get(s.name) is not None}
+    for alias in MYSQLBINLOG_NAMES:
+        raw = given.pop(alias.flag, None)
+        if raw is None:
+            continue
+        if alias.repeatable:
+            values[alias.option] = [*values.get(alias.option, []), *map(alias.convert, raw)]
+        elif alias.option in values:
+            raise OptionError(
+                f"{_flag(alias.flag)} and {_flag(alias.option)} say the same thing; give one",
+                name=alias.flag,
+            )
+        else:
+            values[alias.option] = alias.convert(raw)
+    return ReadOptions.parse(values)
+
+
+def _cli_specs() -> list[OptionSpec]:
+    return [spec for spec in READ_OPTIONS if "cli" in spec.surfaces]
+
+
+def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command every read option as a flag; it receives them as `options`."""
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Any:
+        flags = {s.name for s in _cli_specs()} | {a.flag for a in MYSQLBINLOG_NAMES}
+        own = {k: v for k, v in given.items() if k not in flags}
+        options = _collect({k: v for k, v in given.items() if k in flags})
+        return command(options=options, **own)
+
+    own = [
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for p in inspect.signature(command, eval_str=True).parameters.values()
+        if p.name != "options"
+    ]
+    parameters = [
+        *own,
+        *(_parameter(spec) for spec in _cli_specs()),
+        *(_alias_parameter(alias) for alias in MYSQLBINLOG_NAMES),
+    ]
+    signature = inspect.Signature(parameters)
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    del run.__wrapped__  # type: ignore[attr-defined]  # the signature above is the real one
+    return run

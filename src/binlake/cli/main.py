@@ -1,0 +1,99 @@
+"""`binlake`: one command per question to a log. Parses, calls, prints; knows no format.
+
+Exit codes: 0 fine, 1 the log has problems (or the work failed), 2 wrong use. A user's mistake
+is one line on stderr; a traceback is always a bug of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module, metadata
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from binlake.errors import BinlogError, OptionError, SourceError
+
+__all__ = ["COMMANDS", "app", "main"]
+
+# name -> (module, function); a module is imported when the program starts, so it must import
+# heavy libraries (pyspark) inside its function only.
+COMMANDS = {
+    "inspect": "binlake.cli.inspect:inspect",
+    "rows": "binlake.cli.rows:rows",
+    "verify": "binlake.cli.verify:verify",
+    "export": "binlake.cli.export:export",
+}
+
+app = typer.Typer(
+    name="binlake",
+    help="MySQL and MariaDB binary logs: look inside, check, and export to lake tables.",
+    epilog="Every command takes files, globs, directories, .index files, URIs (s3://…) or - for "
+    "standard input, plain or .gz/.zst. Results go to stdout, messages to stderr.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"binlake {metadata.version('binlake')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
+def _register() -> None:
+    for name, target in COMMANDS.items():
+        module, _, function = target.partition(":")
+        app.command(name, no_args_is_help=True)(getattr(import_module(module), function))
+
+
+_register()
+
+
+def _usage_line(error: TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "binlake"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return f"{path}: {message}; see {path} --help"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    try:
+        code = app(args=argv, prog_name="binlake", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except TyperException as error:
+        print(_usage_line(error), file=sys.stderr)
+        return error.exit_code
+    except (OptionError, SourceError) as error:
+        print(f"binlake: {error}", file=sys.stderr)
+        return 2
+    except BinlogError as error:
+        print(f"binlake: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # the reader of our output went away (head, less): not an error of anybody
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("binlake: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Bytes of a server's character set as text: strictly, or an error."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from functools import cache
+
+from binlake.format.charsets import CHARSETS, Charset
+
+__all__ = ["decode", "single_byte_table"]
+
+
+def decode(charset: str, raw: bytes) -> str:
+    """Decode `raw` as the servers do.
+
+    Raises UnicodeDecodeError at the first invalid byte, and KeyError for a name that is not in
+    `format.charsets.CHARSETS`.
+    """
+    known = CHARSETS[charset]
+    if known.kind == "utf8":
+        text = raw.decode("utf-8")
+        if known.max_bytes < 4 and text and max(text) > "\uffff":
+            at = len(text[: next(i for i, c in enumerate(text) if c > "\uffff")].encode())
+            raise UnicodeDecodeError(known.name, raw, at, at + 4, "outside the basic plane")
+        return text
+    if known.kind == "single":
+        return codecs.charmap_decode(raw, "strict", known.table)[0]
+    if known.name == "ucs2":
+        return _decode_ucs2(raw)
+    patches = known.patches()
+    if not patches or raw.isascii():
+        return raw.decode(known.codec)
+    return _decode_patched(known, patches, raw)
+
+
+def _decode_ucs2(raw: bytes) -> str:
+    text = raw.decode("utf-16-be")
+    if len(text) * 2 != len(raw):  # a surrogate pair: UCS-2 has none
+        raise UnicodeDecodeError("ucs2", raw, 0, len(raw), "surrogates are not characters")
+    return text
+
+
+def _decode_patched(charset: Charset, patches: Mapping[bytes, str | None], raw: bytes) -> str:
+    """Character by character, because the codec and the server differ on some codes."""
+    pieces = []
+    pos = 0
+    while pos < len(raw):
+        code = raw[pos : pos + _code_length(charset.name, raw, pos)]
+        if code in patches:
+            character = patches[code]
+            if character is None:
+                end = pos + len(code)
+                raise UnicodeDecodeError(charset.name, raw, pos, end, "no such character")
+            pieces.append(character)
+        else:
+            try:
+                pieces.append(code.decode(charset.codec))
+            except UnicodeDecodeError as error:
+                raise UnicodeDecodeError(
+                    charset.name, raw, pos, pos + len(code), error.reason
+                ) from None
+        pos += len(code)
+    return "".join(pieces)
+
+
+def _code_length(charset: str, raw: bytes, pos: int) -> int:
+    """Bytes of the character at `pos`, by its first bytes."""
+    lead = raw[pos]
+    if lead < 0x80:
+        return 1
+    if charset in ("sjis", "cp932"):
+        # A1 to DF are half-width katakana; A0 and FD to FF are nothing
+        return 2 if 0x81 <= lead <= 0x9F or 0xE0 <= lead <= 0xFC else 1
+    if charset in ("ujis", "eucjpms"):
+        return 3 if lead == 0x8F else 2
+    if charset == "gb18030":
+        return 4 if raw[pos + 1 : pos + 2] and 0x30 <= raw[pos + 1] <= 0x39 else 2
+    return 2
+
+
+@cache
+def single_byte_table(charset: str) -> tuple[bytes | None, ...]:
+    """UTF-8 of each of the 256 bytes of a single-byte character set, None where it has none."""
+    table = CHARSETS[charset].table
+    return tuple(None if c == "\ufffe" else c.encode() for c in table)
