@@ -1,0 +1,35 @@
+"""ANNOTATE_ROWS_EVENT (160): the statement behind the row events that follow (MariaDB).
+
+Source: MariaDB sql/log_event.h, Annotate_rows_log_event; since 5.3, on by default since 10.2.4.
+Body: the text, without length or terminator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from binlake.events.base import HIDDEN, BodyReader, Event, Render, text_or_hex
+from binlake.values.frame import EventFormat, Frame
+
+__all__ = ["AnnotateRowsEvent"]
+
+
+@dataclass(slots=True)
+class AnnotateRowsEvent(Event):
+    """Text of the statement that made the next row events; `query_raw` as it is in the log."""
+
+    renders: ClassVar[Mapping[str, Render | None]] = {"query_raw": HIDDEN}
+    extra_fields: ClassVar[tuple[str, ...]] = ("query",)
+
+    query_raw: bytes
+
+    @classmethod
+    def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
+        return cls(frame, reader.rest("query"))
+
+    @property
+    def query(self) -> str:
+        """The statement; its character set is not logged: UTF-8, else 0x… in hex."""
+        return text_or_hex(self.query_raw)

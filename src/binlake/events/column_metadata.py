@@ -1,0 +1,161 @@
+"""The metadata of a TABLE_MAP event's columns: their real types, lengths and digits.
+
+Sources: MySQL sql/rpl_utility.cc (read_field_metadata), sql/field.cc (do_save_field_metadata);
+MariaDB sql/rpl_utility.cc; formats.md §2.2. How many bytes a type has is format/column_types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from binlake.errors import MalformedError, UnsupportedError
+from binlake.events.base import BodyReader
+from binlake.format.column_types import (
+    COLUMN_TYPES,
+    MYSQL_TYPE_BIT,
+    MYSQL_TYPE_BLOB,
+    MYSQL_TYPE_BLOB_COMPRESSED,
+    MYSQL_TYPE_DATETIME2,
+    MYSQL_TYPE_DOUBLE,
+    MYSQL_TYPE_ENUM,
+    MYSQL_TYPE_FLOAT,
+    MYSQL_TYPE_GEOMETRY,
+    MYSQL_TYPE_JSON,
+    MYSQL_TYPE_LONG_BLOB,
+    MYSQL_TYPE_MEDIUM_BLOB,
+    MYSQL_TYPE_NEWDECIMAL,
+    MYSQL_TYPE_SET,
+    MYSQL_TYPE_STRING,
+    MYSQL_TYPE_TIME2,
+    MYSQL_TYPE_TIMESTAMP2,
+    MYSQL_TYPE_TINY_BLOB,
+    MYSQL_TYPE_TYPED_ARRAY,
+    MYSQL_TYPE_VAR_STRING,
+    MYSQL_TYPE_VARCHAR,
+    MYSQL_TYPE_VARCHAR_COMPRESSED,
+    MYSQL_TYPE_VECTOR,
+)
+
+__all__ = ["ColumnMetadata", "decode_column_metadata"]
+
+#: (real type, length, precision, decimals), as values/plan.ColumnDefinition means them.
+ColumnMetadata = tuple[int, int, int, int]
+
+_MAX_PRECISION = 65
+_MAX_FSP = 6
+_TYPED_ARRAY_VARCHAR_BYTES = 3
+_PREFIX_OF_JSON_ARRAY = 4
+
+
+def _string(code: int, raw: bytes) -> ColumnMetadata:
+    """CHAR, BINARY, ENUM, SET: the real type and the length share the first byte.
+
+    Two bits of a CHAR's byte length (up to 1023) are stored inverted in bits 4 and 5, which
+    are set in every real type that can be here.
+    """
+    real = raw[0] | 0x30
+    length = raw[1] | ((raw[0] & 0x30) ^ 0x30) << 4
+    if real not in (MYSQL_TYPE_STRING, MYSQL_TYPE_ENUM, MYSQL_TYPE_SET):
+        raise MalformedError(f"type {raw[0]} cannot be the real type of a CHAR column")
+    return real, length, 0, 0
+
+
+def _varchar(code: int, raw: bytes) -> ColumnMetadata:
+    return code, int.from_bytes(raw, "little"), 0, 0
+
+
+def _bit(code: int, raw: bytes) -> ColumnMetadata:
+    bits = raw[0] + 8 * raw[1]
+    if not 1 <= bits <= 64:
+        raise MalformedError(f"a BIT column cannot have {bits} bits")
+    return code, bits, 0, 0
+
+
+def _blob(code: int, raw: bytes) -> ColumnMetadata:
+    if not 1 <= raw[0] <= 4:
+        raise MalformedError(f"the length of a value cannot take {raw[0]} bytes")
+    return code, raw[0], 0, 0
+
+
+def _real(code: int, raw: bytes) -> ColumnMetadata:
+    if raw[0] != COLUMN_TYPES[code].value_bytes:
+        raise MalformedError(f"a floating-point value cannot have {raw[0]} bytes")
+    return code, raw[0], 0, 0
+
+
+def _fractional(code: int, raw: bytes) -> ColumnMetadata:
+    if raw[0] > _MAX_FSP:
+        raise MalformedError(f"a time cannot have {raw[0]} fractional digits")
+    return code, 0, 0, raw[0]
+
+
+def _decimal(code: int, raw: bytes) -> ColumnMetadata:
+    precision, scale = raw
+    if not 1 <= precision <= _MAX_PRECISION or scale > precision:
+        raise MalformedError(f"DECIMAL({precision},{scale}) cannot be")
+    return code, 0, precision, scale
+
+
+def _typed_array(code: int, raw: bytes) -> ColumnMetadata:
+    return code, _PREFIX_OF_JSON_ARRAY, 0, 0
+
+
+_READERS: dict[int, Callable[[int, bytes], ColumnMetadata]] = {
+    **dict.fromkeys((MYSQL_TYPE_STRING, MYSQL_TYPE_ENUM, MYSQL_TYPE_SET), _string),
+    **dict.fromkeys(
+        (MYSQL_TYPE_VARCHAR, MYSQL_TYPE_VAR_STRING, MYSQL_TYPE_VARCHAR_COMPRESSED), _varchar
+    ),
+    MYSQL_TYPE_BIT: _bit,
+    **dict.fromkeys(
+        (
+            MYSQL_TYPE_TINY_BLOB,
+            MYSQL_TYPE_MEDIUM_BLOB,
+            MYSQL_TYPE_LONG_BLOB,
+            MYSQL_TYPE_BLOB,
+            MYSQL_TYPE_BLOB_COMPRESSED,
+            MYSQL_TYPE_JSON,
+            MYSQL_TYPE_GEOMETRY,
+            MYSQL_TYPE_VECTOR,
+        ),
+        _blob,
+    ),
+    **dict.fromkeys((MYSQL_TYPE_FLOAT, MYSQL_TYPE_DOUBLE), _real),
+    **dict.fromkeys((MYSQL_TYPE_TIMESTAMP2, MYSQL_TYPE_DATETIME2, MYSQL_TYPE_TIME2), _fractional),
+    MYSQL_TYPE_NEWDECIMAL: _decimal,
+    MYSQL_TYPE_TYPED_ARRAY: _typed_array,
+}
+
+
+def decode_column_metadata(types: bytes, reader: BodyReader) -> tuple[ColumnMetadata, ...]:
+    """Read the metadata block, one entry per column, to its end.
+
+    Raises TruncatedError, MalformedError, and UnsupportedError for a column type that is not
+    known: nothing after it could be told apart.
+    """
+    found = []
+    for ordinal, code in enumerate(types):
+        known = COLUMN_TYPES.get(code)
+        if known is None:
+            raise UnsupportedError(f"column {ordinal} has the unknown type {code}")
+        read = _READERS.get(code)
+        if read is None:
+            found.append((code, known.value_bytes or 0, 0, 0))
+            continue
+        raw = reader.take("column_metadata", known.metadata_bytes)
+        if code == MYSQL_TYPE_TYPED_ARRAY:
+            _skip_element(raw[0], reader)
+        found.append(read(code, raw))
+    if reader.left:
+        raise MalformedError("bytes follow the last column's metadata", offset=reader.pos)
+    return tuple(found)
+
+
+def _skip_element(code: int, reader: BodyReader) -> None:
+    """The element type's metadata, inside that of an array (a VARCHAR's is wider there)."""
+    known = COLUMN_TYPES.get(code)
+    if known is None:
+        raise UnsupportedError(f"an array has elements of the unknown type {code}")
+    width = known.metadata_bytes
+    if code == MYSQL_TYPE_VARCHAR:
+        width = _TYPED_ARRAY_VARCHAR_BYTES
+    reader.take("column_metadata", width)

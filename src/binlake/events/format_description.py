@@ -1,0 +1,187 @@
+"""FORMAT_DESCRIPTION_EVENT (15): how all events after it are read.
+
+Source: libs/mysql/binlog/event/control_events.cpp, Format_description_event; MariaDB
+sql/log_event.cc, Format_description_log_event; formats.md §1.4, §1.5. Since 5.0. Its header
+always has 19 bytes.
+Body:
+    2   binlog_version        4
+    50  server_version        padded with zero bytes
+    4   created               not 0 only in the first file after a server start
+    1   header_length         of all other events; 19 so far
+    n   post_header_lengths   entry type - 1
+    1   checksum_alg          servers that know checksums: 0 off, 1 CRC32
+    4   CRC                   the same servers, also when the algorithm is 0
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from binlake.errors import MalformedError, UnsupportedError
+from binlake.events.base import BodyReader, Event, text_or_hex
+from binlake.format.event_types import (
+    BEGIN_LOAD_QUERY_EVENT,
+    EXECUTE_LOAD_QUERY_EVENT,
+    PRE_GA_DELETE_ROWS_EVENT,
+    PRE_GA_UPDATE_ROWS_EVENT,
+    PRE_GA_WRITE_ROWS_EVENT,
+    TABLE_MAP_EVENT,
+    XID_EVENT,
+)
+from binlake.values.frame import EventFormat, Frame
+
+__all__ = [
+    "CHECKSUM_BYTES",
+    "FORMAT_HEADER_BYTES",
+    "FormatDescriptionEvent",
+    "effective_type",
+    "has_permuted_types",
+    "table_id_bytes",
+]
+
+#: Bytes of the common header of this event (and of ROTATE), whatever `header_length` says.
+FORMAT_HEADER_BYTES = 19
+#: Bytes of a CRC32 at the end of an event.
+CHECKSUM_BYTES = 4
+
+_CHECKSUM_OFF = 0
+_CHECKSUM_CRC32 = 1
+_FIXED_BYTES = 57
+
+# The first servers that write an algorithm byte and a CRC.
+_FIRST_WITH_CHECKSUM = {"mysql": (5, 6, 1), "mariadb": (5, 3, 0)}
+
+# Some 5.1 and 5.2 alpha trees (5.2.2-a_drop6p13 among others) numbered the types from 16 on
+# differently, with 4-byte table ids. Their servers recognise each other by a list of version
+# strings; the array of post-header lengths, which is permuted with them, tells it as well.
+_PERMUTED_COUNT = 22
+_PERMUTED_TAIL = bytes.fromhex("0606060600041A")
+_PERMUTATION = {
+    16: TABLE_MAP_EVENT,
+    17: PRE_GA_WRITE_ROWS_EVENT,
+    18: PRE_GA_UPDATE_ROWS_EVENT,
+    19: PRE_GA_DELETE_ROWS_EVENT,
+    20: XID_EVENT,
+    21: BEGIN_LOAD_QUERY_EVENT,
+    22: EXECUTE_LOAD_QUERY_EVENT,
+}
+
+_VERSION = re.compile(r"(\d+)\.(\d*)\.?(\d*)")
+
+
+@dataclass(slots=True)
+class FormatDescriptionEvent(Event):
+    """The server, and the layout of the events after this one (`format()` as a value).
+
+    `created` is in seconds since 1970, 0 unless the server had just started. `checksum_alg`
+    is None for servers that know no checksums. `checksum` is the stored CRC32, None when there
+    is none or when the body was given without it.
+    """
+
+    extra_fields: ClassVar[tuple[str, ...]] = ("flavour",)
+
+    binlog_version: int
+    server_version: str
+    created: int
+    header_length: int
+    post_header_lengths: bytes
+    checksum_alg: int | None
+    checksum: int | None
+
+    @classmethod
+    def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None = None) -> Self:
+        """Read the body, given with its CRC or without (the frame's length tells which)."""
+        binlog_version = reader.u16("binlog_version")
+        if binlog_version != 4:
+            raise UnsupportedError(f"binary log version {binlog_version} is not known", offset=0)
+        server_version = text_or_hex(reader.take("server_version", 50).split(b"\0", 1)[0])
+        created = reader.u32("created")
+        header_length = reader.u8("header_length")
+        if header_length < FORMAT_HEADER_BYTES:
+            raise MalformedError(
+                f"event headers cannot have {header_length} bytes", offset=reader.pos - 1
+            )
+        checksum_alg: int | None = None
+        checksum: int | None = None
+        with_checksum = _has_checksum(server_version)
+        has_crc = reader.body.nbytes >= frame.length - FORMAT_HEADER_BYTES
+        tail_bytes = (1 + CHECKSUM_BYTES * has_crc) if with_checksum else 0
+        lengths = reader.take("post_header_lengths", reader.left - tail_bytes)
+        if with_checksum:
+            checksum_alg = reader.u8("checksum_alg")
+            if checksum_alg not in (_CHECKSUM_OFF, _CHECKSUM_CRC32):
+                raise UnsupportedError(
+                    f"checksum algorithm {checksum_alg} is not known", offset=reader.pos - 1
+                )
+            checksum = reader.u32("checksum") if has_crc else None
+        return cls(
+            frame, binlog_version, server_version, created, header_length, lengths,
+            checksum_alg, checksum,
+        )  # fmt: skip
+
+    @property
+    def flavour(self) -> str:
+        """Who wrote the log: mariadb, or mysql (and all that descend from it)."""
+        return _flavour(self.server_version)
+
+    def format(self) -> EventFormat:
+        """The format of all events after this one, until the next."""
+        return EventFormat(
+            binlog_version=self.binlog_version,
+            server_version=self.server_version,
+            flavour=self.flavour,
+            version=_version(self.server_version),
+            header_length=self.header_length,
+            post_header_lengths=self.post_header_lengths,
+            checksum_alg=self.checksum_alg,
+            checksum_bytes=CHECKSUM_BYTES if self.checksum_alg == _CHECKSUM_CRC32 else 0,
+        )
+
+
+def has_permuted_types(fmt: EventFormat) -> bool:
+    """Whether the log is from a 5.1 alpha tree with other numbers for the types 16 to 22."""
+    lengths = fmt.post_header_lengths
+    return len(lengths) == _PERMUTED_COUNT and lengths.endswith(_PERMUTED_TAIL)
+
+
+def effective_type(type_code: int, fmt: EventFormat) -> int:
+    """The type, in today's numbering, of an event whose header says `type_code`.
+
+    Counts of events are by the header's number; decoding goes by this one.
+    """
+    if has_permuted_types(fmt):
+        return _PERMUTATION.get(type_code, type_code)
+    return type_code
+
+
+def _has_checksum(server_version: str) -> bool:
+    """Whether this server writes an algorithm byte and a CRC in this event."""
+    return _version(server_version) >= _FIRST_WITH_CHECKSUM[_flavour(server_version)]
+
+
+def _flavour(server_version: str) -> str:
+    if "MariaDB" in server_version or "-maria-" in server_version:
+        return "mariadb"
+    return "mysql"
+
+
+def _version(server_version: str) -> tuple[int, int, int]:
+    """Three numbers below 256, as the servers split it; else 0.0.0."""
+    found = _VERSION.match(server_version)
+    if found is None:
+        return (0, 0, 0)
+    major, minor, patch = (int(digits[:9] or "0") for digits in found.groups())
+    if max(major, minor, patch) > 255:
+        return (0, 0, 0)
+    return (major, minor, patch)
+
+
+def table_id_bytes(type_code: int, fmt: EventFormat | None) -> int:
+    """Bytes of the table id in a TABLE_MAP or rows event: 4 in logs of 5.1 alphas, else 6."""
+    if fmt is None:
+        return 6
+    if has_permuted_types(fmt):
+        return 4
+    return 4 if fmt.post_header_length(type_code, 8) == 6 else 6

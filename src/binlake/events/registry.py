@@ -1,0 +1,130 @@
+"""From bytes to events: the class of each type, and the one function that decodes them all.
+
+What an event is (its role, its version, whether it is compressed) comes from
+format/event_types.py; this table only says which class knows its body. Types without one
+arrive as RawEvent: named where the name is known, with their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from binlake.errors import BinlogError, MalformedError
+from binlake.events.annotate_rows import AnnotateRowsEvent
+from binlake.events.base import BodyReader, Event
+from binlake.events.binlog_checkpoint import BinlogCheckpointEvent
+from binlake.events.format_description import FormatDescriptionEvent, effective_type
+from binlake.events.gtid_list import GtidListEvent
+from binlake.events.gtid_mariadb import MariadbGtidEvent
+from binlake.events.gtid_mysql import GtidEvent
+from binlake.events.gtid_tagged import GtidTaggedEvent
+from binlake.events.heartbeat import HeartbeatEvent, HeartbeatV2Event
+from binlake.events.incident import IncidentEvent
+from binlake.events.payload import TransactionPayloadEvent
+from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.events.query import QueryEvent
+from binlake.events.raw import RawEvent
+from binlake.events.rotate import RotateEvent
+from binlake.events.rows import RowsEvent
+from binlake.events.rows_query import RowsQueryEvent
+from binlake.events.stop import StopEvent
+from binlake.events.table_map import TableMapEvent
+from binlake.events.xa_prepare import XaPrepareEvent
+from binlake.events.xid import XidEvent
+from binlake.format.event_types import (
+    ANNOTATE_ROWS_EVENT,
+    ANONYMOUS_GTID_LOG_EVENT,
+    BINLOG_CHECKPOINT_EVENT,
+    FORMAT_DESCRIPTION_EVENT,
+    GTID_EVENT,
+    GTID_LIST_EVENT,
+    GTID_LOG_EVENT,
+    GTID_TAGGED_LOG_EVENT,
+    HEARTBEAT_LOG_EVENT,
+    HEARTBEAT_LOG_EVENT_V2,
+    INCIDENT_EVENT,
+    PREVIOUS_GTIDS_LOG_EVENT,
+    ROTATE_EVENT,
+    ROWS_QUERY_LOG_EVENT,
+    STOP_EVENT,
+    TRANSACTION_PAYLOAD_EVENT,
+    Role,
+    codes_of,
+    event_name,
+)
+from binlake.values.frame import EventFormat, Frame
+
+__all__ = ["EVENT_CLASSES", "decode_event", "effective_type", "event_format"]
+
+#: The class that decodes each typed event; all other types are RawEvent.
+EVENT_CLASSES: Mapping[int, type[Event]] = MappingProxyType(
+    {
+        STOP_EVENT: StopEvent,
+        ROTATE_EVENT: RotateEvent,
+        FORMAT_DESCRIPTION_EVENT: FormatDescriptionEvent,
+        INCIDENT_EVENT: IncidentEvent,
+        HEARTBEAT_LOG_EVENT: HeartbeatEvent,
+        HEARTBEAT_LOG_EVENT_V2: HeartbeatV2Event,
+        ROWS_QUERY_LOG_EVENT: RowsQueryEvent,
+        GTID_LOG_EVENT: GtidEvent,
+        ANONYMOUS_GTID_LOG_EVENT: GtidEvent,
+        GTID_TAGGED_LOG_EVENT: GtidTaggedEvent,
+        PREVIOUS_GTIDS_LOG_EVENT: PreviousGtidsEvent,
+        TRANSACTION_PAYLOAD_EVENT: TransactionPayloadEvent,
+        ANNOTATE_ROWS_EVENT: AnnotateRowsEvent,
+        BINLOG_CHECKPOINT_EVENT: BinlogCheckpointEvent,
+        GTID_EVENT: MariadbGtidEvent,
+        GTID_LIST_EVENT: GtidListEvent,
+        **dict.fromkeys(codes_of(Role.QUERY), QueryEvent),
+        **dict.fromkeys(codes_of(Role.TABLE_MAP), TableMapEvent),
+        **dict.fromkeys(codes_of(Role.ROWS), RowsEvent),
+        **dict.fromkeys(codes_of(Role.XID), XidEvent),
+        **dict.fromkeys(codes_of(Role.XA_PREPARE), XaPrepareEvent),
+    }
+)
+
+
+def decode_event(
+    frame: Frame, body: bytes | bytearray | memoryview, fmt: EventFormat | None
+) -> Event:
+    """Decode the body of one event: what lies between its common header and its checksum.
+
+    `fmt` is the format in force; None only where there is none yet (a FORMAT_DESCRIPTION, or
+    the ROTATE before it in a stream). The header of a FORMAT_DESCRIPTION has 19 bytes whatever
+    `fmt` says, and its CRC may be left on. The event may hold views of `body`, which must not
+    change while it lives. Its frame has the type in today's numbering (`effective_type`).
+
+    Raises FormatError for bytes that are not what the format says, UnsupportedError for a
+    variant that is not known; both with the event's position, type, offset and field.
+    """
+    if fmt is not None:
+        code = effective_type(frame.type_code, fmt)
+        if code != frame.type_code:
+            frame = frame._replace(type_code=code)
+    reader = BodyReader(body)
+    try:
+        return EVENT_CLASSES.get(frame.type_code, RawEvent).decode(frame, reader, fmt)
+    except BinlogError as error:
+        error.at(
+            event_pos=frame.offset,
+            event_type=event_name(frame.type_code),
+            offset=reader.pos,
+            field=reader.field or None,
+        )
+        raise
+
+
+def event_format(frame: Frame, body: bytes | bytearray | memoryview) -> EventFormat:
+    """The format that a FORMAT_DESCRIPTION event fixes; `body` is all after its 19-byte header.
+
+    Raises FormatError, UnsupportedError, with the event's position.
+    """
+    event = decode_event(frame, body, None)
+    if not isinstance(event, FormatDescriptionEvent):
+        raise MalformedError(
+            "a FORMAT_DESCRIPTION event is expected here",
+            event_pos=frame.offset,
+            event_type=event.name,
+        )
+    return event.format()

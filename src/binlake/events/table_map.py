@@ -1,0 +1,125 @@
+"""TABLE_MAP_EVENT (19): names and describes the table of the rows events after it.
+
+Source: libs/mysql/binlog/event/rows_event.cpp, Table_map_event; sql/log_event.cc; MariaDB
+sql/log_event.cc, Table_map_log_event; formats.md §4. Since 5.1. A table id is valid until the
+rows event with STMT_END, inside one file.
+Body:
+    6 (4)    table_id
+    2        flags
+    1+n+1    database             length, name, zero byte
+    1+n+1    table                the same
+    lenenc   number of columns
+    n        column types         one byte each: event column types (ENUM, SET, CHAR all 254)
+    lenenc   metadata length      missing, with all that follows, in 5.1 before 5.1.17
+    n        metadata             0 to 3 bytes per column, by its type
+    (n+7)/8  nullable             bit i: column i
+    rest     optional metadata    MySQL 8.0.1, MariaDB 10.5: optional_metadata.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from binlake.events.base import HIDDEN, BodyReader, Event, Render, bits
+from binlake.events.column_metadata import decode_column_metadata
+from binlake.events.definition import table_definition
+from binlake.events.format_description import table_id_bytes
+from binlake.events.optional_metadata import OptionalMetadata, decode_optional_metadata
+from binlake.format.column_types import column_type_name
+from binlake.format.flags import TABLE_MAP_FLAGS
+from binlake.values.frame import EventFormat, Frame
+from binlake.values.plan import ColumnDefinition, TableDefinition
+
+__all__ = ["TableMapEvent"]
+
+
+@dataclass(slots=True)
+class TableMapEvent(Event):
+    """A table's columns as the server logged them; `definition()` relates them to each other.
+
+    `column_types` are the types as in the event, `column_metadata` one (type, length,
+    precision, decimals) per column after ENUM, SET and CHAR have been told apart, `nullable`
+    the bitmap (bit i: column i, lowest first).
+    """
+
+    renders: ClassVar[Mapping[str, Render | None]] = {
+        "flags": bits(TABLE_MAP_FLAGS),
+        "column_types": HIDDEN,
+        "column_metadata": HIDDEN,
+        "nullable": HIDDEN,
+        "optional": HIDDEN,
+        "flavour": HIDDEN,
+    }
+    extra_fields: ClassVar[tuple[str, ...]] = ("columns", "primary_key")
+
+    table_id: int
+    flags: int
+    database: str
+    table: str
+    column_types: bytes
+    column_metadata: tuple[tuple[int, int, int, int], ...]
+    nullable: bytes
+    optional: OptionalMetadata
+    flavour: str
+
+    @classmethod
+    def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
+        table_id = reader.at("table_id").le_uint(table_id_bytes(frame.type_code, fmt))
+        flags = reader.u16("flags")
+        database = reader.name_text("database", reader.short("database"))
+        reader.nul("database")
+        table = reader.name_text("table", reader.short("table"))
+        reader.nul("table")
+        types = reader.counted("column_types")
+        nullable = b"\xff" * ((len(types) + 7) // 8)
+        optional = OptionalMetadata()
+        if reader.left:
+            with reader.block("column_metadata", reader.at("column_metadata").length()):
+                metadata = decode_column_metadata(types, reader)
+            nullable = reader.take("nullable", len(nullable))
+            optional = decode_optional_metadata(reader)
+        else:
+            metadata = tuple((code, 0, 0, 0) for code in types)
+        flavour = "mysql" if fmt is None else fmt.flavour
+        return cls(
+            frame, table_id, flags, database, table, types, metadata, nullable, optional, flavour
+        )
+
+    def definition(self) -> TableDefinition:
+        """The table as a value, for column plans. Raises MalformedError when fields disagree."""
+        return table_definition(self)
+
+    @property
+    def columns(self) -> list[dict[str, Any]]:
+        """The columns as `to_fields` shows them: what the log tells, nothing else."""
+        return [_shown_column(column) for column in self.definition().columns]
+
+    @property
+    def primary_key(self) -> list[str] | None:
+        """Names of the key's columns, None when the log does not tell."""
+        if self.optional.primary_key is None:
+            return None
+        definition = self.definition()
+        return [definition.columns[ordinal].name for ordinal in definition.primary_key]
+
+
+def _shown_column(column: ColumnDefinition) -> dict[str, Any]:
+    shown_column: dict[str, Any] = {
+        "name": column.name,
+        "type": column_type_name(column.type_code),
+        "length": column.length,
+        "precision": column.precision,
+        "decimals": column.decimals,
+        "nullable": column.nullable,
+    }
+    for name in ("unsigned", "collation_id", "geometry_type", "dimensionality"):
+        value = getattr(column, name)
+        if value is not None:
+            shown_column[name] = value
+    if column.members is not None:
+        shown_column["members"] = list(column.members)
+    if not column.visible:
+        shown_column["visible"] = False
+    return shown_column
