@@ -29,6 +29,8 @@ __all__ = [
     "MORE",
     "FrameBlock",
     "find_anchor",
+    "find_pair",
+    "first_unanchored",
     "read_frame",
     "scan",
 ]
@@ -269,6 +271,55 @@ def find_anchor(
             length = (length >> 8) | (cython.cast(cython.uint, data[pos + 12]) << 24)
             log_pos = (log_pos >> 8) | (cython.cast(cython.uint, data[pos + 16]) << 24)
     return found
+
+
+def find_pair(
+    data: cython.const[cython.uchar][::1],
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    header_length: cython.uint,
+    known_types: cython.const[cython.uchar][::1],
+) -> int:
+    """The first position in `data[pos:end]` of two events that follow one another, or -1.
+
+    Each has a type whose entry in the 256 bytes of `known_types` is not 0 and a length of at
+    least `header_length`; the first ends, and the second's header lies, in `data[:end]`. Much
+    weaker than `find_anchor`: for logs whose log_pos is another file's.
+    """
+    if not 0 <= pos <= end <= len(data) or len(known_types) != 256:
+        raise IndexError(f"[{pos}, {end}) of {len(data)} bytes")
+    minimum: cython.uint = max(HEADER_BYTES, header_length)
+    length: cython.uint
+    after: cython.Py_ssize_t
+    with cython.nogil:
+        while end - pos >= 38:
+            if known_types[data[pos + 4]]:
+                length = _u32(data, pos + 9)
+                if minimum <= length <= end - pos - 19:
+                    after = pos + length
+                    if known_types[data[after + 4]] and _u32(data, after + 9) >= minimum:
+                        break
+            pos += 1
+    return pos if end - pos >= 38 else -1
+
+
+def first_unanchored(
+    block: FrameBlock, first: cython.Py_ssize_t, last: cython.Py_ssize_t
+) -> int:
+    """Index of the first frame of [first, last) whose log_pos is not where it ends, or -1.
+
+    A log_pos of 0 (artificial events) says nothing and passes.
+    """
+    if not 0 <= first <= last <= block.count:
+        raise IndexError(f"frames [{first}, {last}) of {block.count}")
+    index: cython.Py_ssize_t
+    for index in range(first, last):
+        if (
+            block.log_pos[index] != 0
+            and (block.offset[index] + block.length[index]) & MASK32 != block.log_pos[index]
+        ):
+            return index
+    return -1
 
 
 @cython.cfunc

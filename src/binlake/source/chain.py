@@ -1,0 +1,204 @@
+"""Which files are meant, and in which order: paths become chains of log files (design D5).
+
+A chain is the files of one base name in one place, in the order of their index file where one
+is given, else by their number (1000000 after 999999). What a path may be:
+
+    a file              any name, any number of them; "-" is standard input
+    a glob              quoted, so that the shell leaves it: 'logs/binlog.*'
+    a directory         its files named <base>.<six or more digits>; the others are left and counted
+    an index file       <base>.index: its lines, in its order, relative ones beside it
+    a URI               s3://, s3a://, hdfs://, file:// …: file, directory, glob or index file
+
+Every name may end in .gz or .zst. No byte of a log is read here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from binlake.errors import SourceError
+from binlake.source.bytes import local_path
+from binlake.source.places import Place, has_wildcards, place
+
+__all__ = ["Chain", "LogPath", "log_name", "resolve"]
+
+_COMPRESSED = re.compile(r"\.(?:gz|zst)$")
+_NUMBERED = re.compile(r"(?P<base>.+)\.(?P<number>\d+)$")
+# Servers write at least six digits; in a directory that tells logs from error.log.1 and the like.
+_NUMBERED_IN_DIRECTORY = re.compile(r".+\.\d{6,}$")
+
+
+@dataclass(frozen=True, slots=True)
+class LogPath:
+    """One log file: `path` as it is opened, `name` its base name without .gz or .zst.
+
+    `number` is the numeric suffix (None if the name has none), `size` the length in bytes
+    where it was seen without opening the file.
+    """
+
+    path: str
+    name: str
+    number: int | None = None
+    size: int | None = None
+
+    @property
+    def base(self) -> str:
+        """The name without its number: what `log_bin_basename` ends in."""
+        return self.name.rpartition(".")[0] if self.number is not None else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Log files that follow one another, oldest first. `base` is their common name.
+
+    `ignored` are paths that were found and left out: in a directory, those that do not look
+    like logs; anywhere, a second copy of a log (binlog.000001.gz beside binlog.000001).
+    """
+
+    base: str
+    files: tuple[LogPath, ...]
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(file.path for file in self.files)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one argument stands for. `ordered`: the order is the index file's."""
+
+    files: list[LogPath]
+    ignored: list[str]
+    ordered: bool = False
+
+
+def resolve(paths: Sequence[str]) -> list[Chain]:
+    """The chains that `paths` mean, in the order in which their first files were named.
+
+    Files of one base name are one chain if they lie in the same directory; different
+    directories are different servers. Raises SourceError for a path that stands for nothing.
+    """
+    if not paths:
+        raise SourceError("no log file given")
+    groups: dict[tuple[str, str], list[LogPath]] = {}
+    ordered: set[tuple[str, str]] = set()
+    ignored: dict[tuple[str, str], list[str]] = {}
+    for path in paths:
+        found = _expand(path)
+        for file in found.files:
+            key = (_directory(file.path), file.base)
+            group = groups.setdefault(key, [])
+            if all(known.path != file.path for known in group):
+                group.append(file)
+            if found.ordered:
+                ordered.add(key)
+        if found.files and found.ignored:
+            first = found.files[0]
+            ignored.setdefault((_directory(first.path), first.base), []).extend(found.ignored)
+    chains = []
+    for key, files in groups.items():
+        if key not in ordered:
+            files.sort(key=lambda file: (file.number is None, file.number or 0))
+        kept, copies = _without_copies(files)
+        chains.append(Chain(key[1], tuple(kept), (*ignored.get(key, ()), *copies)))
+    return chains
+
+
+def log_name(path: str) -> str:
+    """The base name of a log, as ROTATE events and positions spell it: no directory, no .gz."""
+    return _COMPRESSED.sub("", re.split(r"[/\\]", path.rstrip("/"))[-1])
+
+
+def _expand(path: str) -> _Found:
+    if path == "-":
+        return _Found([LogPath("-", "-")], [])
+    path = local_path(path)
+    store = place(path)
+    kind = store.kind()
+    if kind == "directory":
+        return _directory_logs(store)
+    if kind == "missing":
+        if not has_wildcards(path):
+            raise SourceError(f"{store.shown} does not exist")
+        matches = [match for match in store.matches() if not match[0].endswith(".index")]
+        if not matches:
+            raise SourceError(f"nothing matches {store.shown}")
+        return _Found(_sorted(_log_path(*match) for match in matches), [])
+    if path.endswith(".index"):
+        return _index_logs(store)
+    return _Found([_log_path(path, store.size())], [])
+
+
+def _directory_logs(store: Place) -> _Found:
+    found = _Found([], [])
+    for path, size in store.entries():
+        if _NUMBERED_IN_DIRECTORY.match(log_name(path)):
+            found.files.append(_log_path(path, size))
+        else:
+            found.ignored.append(path)
+    if not found.files:
+        raise SourceError(
+            f"no binary log in {store.shown}: none of its {len(found.ignored)} files is named "
+            "<base>.<six digits>",
+            hint="name the file itself if it is called otherwise",
+        )
+    found.files = _sorted(found.files)
+    return found
+
+
+def _index_logs(store: Place) -> _Found:
+    """The files of an index file, in its order.
+
+    An absolute entry that is not there is looked for beside the index: a copied data
+    directory keeps the paths of the server. So is an entry that has been compressed since.
+    """
+    files: list[LogPath] = []
+    for line in store.read().splitlines():
+        entry = os.fsdecode(line).strip()
+        if not entry:
+            continue
+        name = log_name(entry)
+        beside = store.beside(name)
+        candidates = [entry] if store.is_absolute(entry) else [store.beside(entry), beside]
+        for candidate in (*candidates, beside, f"{beside}.gz", f"{beside}.zst"):
+            size = store.size_of(candidate)
+            if size is not None:
+                files.append(_log_path(candidate, size))
+                break
+        else:
+            raise SourceError(
+                f"{entry}, named in {store.shown}, does not exist",
+                hint="the server has purged it, or the index belongs to another directory",
+            )
+    if not files:
+        raise SourceError(f"the index file {store.shown} names no log")
+    return _Found(files, [], ordered=True)
+
+
+def _log_path(path: str, size: int | None) -> LogPath:
+    name = log_name(path)
+    numbered = _NUMBERED.match(name)
+    return LogPath(path, name, int(numbered["number"]) if numbered else None, size)
+
+
+def _sorted(files: Iterable[LogPath]) -> list[LogPath]:
+    return sorted(files, key=lambda file: (file.base, file.number or 0, file.name, file.path))
+
+
+def _without_copies(files: list[LogPath]) -> tuple[list[LogPath], list[str]]:
+    """One file per name, the uncompressed one first; and the paths of the others."""
+    best: dict[str, LogPath] = {}
+    for file in files:
+        known = best.get(file.name)
+        if known is None or (_COMPRESSED.search(known.path) and not _COMPRESSED.search(file.path)):
+            best[file.name] = file
+    kept = [file for file in files if best[file.name] is file]
+    return kept, [file.path for file in files if best[file.name] is not file]
+
+
+def _directory(path: str) -> str:
+    return path.rpartition("/")[0]

@@ -1,0 +1,199 @@
+"""Directories, globs and index files, on this machine and in object stores."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from binlake.errors import SourceError
+from binlake.source.bytes import file_system_for, is_uri
+from binlake.source.reader import source_error
+
+__all__ = ["Place", "has_wildcards", "place"]
+
+_WILDCARDS = re.compile(r"[*?\[]")
+_MAX_INDEX_BYTES = 64 << 20
+
+
+def place(path: str) -> Place:
+    """The place that a local path or a URI names. Raises SourceError."""
+    return _Remote(path) if is_uri(path) else _Local(path)
+
+
+def has_wildcards(path: str) -> bool:
+    """Whether a path that does not exist may be meant as a glob."""
+    return _WILDCARDS.search(path) is not None
+
+
+class Place(ABC):
+    """What finding log files needs of a path: a file, a directory, a glob, or nothing."""
+
+    shown: str
+
+    @abstractmethod
+    def kind(self) -> str:
+        """One of file, directory, missing."""
+
+    @abstractmethod
+    def size(self) -> int | None:
+        """The length in bytes of the file, None if the place does not tell."""
+
+    @abstractmethod
+    def entries(self) -> list[tuple[str, int | None]]:
+        """The files of the directory, not those below it: (path, size)."""
+
+    @abstractmethod
+    def matches(self) -> list[tuple[str, int | None]]:
+        """The files that the wildcards match: (path, size)."""
+
+    @abstractmethod
+    def read(self) -> bytes:
+        """The content of the file: of an index file, which is small."""
+
+    @abstractmethod
+    def beside(self, entry: str) -> str:
+        """The path of an entry relative to the directory of this file."""
+
+    @abstractmethod
+    def is_absolute(self, entry: str) -> bool:
+        """Whether an entry of an index file says all of its path."""
+
+    @abstractmethod
+    def size_of(self, path: str) -> int | None:
+        """The size of another file, None if it is not there."""
+
+
+class _Local(Place):
+    def __init__(self, path: str) -> None:
+        self.shown = path
+        self._path = Path(path)
+
+    def kind(self) -> str:
+        try:
+            if self._path.is_dir():
+                return "directory"
+            return "file" if self._path.exists() else "missing"
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def size(self) -> int | None:
+        return self.size_of(self.shown)
+
+    def entries(self) -> list[tuple[str, int | None]]:
+        try:
+            with os.scandir(self._path) as entries:
+                return [
+                    (os.path.join(self.shown, entry.name), entry.stat().st_size)  # noqa: PTH118
+                    for entry in entries
+                    if entry.is_file()
+                ]
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def matches(self) -> list[tuple[str, int | None]]:
+        matches = [path for path in glob.glob(self.shown) if not Path(path).is_dir()]  # noqa: PTH207
+        return [(path, self.size_of(path)) for path in matches]
+
+    def read(self) -> bytes:
+        try:
+            with self._path.open("rb") as file:
+                return file.read(_MAX_INDEX_BYTES)
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def beside(self, entry: str) -> str:
+        return os.path.normpath(self._path.parent / entry)
+
+    def is_absolute(self, entry: str) -> bool:
+        return entry.startswith("/")
+
+    def size_of(self, path: str) -> int | None:
+        try:
+            return Path(path).stat().st_size
+        except OSError:
+            return None
+
+
+class _Remote(Place):
+    """A place in a pyarrow file system. Paths stay URIs, so that workers can open them."""
+
+    def __init__(self, uri: str) -> None:
+        self.shown = uri
+        self._uri = uri.rstrip("/")
+        self._files, self._path = file_system_for(self._literal(uri))
+
+    def kind(self) -> str:
+        from pyarrow import fs
+
+        if has_wildcards(self._uri):
+            return "missing"
+        kind = self._info(self._path).type
+        names = {fs.FileType.File: "file", fs.FileType.Directory: "directory"}
+        return names.get(kind, "missing")
+
+    def size(self) -> int | None:
+        return self._known_size(self._info(self._path))
+
+    def entries(self) -> list[tuple[str, int | None]]:
+        return self._listing(self._path, self._uri)
+
+    def matches(self) -> list[tuple[str, int | None]]:
+        parent, _, pattern = self._uri.rpartition("/")
+        if has_wildcards(parent):
+            raise SourceError(f"{self._uri}: wildcards may only stand in the last part")
+        path = self._path.rstrip("/")
+        names = self._listing(path, parent)
+        return [item for item in names if fnmatch.fnmatchcase(item[0].rpartition("/")[2], pattern)]
+
+    def read(self) -> bytes:
+        try:
+            with self._files.open_input_file(self._path) as file:
+                data: bytes = file.read(_MAX_INDEX_BYTES)
+                return data
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def beside(self, entry: str) -> str:
+        return f"{self._uri.rpartition('/')[0]}/{entry.removeprefix('./')}"
+
+    def is_absolute(self, entry: str) -> bool:
+        return is_uri(entry)
+
+    def size_of(self, path: str) -> int | None:
+        from pyarrow import fs
+
+        files, inner = file_system_for(path)
+        info = files.get_file_info(inner)
+        return self._known_size(info) if info.type == fs.FileType.File else None
+
+    def _literal(self, uri: str) -> str:
+        """The URI, or that of the directory of a glob: wildcards mean nothing to the store."""
+        return uri.rpartition("/")[0] if has_wildcards(uri.rpartition("/")[2]) else uri
+
+    def _info(self, path: str) -> Any:
+        try:
+            return self._files.get_file_info(path)
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def _listing(self, path: str, uri: str) -> list[tuple[str, int | None]]:
+        from pyarrow import fs
+
+        try:
+            infos = self._files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+        return [
+            (f"{uri}/{info.base_name}", self._known_size(info))
+            for info in infos
+            if info.type == fs.FileType.File
+        ]
+
+    @staticmethod
+    def _known_size(info: Any) -> int | None:
+        return None if info.size is None else int(info.size)
