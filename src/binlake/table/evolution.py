@@ -102,6 +102,8 @@ def promoted(older: pa.DataType, newer: pa.DataType) -> pa.DataType | None:
     """The type that holds every value of both without loss, or None."""
     if older == newer:
         return newer
+    if pa.types.is_struct(older) and pa.types.is_struct(newer):
+        return _promoted_struct(older, newer)
     if _is_exact(older) and _is_exact(newer):
         return _exact_number(older, newer)
     for narrow, wide in ((older, newer), (newer, older)):
@@ -117,6 +119,17 @@ def promoted(older: pa.DataType, newer: pa.DataType) -> pa.DataType | None:
     if pa.types.is_string(newer) and _is_exact(older):
         return newer  # digits are their own text
     return None
+
+
+def _promoted_struct(older: pa.DataType, newer: pa.DataType) -> pa.DataType | None:
+    fields = {field.name: field for field in newer}
+    for field in older:
+        known = fields.get(field.name, field)
+        common = promoted(field.type, known.type)
+        if common is None:
+            return None
+        fields[field.name] = known.with_type(common)
+    return pa.struct(list(fields.values()))
 
 
 def _is_exact(kind: pa.DataType) -> bool:
@@ -147,6 +160,8 @@ def _converted(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array 
         return values, None
     if values.null_count == len(values):
         return pa.nulls(len(values), kind), None
+    if pa.types.is_struct(values.type) and pa.types.is_struct(kind):
+        return _converted_struct(values, kind)
     if promoted(values.type, kind) == kind:
         return _cast(values, kind), None
     try:
@@ -155,6 +170,22 @@ def _converted(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array 
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return _converted_each(values, kind)
     return made, pc.fill_null(pc.equal(values, back), True)
+
+
+def _converted_struct(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array | None]:
+    """Member by member, by name; one that the values lack is null."""
+    members: list[pa.Array] = []
+    fits: pa.Array | None = None
+    for field in kind:
+        if values.type.get_field_index(field.name) < 0:
+            members.append(pa.nulls(len(values), field.type))
+            continue
+        member, ok = _converted(pc.struct_field(values, field.name), field.type)
+        members.append(member)
+        if ok is not None:
+            fits = ok if fits is None else pc.and_(fits, ok)
+    made = pa.StructArray.from_arrays(members, fields=list(kind), mask=values.is_null())
+    return made, fits
 
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -33,7 +33,9 @@ from binlake.table.evolution import Evolution, promoted
         (pa.string(), pa.binary(), None),
     ],
 )
-def test_promotion_loses_nothing(older: pa.DataType, newer: pa.DataType, common: pa.DataType) -> None:
+def test_promotion_loses_nothing(
+    older: pa.DataType, newer: pa.DataType, common: pa.DataType
+) -> None:
     assert promoted(older, newer) == common
 
 
@@ -50,23 +52,32 @@ def test_columns_are_united_by_name_in_the_newest_order() -> None:
     new = _batch(added=pa.array([2.5]), state=pa.array(["b"]), id=pa.array([2]))
     united = _united(old, new)
     assert united.schema.names == ["added", "state", "id", "gone"]
-    assert united.conform(old).fitting.to_pylist() == [{"added": None, "state": "a", "id": 1, "gone": "x"}]
+    assert united.conform(old).fitting.to_pylist() == [
+        {"added": None, "state": "a", "id": 1, "gone": "x"}
+    ]
     assert united.conform(new).misfits is None
 
 
-def _conform(values: list[Any], older: pa.DataType, newer: pa.DataType) -> tuple[list[Any], list[Any]]:
+def _conform(
+    values: list[Any], older: pa.DataType, newer: pa.DataType
+) -> tuple[list[Any], list[Any]]:
     old = _batch(id=pa.array(range(len(values))), v=pa.array(values, older))
     new = _batch(id=pa.array([99]), v=pa.nulls(1, newer))
     fitting, misfits = _united(old, new).conform(old)
     assert fitting.schema.field("v").type == (promoted(older, newer) or newer)
     if misfits is not None:
         assert misfits.schema == old.schema
-    return fitting.column("v").to_pylist(), [] if misfits is None else misfits.column("v").to_pylist()
+    return fitting.column("v").to_pylist(), [] if misfits is None else misfits.column(
+        "v"
+    ).to_pylist()
 
 
 def test_rows_that_do_not_fit_the_newest_type_go_aside_whole() -> None:
     values = ["12", "abc", None, "007", "-5", "99999999999"]
-    assert _conform(values, pa.string(), pa.int32()) == ([12, None, -5], ["abc", "007", "99999999999"])
+    assert _conform(values, pa.string(), pa.int32()) == (
+        [12, None, -5],
+        ["abc", "007", "99999999999"],
+    )
 
 
 def test_integers_that_a_double_cannot_hold_go_aside() -> None:
@@ -82,7 +93,10 @@ def test_wall_clock_times_do_not_become_instants() -> None:
 
 def test_decimals_become_plain_text() -> None:
     values = [Decimal("0.00000001"), Decimal("-12.50000000"), None]
-    assert _conform(values, pa.decimal128(18, 8), pa.string()) == (["0.00000001", "-12.50000000", None], [])
+    assert _conform(values, pa.decimal128(18, 8), pa.string()) == (
+        ["0.00000001", "-12.50000000", None],
+        [],
+    )
 
 
 def test_a_type_that_could_not_be_united_is_said_and_numbered() -> None:
@@ -94,3 +108,30 @@ def test_a_type_that_could_not_be_united_is_said_and_numbered() -> None:
     assert united.number(old.schema) == 1
     assert united.number(new.schema) == 2
     assert _united(old, old).notes == ()
+
+
+def test_before_images_are_united_member_by_member() -> None:
+    old = _batch(
+        b=pa.array(
+            [{"id": 1, "gone": "x"}, None], pa.struct([("id", pa.int32()), ("gone", pa.string())])
+        )
+    )
+    new = _batch(
+        b=pa.array(
+            [{"id": 2, "added": "y"}], pa.struct([("id", pa.int64()), ("added", pa.string())])
+        )
+    )
+    united = _united(old, new)
+    assert united.notes == ()
+    fitting, misfits = united.conform(old)
+    assert misfits is None
+    assert fitting.column("b").to_pylist() == [{"id": 1, "added": None, "gone": "x"}, None]
+
+
+def test_a_before_image_that_does_not_fit_takes_its_row_aside() -> None:
+    old = _batch(b=pa.array([{"v": "x"}, {"v": "7"}]))
+    new = _batch(b=pa.array([{"v": 1}]))
+    fitting, misfits = _united(old, new).conform(old)
+    assert fitting.column("b").to_pylist() == [{"v": 7}]
+    assert misfits is not None
+    assert misfits.column("b").to_pylist() == [{"v": "x"}]

@@ -43,7 +43,9 @@ def test_hex_and_base64_read_back(values: list[bytes | None], skip: int) -> None
     array = pa.array(values, pa.binary()).slice(skip)
     kept = values[skip:]
     assert json_text.hex_text(array).to_pylist() == [v if v is None else v.hex() for v in kept]
-    decoded = [v if v is None else base64.b64decode(v) for v in json_text.base64_text(array).to_pylist()]
+    decoded = [
+        v if v is None else base64.b64decode(v) for v in json_text.base64_text(array).to_pylist()
+    ]
     assert decoded == kept
 
 

@@ -83,7 +83,11 @@ def test_a_dump_with_two_databases() -> None:
         ("bit(64)", 16, {"length": 64}),
         ("bit", 16, {"length": 1}),
         ("decimal", 246, {"length": 10, "decimals": 0}),
-        ("datetime(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)", 18, {"decimals": 6}),
+        (
+            "datetime(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)",
+            18,
+            {"decimals": 6},
+        ),
         ("timestamp NULL", 17, {"decimals": 0}),
         ("multilinestring /*!80003 SRID 4326 */", 255, {}),
         ("point NOT NULL SRID 4326", 255, {}),
@@ -158,7 +162,9 @@ Create Table: CREATE TABLE `b` (
 
 
 def test_statements_without_columns_declare_nothing() -> None:
-    schema = parse_schema(b"CREATE TABLE a LIKE b; CREATE TABLE c AS SELECT 1; CREATE TABLE d (id int)")
+    schema = parse_schema(
+        b"CREATE TABLE a LIKE b; CREATE TABLE c AS SELECT 1; CREATE TABLE d (id int)"
+    )
     assert [t.table for t in schema.tables] == ["d"]
 
 

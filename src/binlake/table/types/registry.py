@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binlake.errors import OptionError
 from binlake.format import column_types as ct
-from binlake.format.charsets import CHARSETS
+from binlake.format.charsets import BINARY, CHARSETS
 from binlake.format.collations import COLLATIONS
 from binlake.table.types.base import ColumnContext, ColumnType, UndecodableType
 from binlake.table.types.binary import BinaryType, UnknownTextType
@@ -22,9 +22,8 @@ from binlake.table.types.text import InflatedTextType, TextType
 from binlake.table.types.vector import VectorType
 from binlake.values.plan import ColumnDefinition
 
-__all__ = ["BINARY", "STRING_TYPES", "column_charset", "column_type"]
+__all__ = ["STRING_TYPES", "column_charset", "column_type"]
 
-BINARY = "binary"  # the character set of bytes
 
 _FAMILIES: dict[int, type[ColumnType]] = {
     ct.MYSQL_TYPE_TINY: IntegerType,

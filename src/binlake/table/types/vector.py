@@ -37,7 +37,7 @@ class VectorType(BinaryType):
             row = pc.index(misfit, True).as_py() - 1
             length = offsets[row + 1].as_py() - offsets[row].as_py()
             raise self._malformed(f"a vector of {length} bytes is not a list of floats", row)
-        ordinals = pc.divide(offsets, _FLOAT_BYTES)
+        ordinals = pc.divide(offsets, pa.scalar(_FLOAT_BYTES, pa.int32()))
         data = pa.py_buffer(buffers.data)
         floats = pa.Array.from_buffers(pa.float32(), len(data) // _FLOAT_BYTES, [None, data])
         validity = None if buffers.validity is None else pa.py_buffer(buffers.validity)
