@@ -24,7 +24,7 @@ def main() -> None:
     log = binlake.open(path, **bounds)
     rows = sum(batch.num_rows for batch in log.changes(table))
     seconds = time.perf_counter() - started
-    share = log.ledger.bytes_decoded / os.path.getsize(path)
+    share = log.ledger.decoded_bytes / os.path.getsize(path)
     print(json.dumps({"seconds": seconds, "rows": rows, "decoded_share": share}))
 
 
