@@ -69,6 +69,7 @@ class Server:
         self.run = run
         self.data = run / "data"
         self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def name(self) -> str:
@@ -93,7 +94,7 @@ class Server:
         log = [f"--log-bin={self.data / 'binlog'}", "--binlog-format=ROW", "--server-id=1"]
         command = [*self.kind.server_command(), *base, *log, *options]
         with (self.run / "stdout.log").open("ab") as output:
-            process = subprocess.Popen(
+            self._process = subprocess.Popen(
                 command,
                 env=self.kind.environment(),
                 stdin=subprocess.DEVNULL,
@@ -101,20 +102,24 @@ class Server:
                 stderr=output,
                 start_new_session=True,
             )
-        (self.run / "pid").write_text(str(process.pid))
-        self._await_answer(process)
+        (self.run / "pid").write_text(str(self._process.pid))
+        self._await_answer(self._process)
 
     def _await_answer(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            if process.poll() is not None:
-                break
-            with contextlib.suppress(pymysql.MySQLError), self.session():
-                return
+        while time.monotonic() < deadline and process.poll() is None:
+            if self._listens():
+                with contextlib.suppress(pymysql.MySQLError), self.session():
+                    return
             time.sleep(0.05)
         log = self.run / "error.log"
         tail = log.read_text(errors="replace")[-1500:] if log.exists() else ""
         raise SetupError(f"{self.name} did not start:\n{tail}")
+
+    def _listens(self) -> bool:
+        # asked first, because PyMySQL leaves its socket open when a connection is refused
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.run / "server.sock")) == 0
 
     def _pid(self) -> int | None:
         """The process that `start` launched here, when it still runs."""
@@ -133,11 +138,13 @@ class Server:
         os.kill(pid, number)
         deadline = time.monotonic() + STOP_SECONDS
         while self._pid() is not None:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+            if self._process is not None:
+                self._process.poll()  # an ended child stays in /proc until it is asked for
             if time.monotonic() > deadline:
                 raise SetupError(f"{self.name}, process {pid}, does not end")
             time.sleep(0.02)
+        if self._process is not None:
+            self._process.wait()
 
     def stop(self) -> None:
         """Shut down in order, and wait for it."""
