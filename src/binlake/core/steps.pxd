@@ -30,7 +30,10 @@ cdef class Steps:
     cdef int _step_at(self, Py_ssize_t frame) except -1
     cdef int _rows_step(self, Py_ssize_t lo, Py_ssize_t hi, int type_code) except -1
     cdef int _gtid_step(self, Py_ssize_t lo, Py_ssize_t hi) except -1
-    cdef int _query_step(self, Py_ssize_t lo, Py_ssize_t hi) except -1
+    cdef int _query_step(self, Py_ssize_t frame) except -1
+    cdef bint _enter_text(self, Py_ssize_t frame) except -1
+    cpdef Py_ssize_t query_thread(self, Py_ssize_t frame) except -1
     cdef int _parse_gtid(self, Py_ssize_t frame) except -1
     cdef int _enter(self, Py_ssize_t frame) except -1
     cdef bint _says(self, bytes word) except -1
+    cdef bint _gtid_in(self, Py_ssize_t frame, mysql, mariadb) except -1

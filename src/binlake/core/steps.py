@@ -20,12 +20,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import cython
 
 from binlake.core.cursor import Cursor
 from binlake.core.frames import FrameBlock
 from binlake.core.gtid import GtidFields
+from binlake.errors import MalformedError
+from binlake.format.event_types import QUERY_EVENT
+
+if TYPE_CHECKING:
+    Buffer = bytes | bytearray | memoryview
 
 __all__ = ["Step", "Steps", "text_step"]
 
@@ -137,6 +143,7 @@ _COMMIT: cython.int = int(Step.COMMIT)
 _ROLLBACK: cython.int = int(Step.ROLLBACK)
 _STATEMENT: cython.int = int(Step.STATEMENT)
 
+_QUERY_EVENT: cython.int = QUERY_EVENT
 _IGNORABLE: cython.int = 0x80  # header flag: an unknown type may be left out
 _STMT_END: cython.int = 0x01  # rows flag
 _MARIADB_NOT_PLAIN: cython.int = 0x01 | 0x40 | 0x80  # standalone, prepared XA, completed XA
@@ -152,7 +159,7 @@ class Steps:
     """The steps of one window's frames, and the plain transactions among them.
 
     One object serves all windows of one event format. `step_of[type]` is the step of each
-    type code as far as the type tells (QUERY events: STATEMENT); `rows_flags_at[type]` where
+    type code as far as the type tells (QUERY_EVENT: STATEMENT); `rows_flags_at[type]` where
     the flags of a rows event lie in its body. `header_bytes`, `checksum_bytes` and
     `query_header_bytes` (the post-header of QUERY) are the format's.
 
@@ -187,7 +194,7 @@ class Steps:
         self._keep = memoryview(bytearray(frames))
         self._group_first = memoryview(bytearray(8 * (frames + 1))).cast("q")
 
-    def load(self, data: memoryview, base: cython.longlong, block: FrameBlock) -> None:
+    def load(self, data: Buffer, base: cython.longlong, block: FrameBlock) -> None:
         """Find the step of every frame of `block`, whose bytes lie in `data` (`base`: file
         offset of `data[0]`). The buffer is kept until the next load.
 
@@ -196,7 +203,7 @@ class Steps:
         if len(self._step) < block.count:
             self._room(2 * block.count)
         self._cursor = Cursor(data)
-        self._data = data
+        self._data = self._cursor.view
         self._base = base
         self._block = block
         self.count = block.count
@@ -234,8 +241,8 @@ class Steps:
             raise IndexError(f"frame {frame} is not in the data")
         if step == _ROWS:
             return self._rows_step(lo, hi, type_code)
-        if step == _STATEMENT:
-            return self._query_step(lo, hi)
+        if step == _STATEMENT and type_code == _QUERY_EVENT:
+            return self._query_step(frame)
         if step == _GTID_OPEN:
             return self._gtid_step(lo, hi)
         if step == _UNKNOWN and block.flags[frame] & _IGNORABLE:
@@ -258,25 +265,54 @@ class Steps:
             return _GTID_OTHER
         return _GTID_OPEN
 
-    def _query_step(self, lo: cython.Py_ssize_t, hi: cython.Py_ssize_t) -> int:
-        """QUERY: thread 4, exec time 4, db length 1, error 2, status length 2, then the status
-        variables, the database name, NUL, the text."""
-        if lo + self._query_header > hi or self._query_header < 13:
+    def _query_step(self, frame: cython.Py_ssize_t) -> int:
+        if not self._enter_text(frame):
             return _UNDECIDED
-        status: cython.Py_ssize_t = self._data[lo + 11] | (self._data[lo + 12] << 8)
-        lo = lo + self._query_header + status + self._data[lo + 8] + 1
-        if lo > hi:
-            return _UNDECIDED
-        self._cursor.enter(lo, hi)
-        if hi - lo == 5 and self._says(b"BEGIN"):
+        size: cython.Py_ssize_t = self._cursor.left()
+        if size == 5 and self._says(b"BEGIN"):
             return _BEGIN
-        if hi - lo == 6 and self._says(b"COMMIT"):
+        if size == 6 and self._says(b"COMMIT"):
             return _COMMIT
-        head: bytes = self._cursor.take(min(hi - lo, 3)).upper()
+        start: cython.Py_ssize_t = self._cursor.pos
+        head: bytes = self._cursor.take(min(size, 3)).upper()
         if head in _CONTROL_HEADS or head[:2] == b"XA" or head[:1] in _COMMENT_OR_SPACE:
-            self._cursor.enter(lo, min(hi, lo + _TEXT_HEAD_BYTES))
-            return int(text_step(self._cursor.take(self._cursor.left()))[0])
+            self._cursor.pos = start
+            return int(text_step(self._cursor.take(min(size, _TEXT_HEAD_BYTES)))[0])
         return _STATEMENT
+
+    def _enter_text(self, frame: cython.Py_ssize_t) -> bool:
+        """Stand at the text of a QUERY event; False if the body is too short to have one.
+
+        QUERY: thread 4, exec time 4, database length 1, error 2, status length 2; the status
+        variables, the database name, NUL, the text (formats.md §8).
+        """
+        self._enter(frame)
+        lo: cython.Py_ssize_t = self._cursor.pos
+        if self._cursor.left() < self._query_header or self._query_header < 13:
+            return False
+        status: cython.Py_ssize_t = self._data[lo + 11] | (self._data[lo + 12] << 8)
+        lo += self._query_header + status + self._data[lo + 8] + 1
+        if lo > self._cursor.end:
+            return False
+        self._cursor.pos = lo
+        return True
+
+    def query_text(self, frame: cython.Py_ssize_t) -> bytes:
+        """The text of a QUERY event (not of a compressed one), in its connection's character
+        set. Raises MalformedError for a body too short to have one, IndexError.
+        """
+        if not 0 <= frame < self.count:
+            raise IndexError(f"frame {frame} of {self.count}")
+        if not self._enter_text(frame):
+            raise MalformedError("the event ends before its statement", field="sql")
+        return self._cursor.take(self._cursor.left())
+
+    def query_thread(self, frame: cython.Py_ssize_t) -> int:
+        """The thread id of a QUERY event. Raises TruncatedError, IndexError."""
+        if not 0 <= frame < self.count:
+            raise IndexError(f"frame {frame} of {self.count}")
+        self._enter(frame)
+        return self._cursor.u32()
 
     def _says(self, word: bytes) -> bool:
         """Whether the bytes at the cursor are `word`; there are at least as many."""
@@ -368,8 +404,7 @@ class Steps:
             frame += 1
         if frame == self.count or self._step[frame] != _BEGIN:
             return -1
-        self._enter(frame)
-        return self._cursor.u32()
+        return self.query_thread(frame)
 
     def _enter(self, frame: cython.Py_ssize_t) -> int:
         """Stand at the body of a frame."""
@@ -401,6 +436,15 @@ class Steps:
             if self._keep[g]:
                 self._keep[g] = start <= self._block.offset[self._group_first[g]] < stop
 
+    def keep_around(self, offset: cython.longlong) -> None:
+        """Keep those in which this file offset lies: their first byte, inside, or their end."""
+        g: cython.Py_ssize_t
+        for g in range(self.groups):
+            last: cython.Py_ssize_t = self._group_first[g + 1] - 1
+            end: cython.longlong = self._block.offset[last] + self._block.length[last]
+            if not self._block.offset[self._group_first[g]] <= offset <= end:
+                self._keep[g] = 0
+
     def keep_servers(self, server_ids: Container[int]) -> None:
         """Keep those whose first event was written by one of these servers."""
         g: cython.Py_ssize_t
@@ -424,25 +468,39 @@ class Steps:
         mysql: Callable[[bytes, int], bool],
         mariadb: Callable[[int, int, int], bool],
     ) -> None:
-        """Keep those whose GTID one of the predicates accepts: `mysql(sid, gno)` (anonymous:
-        never), `mariadb(domain, server, sequence)`. Those without a GTID are not kept.
+        """Keep those whose GTID one of the predicates accepts: `mysql(sid, gno)`,
+        `mariadb(domain, server, sequence)`. Those without a GTID are not kept.
         """
         g: cython.Py_ssize_t
         for g in range(self.groups):
-            if not self._keep[g]:
-                continue
-            frame: cython.Py_ssize_t = self._group_first[g]
-            step: cython.int = self._step[frame]
-            if step == _GTID:
-                self._parse_gtid(frame)
-                self._keep[g] = self._gtid.gno > 0 and mysql(self._gtid.sid, self._gtid.gno)
-            elif step == _GTID_OPEN:
-                self._parse_gtid(frame)
-                self._keep[g] = mariadb(
-                    self._gtid.domain_id, self._block.server_id[frame], self._gtid.seq_no
-                )
-            else:
-                self._keep[g] = 0
+            if self._keep[g]:
+                self._keep[g] = self._gtid_in(self._group_first[g], mysql, mariadb)
+
+    def drop_gtids(
+        self,
+        mysql: Callable[[bytes, int], bool],
+        mariadb: Callable[[int, int, int], bool],
+    ) -> None:
+        """Keep those whose GTID the predicates (see `keep_gtids`) do not accept."""
+        g: cython.Py_ssize_t
+        for g in range(self.groups):
+            if self._keep[g]:
+                self._keep[g] = not self._gtid_in(self._group_first[g], mysql, mariadb)
+
+    def _gtid_in(
+        self,
+        frame: cython.Py_ssize_t,
+        mysql: Callable[[bytes, int], bool],
+        mariadb: Callable[[int, int, int], bool],
+    ) -> bool:
+        step: cython.int = self._step[frame]
+        if step == _GTID:
+            self._parse_gtid(frame)
+            return self._gtid.gno > 0 and mysql(self._gtid.sid, self._gtid.gno)
+        if step == _GTID_OPEN:
+            self._parse_gtid(frame)
+            return mariadb(self._gtid.domain_id, self._block.server_id[frame], self._gtid.seq_no)
+        return False
 
     def kept(self, group: cython.Py_ssize_t) -> tuple[int, int, int, int]:
         """The first stretch of kept transactions at or after number `group`: its first frame,

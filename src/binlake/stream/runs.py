@@ -23,9 +23,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from binlake.values.frame import Frame
 
 if TYPE_CHECKING:
-    from binlake.source.log_file import LogFile, Window
+    from binlake.events.gtid_mariadb import MariadbGtidEvent
+    from binlake.events.gtid_mysql import GtidEvent
+    from binlake.source.log_file import LogFile
+    from binlake.source.window import Window
 
-__all__ = ["Outcome", "Piece", "Place", "PlainRun", "Run", "Statement", "Transaction"]
+__all__ = ["Outcome", "Piece", "Spot", "PlainRun", "Run", "Statement", "Transaction"]
 
 
 class Outcome(StrEnum):
@@ -37,7 +40,7 @@ class Outcome(StrEnum):
     TORN = "torn"  # the log ends, or another transaction starts, before its end
 
 
-class Place(NamedTuple):
+class Spot(NamedTuple):
     """A byte of the chain: the file's ordinal in it, its base name, the 64-bit offset."""
 
     ordinal: int
@@ -83,11 +86,13 @@ class Piece:
 class Statement(NamedTuple):
     """A statement that a transaction holds as text: where it lies, and what it does.
 
-    `kind` is one of `stream.statements.KINDS`; `undone` if a ROLLBACK TO took it back.
+    `kind` is one of `stream.statements.KINDS`, or INCIDENT; `at` the ordinal of the byte after
+    it among the transaction's bytes; `undone` if a ROLLBACK TO took it back.
     """
 
-    place: Place
+    spot: Spot
     kind: str
+    at: int
     undone: bool
 
 
@@ -95,11 +100,12 @@ class Statement(NamedTuple):
 class Transaction:
     """One transaction group that is not part of a plain run.
 
-    `gtid` as its flavour spells it, or None. `commit_us`: microseconds since 1970 UTC, of the
-    GTID event's immediate commit timestamp, else of the first event (whole seconds). For an XA
-    transaction ended by a later XA COMMIT or XA ROLLBACK these two, and `decided`, are those
-    of that later group (the changes became visible there), while `start`, `end` and the
-    positions of the rows are those of the group that holds them.
+    `gtid_event` is its GTID event, if the log has such; `gtid` as its flavour spells it, or
+    None. `commit_us`: microseconds since 1970 UTC, of the GTID event's immediate commit
+    timestamp, else of the first event (whole seconds). For an XA transaction ended by a later
+    XA COMMIT or XA ROLLBACK these, and `decided`, are those of that later group (the changes
+    became visible there), while `start`, `end` and the positions of the rows are those of the
+    group that holds them.
 
     `start` is the first byte of the group (its GTID event, or BEGIN, or the prefix of a
     statement), `end` the byte after its last event, in the file where it ends (relay logs: a
@@ -108,31 +114,32 @@ class Transaction:
     """
 
     outcome: Outcome
-    start: Place
-    end: Place
-    decided: Place
-    gtid: str | None
+    start: Spot
+    end: Spot
+    decided: Spot
     commit_us: int
     server_id: int
     thread_id: int | None
     file: LogFile
     statements: tuple[Statement, ...]
     bytes: int
-    _kept: Callable[[], Iterator[Piece]]
-    _undone: Callable[[], Iterator[Piece]]
+    gtid_event: GtidEvent | MariadbGtidEvent | None
+    _pieces: Callable[[], Iterator[Piece]]
+
+    @property
+    def gtid(self) -> str | None:
+        """The GTID as its flavour spells it; None where the log gives it none."""
+        return self.gtid_event.gtid if self.gtid_event is not None else None
 
     def pieces(self) -> Iterator[Piece]:
-        """The frames whose changes count if the transaction does.
+        """The frames whose changes the transaction made, in order.
 
-        Without the frames that a ROLLBACK TO SAVEPOINT took back. Frames that were dropped to
-        bound memory are read again, payloads inflated as a stream, so it can be iterated more
-        than once (except over a pipe that could not keep them).
+        Frames that a ROLLBACK TO SAVEPOINT took back are left out (unless the reader shows
+        uncommitted changes). Frames that were dropped to bound memory are read again, payloads
+        inflated as a stream, so it can be iterated more than once (not over a pipe, which
+        keeps the bytes until the next run is asked for).
         """
-        return self._kept()
-
-    def undone(self) -> Iterator[Piece]:
-        """The frames that ROLLBACK TO SAVEPOINT took back (shown with `uncommitted`)."""
-        return self._undone()
+        return self._pieces()
 
 
 Run = PlainRun | Transaction

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from binlake.core.steps import Step, Steps
-from binlake.errors import UnsupportedError
+from binlake.events.format_description import effective_type
 from binlake.format import event_types as types
 from binlake.format.event_types import EVENT_TYPES, Role
 from binlake.values.frame import EventFormat
@@ -72,30 +72,20 @@ STEP_OF_TYPE = _step_of_type()
 def _shape(fmt: EventFormat) -> tuple[bytes, int]:
     """Where the flags of rows events lie in their bodies, by type; QUERY's post-header bytes."""
     flags_at = bytearray(256)
-    for code, known in EVENT_TYPES.items():
-        if known.role is Role.ROWS:
+    for code in range(256):
+        if STEP_OF_TYPE[effective_type(code, fmt)] == Step.ROWS:
             # the table id has 4 bytes where the listed post-header is 6, else 6 (formats.md §2.1)
             flags_at[code] = 4 if fmt.post_header_length(code) == 6 else 6
     query = fmt.post_header_length(types.QUERY_EVENT, default=13)
     return bytes(flags_at), query
 
 
-#: Post-header lengths of types 16 to 22 as a 5.1 alpha listed them, which numbered the events
-#: otherwise: 16 TABLE_MAP, 17 to 19 rows, 20 XID (formats.md §1.4).
-_PERMUTED = bytes((6, 6, 6, 6, 0, 4, 26))
+@lru_cache(maxsize=64)
+def _steps_of(fmt: EventFormat) -> bytes:
+    return bytes(STEP_OF_TYPE[effective_type(code, fmt)] for code in range(256))
 
 
 def steps_for(fmt: EventFormat) -> Steps:
-    """A `Steps` for windows of this format.
-
-    Raises UnsupportedError for the 5.1 alphas whose type numbers mean other events.
-    """
-    if fmt.post_header_lengths[15:22] == _PERMUTED:
-        raise UnsupportedError(
-            f"the log of server {fmt.server_version} numbers its event types as an early 5.1 alpha"
-            " did; their transactions cannot be read",
-            event_type="FORMAT_DESCRIPTION_EVENT",
-            field="post_header_lengths",
-        )
+    """A `Steps` for windows of this format."""
     flags_at, query = _shape(fmt)
-    return Steps(STEP_OF_TYPE, flags_at, fmt.header_length, fmt.checksum_bytes, query)
+    return Steps(_steps_of(fmt), flags_at, fmt.header_length, fmt.checksum_bytes, query)

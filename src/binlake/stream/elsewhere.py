@@ -1,0 +1,89 @@
+"""The part of a chain that a read leaves out, looked into for XA transactions.
+
+A split, or a read with a `start`, may meet an XA COMMIT whose XA PREPARE lies before it, and
+one that shows uncommitted transactions must know whether a prepared one is decided later. Both
+are rare, so nothing is read before the question comes up; then whole files are scanned, by
+their headers, nearest first, each at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from binlake.stream.group import Group
+from binlake.stream.grouper import Ended, Grouper
+from binlake.stream.runs import Outcome, Spot
+from binlake.stream.statements import Xid
+from binlake.values.ledger import Ledger
+
+if TYPE_CHECKING:
+    from binlake.source.log_file import LogFile
+
+__all__ = ["Elsewhere"]
+
+
+class Elsewhere:
+    """Knows what was prepared before `first` and what is decided from `end` on.
+
+    `files` says how many files the chain has, `open_file(ordinal)` opens one.
+    """
+
+    def __init__(
+        self, files: int, open_file: Callable[[int], LogFile], first: Spot, end: Spot
+    ) -> None:
+        self._files = files
+        self._open_file = open_file
+        self._first = first
+        self._end = end
+        self._before: dict[int, dict[Xid, Group | None]] = {}
+        self._after: dict[int, set[Xid]] = {}
+
+    def prepared_before(self, xid: Xid) -> Group | None:
+        """The prepared group of this XID that nothing before `first` has decided, or None.
+
+        Raises BinlogError.
+        """
+        for ordinal in range(self._first.ordinal, -1, -1):
+            if ordinal not in self._before:
+                stop = self._first.offset if ordinal == self._first.ordinal else None
+                self._before[ordinal] = self._prepared_in(ordinal, stop)
+            if xid in self._before[ordinal]:
+                return self._before[ordinal][xid]
+        return None
+
+    def decided_after(self, xid: Xid) -> bool:
+        """Whether an XA COMMIT or XA ROLLBACK of this XID lies at or after `end`.
+
+        Raises BinlogError.
+        """
+        for ordinal in range(self._end.ordinal, self._files):
+            if ordinal not in self._after:
+                start = self._end.offset if ordinal == self._end.ordinal else None
+                self._after[ordinal] = self._decided_in(ordinal, start)
+            if xid in self._after[ordinal]:
+                return True
+        return False
+
+    def _prepared_in(self, ordinal: int, stop: int | None) -> dict[Xid, Group | None]:
+        """By XID: the group that a file prepares, or None if the file decides it."""
+        found: dict[Xid, Group | None] = {}
+        for group, outcome in self._groups(ordinal, None, stop):
+            if group.decides is not None and group.decides[0] is not None:
+                found[group.decides[0]] = None
+            elif outcome is Outcome.PREPARED and group.xid is not None:
+                group.extent.release()
+                found[group.xid] = group
+        return found
+
+    def _decided_in(self, ordinal: int, start: int | None) -> set[Xid]:
+        groups = self._groups(ordinal, start, None)
+        return {g.decides[0] for g, _ in groups if g.decides is not None and g.decides[0]}
+
+    def _groups(self, ordinal: int, start: int | None, stop: int | None) -> Iterator[Ended]:
+        """The groups of a part of a file that are not plain."""
+        grouper = Grouper()
+        for window in self._open_file(ordinal).windows(start, stop, ledger=Ledger()):
+            for item in grouper.window(window):
+                if isinstance(item, Ended):
+                    yield item

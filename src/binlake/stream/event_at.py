@@ -1,0 +1,22 @@
+"""Decoding single events out of a window: the slow, typed way, where a step is not enough."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from binlake.errors import BinlogError
+from binlake.events.base import Event
+from binlake.events.registry import decode_event
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+
+__all__ = ["event_at"]
+
+
+def event_at(window: Window, index: int) -> Event:
+    """The typed event of frame `index`. Raises FormatError, UnsupportedError naming the file."""
+    try:
+        return decode_event(window.frame(index), window.body(index), window.format)
+    except BinlogError as error:
+        raise error.at(file=window.file.name) from None

@@ -1,0 +1,237 @@
+"""Which transactions a read wants, decided from headers and GTID events, before any row.
+
+Filters by table, operation and column act later, where rows are decoded; these act on whole
+transactions, so the bytes of the others are never decoded. In a plain run they are applied
+natively (`core.steps`), and what is left is handed on in runs again.
+
+The options are those of `values.options`. Commit time, GTID, server and thread of an XA
+transaction are those of its XA COMMIT; its position is both that of its rows and that of its
+XA COMMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from binlake.core.steps import Steps
+from binlake.errors import OptionError
+from binlake.events.gtid_mariadb import MariadbGtidEvent
+from binlake.events.gtid_mysql import GtidEvent
+from binlake.stream.runs import Spot, PlainRun
+from binlake.values.gtid import Gtid, GtidFilter, MariaGtid, parse_gtid_filter
+from binlake.values.options import FilePosition, ReadOptions, parse_file_position
+
+if TYPE_CHECKING:
+    from binlake.stream.group import Group
+
+__all__ = ["BOUNDARY_REMARK", "FILE_START", "TransactionFilter"]
+
+_EARLIEST_US = -(1 << 62)
+_LATEST_US = 1 << 62
+#: Offset of the first event of a file, after the magic.
+FILE_START = 4
+
+BOUNDARY_REMARK = "{} is the end of one transaction and the start of the next: both are shown"
+
+
+def _spot(position: FilePosition, names: Sequence[str], option: str) -> Spot:
+    """FILE:POS in the chain `names`; a bare POS is in its first file. Raises OptionError."""
+    if not position.file:
+        return Spot(0, names[0] if names else "", position.pos)
+    for ordinal, name in enumerate(names):
+        if name == position.file:
+            return Spot(ordinal, name, position.pos)
+    raise OptionError(
+        f"option {option}: there is no file {position.file} among those that are read",
+        name=option,
+        value=str(position),
+        hint=f"they are {names[0]} to {names[-1]}" if len(names) > 1 else f"it is {''.join(names)}",
+    )
+
+
+def _gtid_filter(text: str | None, option: str) -> GtidFilter | None:
+    if text is None:
+        return None
+    try:
+        return parse_gtid_filter(text)
+    except ValueError as error:
+        raise OptionError(f"option {option}: {error}", name=option, value=text) from None
+
+
+def _is_gtid(text: str) -> bool:
+    for parse in (Gtid.parse, MariaGtid.parse):
+        try:
+            parse(text)
+        except ValueError:
+            continue
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionFilter:
+    """The transaction-level part of `ReadOptions`, resolved against a chain of files.
+
+    `start`, `stop` and `at` are places in the chain (`stop` excluded). `everything` says that
+    nothing is filtered.
+    """
+
+    since_us: int | None = None
+    until_us: int | None = None
+    start: Spot | None = None
+    stop: Spot | None = None
+    at: Spot | None = None
+    gtids: GtidFilter | None = None
+    at_gtid: GtidFilter | None = None
+    excluded_gtids: GtidFilter | None = None
+    server_ids: frozenset[int] = frozenset()
+    thread_ids: frozenset[int] = frozenset()
+
+    @classmethod
+    def from_options(cls, options: ReadOptions, names: Sequence[str]) -> TransactionFilter:
+        """`names`: the base names of the chain's files, in order. Raises OptionError."""
+        at: Spot | None = None
+        at_gtid: GtidFilter | None = None
+        if options.at is not None:
+            if _is_gtid(options.at):
+                at_gtid = _gtid_filter(options.at, "at")
+            else:
+                at = _spot(_parse_at(options.at), names, "at")
+        return cls(
+            since_us=options.since,
+            until_us=options.until,
+            start=_spot(options.start, names, "start") if options.start else None,
+            stop=_spot(options.stop, names, "stop") if options.stop else None,
+            at=at,
+            gtids=_gtid_filter(options.gtid, "gtid"),
+            at_gtid=at_gtid,
+            excluded_gtids=_gtid_filter(options.exclude_gtid, "exclude_gtid"),
+            server_ids=frozenset(options.server_id),
+            thread_ids=frozenset(options.thread),
+        )
+
+    @property
+    def everything(self) -> bool:
+        """Whether no transaction is left out."""
+        return self == TransactionFilter()
+
+    def byte_range(self, ordinal: int) -> tuple[int, int | None] | None:
+        """Where in file `ordinal` wanted transactions can start: (first byte, end or None for
+        the file's end); None if nowhere, so that the file need not be opened.
+        """
+        first, end = FILE_START, None
+        if self.start is not None:
+            if ordinal < self.start.ordinal:
+                return None
+            if ordinal == self.start.ordinal:
+                first = max(first, self.start.offset)
+        if self.stop is not None:
+            if ordinal > self.stop.ordinal:
+                return None
+            if ordinal == self.stop.ordinal:
+                end = self.stop.offset
+        if self.at is not None:
+            if ordinal != self.at.ordinal:
+                return None
+            end = min(end, self.at.offset + 1) if end is not None else self.at.offset + 1
+        return (first, end) if end is None or first < end else None
+
+    # -- plain runs -----------------------------------------------------------------------------
+
+    def select(self, run: PlainRun, steps: Steps, unknown_threads: list[int]) -> Iterator[PlainRun]:
+        """The wanted parts of a run that `steps` has just found. Appends to `unknown_threads`
+        how many transactions were left out because the log does not tell their thread.
+        """
+        ordinal = run.window.file.ordinal
+        low, high = self._offsets(ordinal)
+        if low is not None or high is not None:
+            steps.keep_offsets(low or 0, _LATEST_US if high is None else high)
+        if self.at is not None and ordinal == self.at.ordinal:
+            steps.keep_around(self.at.offset)
+        if self.since_us is not None or self.until_us is not None:
+            steps.keep_times(*self._times())
+        if self.server_ids:
+            steps.keep_servers(self.server_ids)
+        for wanted in (self.gtids, self.at_gtid):
+            if wanted is not None:
+                steps.keep_gtids(_mysql(wanted), wanted.contains_mariadb)
+        if self.excluded_gtids is not None:
+            steps.drop_gtids(_mysql(self.excluded_gtids), self.excluded_gtids.contains_mariadb)
+        if self.thread_ids:
+            unknown_threads.append(steps.keep_threads(self.thread_ids))
+        group = 0
+        while True:
+            first, last, groups, group = steps.kept(group)
+            if not groups:
+                return
+            size = run.window.block.end(last - 1) - run.window.frame(first).offset
+            yield PlainRun(run.window, first, last, groups, size)
+
+    def _offsets(self, ordinal: int) -> tuple[int | None, int | None]:
+        low = high = None
+        if self.start is not None and ordinal <= self.start.ordinal:
+            low = self.start.offset if ordinal == self.start.ordinal else _LATEST_US
+        if self.stop is not None and ordinal >= self.stop.ordinal:
+            high = self.stop.offset if ordinal == self.stop.ordinal else 0
+        return low, high
+
+    def _times(self) -> tuple[int, int]:
+        since = _EARLIEST_US if self.since_us is None else self.since_us
+        return since, _LATEST_US if self.until_us is None else self.until_us
+
+    # -- groups one by one ----------------------------------------------------------------------
+
+    def wants(self, group: Group, also_at: Group | None = None) -> bool:
+        """Whether a transaction is wanted; `also_at` is the group with the rows of an XA
+        transaction that `group` decides."""
+        since, until = self._times()
+        start = group.start
+        if not since <= group.commit_us < until:
+            return False
+        if self.start is not None and start[::2] < self.start[::2]:
+            return False
+        if self.stop is not None and start[::2] >= self.stop[::2]:
+            return False
+        if self.at is not None and not (
+            _lies_in(self.at, group) or (also_at is not None and _lies_in(self.at, also_at))
+        ):
+            return False
+        if self.server_ids and group.server_id not in self.server_ids:
+            return False
+        if self.thread_ids and group.thread_id not in self.thread_ids:
+            return False
+        return self._wants_gtid(group.gtid_event)
+
+    def _wants_gtid(self, event: GtidEvent | MariadbGtidEvent | None) -> bool:
+        if any(wanted and not _contains(wanted, event) for wanted in (self.gtids, self.at_gtid)):
+            return False
+        return self.excluded_gtids is None or not _contains(self.excluded_gtids, event)
+
+
+def _parse_at(text: str) -> FilePosition:
+    try:
+        return parse_file_position(text)
+    except ValueError:
+        raise OptionError(
+            f"option at: {text!r} is neither FILE:POS nor a GTID", name="at", value=text
+        ) from None
+
+
+def _lies_in(place: Spot, group: Group) -> bool:
+    """Whether a place is the group's start, inside it, or its end."""
+    return group.start[::2] <= place[::2] <= group.end[::2]
+
+
+def _contains(gtids: GtidFilter, event: GtidEvent | MariadbGtidEvent | None) -> bool:
+    if isinstance(event, MariadbGtidEvent):
+        return gtids.contains_mariadb(event.domain_id, event.frame.server_id, event.seq_no)
+    if event is None or event.gtid is None:
+        return False
+    return gtids.contains_mysql(event.sid, event.tag, event.gno)
+
+
+def _mysql(gtids: GtidFilter) -> Callable[[bytes, int], bool]:
+    """`contains_mysql` for untagged GTIDs, as `Steps` asks it."""
+    return lambda sid, gno: gtids.contains_mysql(sid, "", gno)

@@ -1,0 +1,289 @@
+"""One open transaction group: what its events so far say of it, and when it ends.
+
+The grammar, over the servers' versions (sources: MySQL sql/binlog.cc and sql/log_event.cc,
+MariaDB sql/log.cc; formats.md §7 to §9):
+
+    group     = [GTID] BEGIN body end             MySQL; 5.0 to 5.6 without GTID events
+              | GTID body end                     MariaDB 10.0 and newer: its GTID stands for BEGIN
+              | [GTID] XA START body XA END XA_PREPARE
+              | [GTID] {prefix} statement         a statement outside a transaction: it commits itself
+              | [GTID] XA COMMIT | XA ROLLBACK    decides an XA transaction prepared earlier
+              | GTID PAYLOAD                      any of the above after its GTID, compressed
+              | [GTID] INCIDENT
+              | {TABLE_MAP} {ROWS} ROWS(STMT_END) rows without BEGIN: some 5.1 servers and log tools
+    end       = XID | COMMIT | ROLLBACK | XA ROLLBACK
+
+- A group that ends in ROLLBACK is rolled back. A server logs one only because it changed
+  non-transactional tables too: row events hold the transactional engines' part, which did not
+  happen (row-format changes of other engines have groups of their own, with COMMIT); texts of
+  statements in it may have changed non-transactional tables, so they are counted.
+- `SAVEPOINT` … `ROLLBACK TO` takes back the events in between.
+- XA_PREPARE leaves the group prepared, unless it says one-phase, which commits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from binlake.core.steps import Step, Steps, text_step
+from binlake.errors import BinlogError
+from binlake.events.gtid_mariadb import MariadbGtidEvent
+from binlake.events.gtid_mysql import GtidEvent
+from binlake.events.query import QueryEvent
+from binlake.events.xa_prepare import XaPrepareEvent
+from binlake.format.event_types import QUERY_COMPRESSED_EVENT, QUERY_EVENT
+from binlake.format.flags import FL_ROLLBACK_ALTER, FL_STANDALONE, FL_START_ALTER
+from binlake.stream.event_at import event_at
+from binlake.stream.extent import Extent
+from binlake.stream.runs import Outcome, Spot, Statement
+from binlake.stream.statements import (
+    INCIDENT,
+    LOAD_DATA,
+    MAINTENANCE,
+    Xid,
+    statement_kind,
+    xid_of_statement,
+)
+from binlake.values.frame import Frame
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+
+__all__ = ["OPENING", "Group"]
+
+_GTID_STEPS = frozenset((Step.GTID, Step.GTID_OPEN, Step.GTID_OTHER))
+_BEGIN_STEPS = frozenset((Step.BEGIN, Step.XA_START))
+#: Steps that start a transaction, and so end one that is still open.
+OPENING = _GTID_STEPS | _BEGIN_STEPS
+_NO_ALTER_YET = FL_START_ALTER | FL_ROLLBACK_ALTER
+
+
+class Group:
+    """An open group. `take` feeds it a frame and answers its outcome once it has ended."""
+
+    __slots__ = (
+        "_fresh", "_savepoints", "at", "begun", "decides", "end", "extent", "file", "file_bytes",
+        "first_us", "gtid_event", "outer", "server_id", "start", "statements", "thread_id", "undone",
+        "warnings", "xid",
+    )  # fmt: skip
+
+    def __init__(self, window: Window, index: int) -> None:
+        frame = window.frame(index)
+        self.file = window.file
+        self.start = Spot(window.file.ordinal, window.file.name, frame.offset)
+        self.end = self.start
+        self.file_bytes = 0
+        self.at = 0  # ordinal, in the extent, of the byte after the frame that is taken
+        self.outer: Frame | None = None  # the payload event whose events are taken
+        self.first_us = frame.timestamp * 1_000_000
+        self.server_id = frame.server_id
+        self.extent = Extent()
+        self.gtid_event: GtidEvent | MariadbGtidEvent | None = None
+        self.thread_id: int | None = None
+        self.begun = False  # BEGIN, XA START or a GTID that stands for BEGIN
+        self.statements: list[Statement] = []
+        self.undone: list[tuple[int, int]] = []
+        self.xid: Xid | None = None  # of a prepared group
+        # an XA COMMIT or XA ROLLBACK of a transaction prepared earlier, and how it ends that
+        self.decides: tuple[Xid | None, Outcome] | None = None
+        self.warnings: list[str] = []
+        self._fresh = True  # nothing but GTID and neutral events
+        self._savepoints: dict[bytes, int] = {}
+
+    @property
+    def gtid(self) -> str | None:
+        """As its flavour spells it, or None."""
+        return self.gtid_event.gtid if self.gtid_event is not None else None
+
+    @property
+    def commit_us(self) -> int:
+        """Commit time: see `Transaction.commit_us`."""
+        event = self.gtid_event
+        if isinstance(event, GtidEvent) and event.immediate_commit_us:
+            return event.immediate_commit_us
+        return self.first_us
+
+    def interrupted_by(self, step: int) -> bool:
+        """Whether a frame of this step starts another transaction, so that this one is torn."""
+        return step in _GTID_STEPS or (step in _BEGIN_STEPS and not self._fresh)
+
+    def pass_body(self) -> None:
+        """Frames of the body were added that `take` need not see."""
+        self._fresh = False
+
+    def take(self, step: int, window: Window, index: int, steps: Steps) -> Outcome | None:
+        """Say what frame `index` means for the group, whose extent already holds it.
+
+        Returns the outcome if the group ends with this frame. Raises FormatError.
+        """
+        if step in _GTID_STEPS:
+            self._gtid(window, index, step)
+            return None
+        if step != Step.NEUTRAL:
+            self._fresh = False
+        handler = _HANDLERS.get(step)
+        return handler(self, window, index, steps) if handler is not None else None
+
+    # -- one method per step; each answers the outcome if the group ends with it ---------------
+
+    def _gtid(self, window: Window, index: int, step: int) -> None:
+        event = event_at(window, index)
+        if isinstance(event, MariadbGtidEvent):
+            self.begun = not event.flags & FL_STANDALONE
+            self.thread_id = event.thread_id
+            self.gtid_event = event
+        elif isinstance(event, GtidEvent):
+            self.gtid_event = event
+
+    def _begin(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        self.begun = True
+        self._thread(window, index, steps)
+        return None
+
+    def _commit(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        return Outcome.COMMITTED
+
+    def _commit_text(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        self._thread(window, index, steps)
+        return Outcome.COMMITTED
+
+    def _rollback(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        self._thread(window, index, steps)
+        return Outcome.ROLLED_BACK
+
+    def _xa_prepare(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        event = event_at(window, index)
+        if isinstance(event, XaPrepareEvent):
+            if event.one_phase:
+                return Outcome.COMMITTED
+            self.xid = (event.format_id, event.gtrid, event.bqual)
+        else:
+            self.xid = self._named_xid(window, index, steps)
+        return Outcome.PREPARED
+
+    def _xa_commit(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        return self._decide(window, index, steps, Outcome.COMMITTED)
+
+    def _xa_rollback(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        return self._decide(window, index, steps, Outcome.ROLLED_BACK)
+
+    def _decide(
+        self, window: Window, index: int, steps: Steps, outcome: Outcome
+    ) -> Outcome | None:
+        self._thread(window, index, steps)
+        if not self.begun:  # else it ends the XA transaction that this very group holds
+            self.decides = (self._named_xid(window, index, steps), outcome)
+        return outcome
+
+    def _statement(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        type_code = window.frame(index).type_code
+        kind = LOAD_DATA  # what all other statement events do
+        if type_code in (QUERY_EVENT, QUERY_COMPRESSED_EVENT):
+            self._thread(window, index, steps)
+            kind = statement_kind(_text(window, index, steps))
+        self._record(window, index, kind)
+        return None if self.begun else Outcome.COMMITTED
+
+    def _incident(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        self._record(window, index, INCIDENT)
+        return None if self.begun else Outcome.COMMITTED
+
+    def _load_failed(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        return None if self.begun else Outcome.ROLLED_BACK
+
+    def _rows_end(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        return None if self.begun else Outcome.COMMITTED
+
+    def _savepoint(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        name = text_step(_text(window, index, steps))[1]
+        self._savepoints.pop(name, None)  # set again: it moves, and is the latest
+        self._savepoints[name] = self.at
+        return None
+
+    def _rollback_to(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        name = text_step(_text(window, index, steps))[1]
+        low = self._savepoints.get(name)
+        if low is None:
+            # servers before 5.5 could lose the SAVEPOINT that a ROLLBACK TO names
+            self.warnings.append(
+                f"{self._spot(window, index)}: ROLLBACK TO SAVEPOINT"
+                f" {name.decode('utf-8', 'replace')}, which the log does not set, takes nothing back"
+            )
+            return None
+        self._forget_savepoints_after(name)
+        while self.undone and self.undone[-1][0] >= low:
+            self.undone.pop()
+        self.undone.append((low, self.at))
+        self.statements = [
+            s if s.at < low else s._replace(undone=True) for s in self.statements
+        ]
+        return None
+
+    def _release(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        name = text_step(_text(window, index, steps))[1]
+        if name in self._savepoints:
+            self._forget_savepoints_after(name)
+            del self._savepoints[name]
+        return None
+
+    def _forget_savepoints_after(self, name: bytes) -> None:
+        names = list(self._savepoints)
+        for later in names[names.index(name) + 1 :]:
+            del self._savepoints[later]
+
+    # -- facts --------------------------------------------------------------------------------
+
+    def _spot(self, window: Window, index: int) -> Spot:
+        """Of the event in its file; of the payload event, for one inside a payload."""
+        frame = self.outer if self.outer is not None else window.frame(index)
+        return Spot(window.file.ordinal, window.file.name, frame.offset)
+
+    def _record(self, window: Window, index: int, kind: str) -> None:
+        event = self.gtid_event
+        if isinstance(event, MariadbGtidEvent) and (event.flags_extra or 0) & _NO_ALTER_YET:
+            kind = MAINTENANCE  # START ALTER, ROLLBACK ALTER: what COMMIT ALTER does is counted
+        self.statements.append(Statement(self._spot(window, index), kind, self.at, False))
+
+    def _thread(self, window: Window, index: int, steps: Steps) -> None:
+        if self.thread_id is None and window.frame(index).type_code == QUERY_EVENT:
+            self.thread_id = steps.query_thread(index)
+
+    def _named_xid(self, window: Window, index: int, steps: Steps) -> Xid | None:
+        xid = xid_of_statement(_text(window, index, steps))
+        if xid is None:
+            self.warnings.append(f"{self._spot(window, index)}: an XA statement without an XID")
+        return xid
+
+
+def _text(window: Window, index: int, steps: Steps) -> bytes:
+    """The text of a QUERY event, compressed or not."""
+    frame = window.frame(index)
+    try:
+        if frame.type_code == QUERY_EVENT:
+            return steps.query_text(index)
+        event = event_at(window, index)
+        return event.sql_raw if isinstance(event, QueryEvent) else b""
+    except BinlogError as error:
+        raise error.at(file=window.file.name, event_pos=frame.offset) from None
+
+
+_HANDLERS = {
+    int(step): handler
+    for step, handler in {
+        Step.BEGIN: Group._begin,
+        Step.XA_START: Group._begin,
+        Step.XID: Group._commit,
+        Step.COMMIT: Group._commit_text,
+        Step.ROLLBACK: Group._rollback,
+        Step.STATEMENT: Group._statement,
+        Step.SAVEPOINT: Group._savepoint,
+        Step.ROLLBACK_TO: Group._rollback_to,
+        Step.RELEASE: Group._release,
+        Step.XA_PREPARE: Group._xa_prepare,
+        Step.XA_COMMIT: Group._xa_commit,
+        Step.XA_ROLLBACK: Group._xa_rollback,
+        Step.ROWS_END: Group._rows_end,
+        Step.INCIDENT: Group._incident,
+        Step.LOAD_FAILED: Group._load_failed,
+    }.items()
+}

@@ -1,0 +1,228 @@
+"""From windows of frames to plain runs and ended groups: the only transaction state there is.
+
+One `Grouper` follows one chain of files in order. It holds at most one open group; what is
+prepared (XA) or filtered is not its business. The grammar of a group is in `stream/group.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from binlake.core.steps import Step, Steps, text_step
+from binlake.errors import MalformedError, UnsupportedError
+from binlake.events.format_description import has_permuted_types
+from binlake.events.query import QueryEvent
+from binlake.format.event_types import START_ENCRYPTION_EVENT, event_name
+from binlake.stream.event_at import event_at
+from binlake.stream.group import OPENING, Group
+from binlake.stream.runs import Outcome, Spot, PlainRun
+from binlake.stream.step_table import steps_for
+from binlake.values.frame import EventFormat
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+
+__all__ = ["Ended", "FindPlain", "Grouper", "every_group_alone", "plain_runs"]
+
+_ARTIFICIAL = 0x20  # header flag LOG_EVENT_ARTIFICIAL_F
+
+
+class Ended(NamedTuple):
+    """A group that has ended, and how."""
+
+    group: Group
+    outcome: Outcome
+
+
+#: Where the run of plain transactions from a frame on ends: (steps, first, last) -> end.
+FindPlain = Callable[[Steps, int, int], int]
+
+
+def plain_runs(steps: Steps, first: int, last: int) -> int:
+    """Plain transactions come in runs: the native way."""
+    return steps.plain(first, last)
+
+
+def every_group_alone(steps: Steps, first: int, last: int) -> int:
+    """No runs: every transaction comes as a group of its own."""
+    return first
+
+
+class Grouper:
+    """Feeds on windows in the order of the log; `steps` are those of the window being read."""
+
+    def __init__(self, find_plain: FindPlain = plain_runs) -> None:
+        self.open: Group | None = None
+        self._find_plain = find_plain
+        self._steps: dict[EventFormat, Steps] = {}
+        self._inner_steps: dict[EventFormat, Steps] = {}
+        self._next: Spot | None = None
+        self.steps: Steps | None = None
+
+    def window(self, window: Window) -> Iterator[PlainRun | Ended]:
+        """The plain runs and groups that end in this window. Raises FormatError, UnsupportedError.
+
+        While a PlainRun is in the caller's hands, `steps` knows its transactions
+        (`Steps.keep_…`).
+        """
+        steps = self.steps = _load(window, self._steps)
+        find_plain = every_group_alone if has_permuted_types(window.format) else self._find_plain
+        yield from self._after_gap(window)
+        index, count = 0, steps.count
+        while index < count:
+            if self.open is None:
+                end = find_plain(steps, index, count)
+                if end > index:
+                    size = window.block.end(end - 1) - window.frame(index).offset
+                    yield PlainRun(window, index, end, steps.groups, size)
+                    index = end
+                    continue
+            step = steps.step(index)
+            if step in (Step.NEUTRAL, Step.CONTROL) and self.open is None:
+                index += 1
+            elif step == Step.CONTROL:
+                if self._ends_group(window, index):
+                    yield self._end(Outcome.TORN)
+                index += 1
+            elif self.open is not None and self.open.interrupted_by(step):
+                yield self._end(Outcome.TORN)
+            else:
+                index, outcome = self._feed(window, index, step, steps)
+                if outcome is not None:
+                    yield self._end(outcome)
+        self._note_end(window)
+
+    def finish(self) -> Iterator[Ended]:
+        """The input ends here: a group that is still open is torn."""
+        if self.open is not None:
+            yield self._end(Outcome.TORN)
+
+    def _after_gap(self, window: Window) -> Iterator[Ended]:
+        """Bytes were skipped, or another file begins: unless a relay log goes on, the open
+        group is torn."""
+        here = Spot(window.file.ordinal, window.file.name, window.start)
+        same_file = self._next is not None and self._next.ordinal == here.ordinal
+        joined = self._next == here if same_file else window.file.is_relay
+        if self.open is not None and not joined:
+            yield self._end(Outcome.TORN)
+
+    def _note_end(self, window: Window) -> None:
+        end = window.end
+        self._next = Spot(window.file.ordinal, window.file.name, end)
+
+    def _ends_group(self, window: Window, index: int) -> bool:
+        """Whether a control event tears the open group: not in a relay log, which has its own
+        between the source's events, nor if it is made up for a stream."""
+        artificial = window.frame(index).flags & _ARTIFICIAL
+        return not window.file.is_relay and not artificial
+
+    def _end(self, outcome: Outcome) -> Ended:
+        group, self.open = self.open, None
+        assert group is not None
+        return Ended(group, outcome)
+
+    def _feed(
+        self, window: Window, index: int, step: int, steps: Steps
+    ) -> tuple[int, Outcome | None]:
+        """Feed frame `index`, and the body frames after it; returns the next index and the
+        outcome if the group has ended."""
+        if step == Step.UNKNOWN:
+            raise _unknown(window, index)
+        group = self.open
+        if group is None:
+            group = self.open = Group(window, index)
+        calm = steps.calm(index, steps.count) if group.begun else index
+        if calm > index:
+            group.extent.add(window, index, calm)
+            group.pass_body()
+            _note_bytes(group, window, index, calm)
+            return calm, None
+        _note_bytes(group, window, index, index + 1)
+        if step == Step.PAYLOAD:
+            return index + 1, self._payload(group, window, index)
+        group.extent.add(window, index, index + 1)
+        group.at = group.extent.size
+        return index + 1, group.take(step, window, index, steps)
+
+    def _payload(self, group: Group, window: Window, index: int) -> Outcome | None:
+        """Look at all events of a payload: how does the transaction end, what does it undo?"""
+        outcome: Outcome | None = None
+        group.pass_body()
+        group.outer = window.frame(index)
+        for inner in group.extent.add_payload(window, index):
+            steps = _load(inner, self._inner_steps)
+            shift = group.extent.size - inner.end
+            frame = 0
+            while frame < steps.count:
+                step = steps.step(frame)
+                if outcome is not None or step in _NOT_INSIDE:
+                    raise MalformedError(
+                        f"{event_name(inner.frame(frame).type_code)} inside a payload"
+                        + (" after the end of its transaction" if outcome is not None else ""),
+                        file=window.file.name,
+                        event_pos=group.outer.offset,
+                        event_type="TRANSACTION_PAYLOAD_EVENT",
+                        offset=inner.frame(frame).offset,
+                    )
+                calm = steps.calm(frame, steps.count) if group.begun else frame
+                if calm > frame:
+                    frame = calm
+                    continue
+                group.at = shift + inner.block.end(frame)
+                outcome = group.take(step, inner, frame, steps)
+                frame += 1
+        group.outer = None
+        return outcome
+
+
+def _note_bytes(group: Group, window: Window, first: int, last: int) -> None:
+    end = window.block.end(last - 1)
+    group.end = Spot(window.file.ordinal, window.file.name, end)
+    group.file_bytes += end - window.frame(first).offset
+
+
+def _load(window: Window, known: dict[EventFormat, Steps]) -> Steps:
+    steps = known.get(window.format)
+    if steps is None:
+        steps = known[window.format] = steps_for(window.format)
+    steps.load(window.data, window.base, window.block)
+    for index in steps.undecided:
+        steps.decide(index, _decide(window, index))
+    return steps
+
+
+#: Steps of events that a payload cannot hold.
+_NOT_INSIDE = (OPENING - {Step.BEGIN, Step.XA_START}) | {
+    Step.PAYLOAD,
+    Step.CONTROL,
+    Step.UNKNOWN,
+}
+
+
+def _decide(window: Window, index: int) -> Step:
+    """The step of an event that has to be decoded first. Raises FormatError."""
+    frame = window.frame(index)
+    if frame.type_code == START_ENCRYPTION_EVENT:
+        raise UnsupportedError(
+            "the log is encrypted; encrypted logs cannot be read yet",
+            file=window.file.name,
+            event_pos=frame.offset,
+            event_type=event_name(frame.type_code),
+        )
+    event = event_at(window, index)
+    if isinstance(event, QueryEvent):
+        return text_step(event.sql_raw)[0]
+    raise MalformedError(
+        "the event is too short", file=window.file.name, event_pos=frame.offset, event_type=event.name
+    )
+
+
+def _unknown(window: Window, index: int) -> UnsupportedError:
+    frame = window.frame(index)
+    return UnsupportedError(
+        f"event type {frame.type_code} is not known, and not marked as one that may be ignored",
+        file=window.file.name,
+        event_pos=frame.offset,
+        event_type=event_name(frame.type_code),
+    )

@@ -1,0 +1,105 @@
+"""The events inside a TRANSACTION_PAYLOAD event, as windows of their own.
+
+A payload is inflated as a stream into windows of whole events, so one that inflates to
+gigabytes takes the memory of one window. Its events carry no checksums whatever the format
+says, and their offsets count from the start of the inflated payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from binlake.core.frames import BAD_LENGTH, HEADER_BYTES, MORE, FrameBlock, read_frame, scan
+from binlake.errors import BinlogError, MalformedError, TruncatedError
+from binlake.events.payload import TransactionPayloadEvent
+from binlake.source.window import Window
+from binlake.stream.event_at import event_at
+from binlake.values.frame import EventFormat
+
+if TYPE_CHECKING:
+    from binlake.source.log_file import LogFile
+
+__all__ = ["WINDOW_BYTES", "inner_format", "inner_windows"]
+
+#: Inflated bytes that make a window.
+WINDOW_BYTES = 4 << 20
+
+# The largest event that a server can write (formats.md §1.5): a claim beyond it is corrupt,
+# and is refused before memory is taken for it.
+_EVENT_BYTES_MAX = 1 << 30
+
+
+def inner_format(fmt: EventFormat) -> EventFormat:
+    """The format of events inside a payload: 19-byte headers, no checksums."""
+    return replace(fmt, checksum_bytes=0, header_length=HEADER_BYTES)
+
+
+def inner_windows(window: Window, index: int) -> Iterator[Window]:
+    """Inflate the payload event that is frame `index`, and give its events window by window.
+
+    Raises FormatError (MalformedError for corrupt data, a claim beyond an event's largest size
+    or a payload within a payload; TruncatedError where the payload ends inside an event) with
+    the position of the payload event.
+    """
+    outer = window.frame(index)
+    event = event_at(window, index)
+    if not isinstance(event, TransactionPayloadEvent):
+        raise MalformedError("not a transaction payload", event_pos=outer.offset)
+    try:
+        yield from _windows(event, window.file, inner_format(window.format))
+    except BinlogError as error:
+        raise error.at(
+            file=window.file.name, event_pos=outer.offset, event_type=event.name, field="payload"
+        ) from None
+
+
+def _windows(
+    event: TransactionPayloadEvent, file: LogFile, fmt: EventFormat
+) -> Iterator[Window]:
+    base = 0
+    pending = bytearray()
+    wanted = WINDOW_BYTES
+    for chunk in event.inflate():
+        pending += chunk
+        if len(pending) < wanted:
+            continue
+        taken = yield from _scan(bytes(pending), base, file, fmt)
+        base += taken
+        del pending[:taken]
+        wanted = max(WINDOW_BYTES, _bytes_of_next(pending, base))
+    taken = yield from _scan(bytes(pending), base, file, fmt)
+    if taken < len(pending):
+        raise TruncatedError(
+            "the payload ends inside an event",
+            need=_bytes_of_next(pending[taken:], base + taken),
+            have=len(pending) - taken,
+            offset=base + taken,
+        )
+
+
+def _scan(
+    data: bytes, base: int, file: LogFile, fmt: EventFormat
+) -> Generator[Window, None, int]:
+    """Give the whole events of `data` as windows; returns how many bytes they are."""
+    pos = 0
+    while True:
+        block = FrameBlock()
+        pos, why = scan(data, base, pos, len(data), HEADER_BYTES, block)
+        if len(block):
+            yield Window(file, data, base, block, fmt)
+        if why == BAD_LENGTH:
+            raise MalformedError("an event in the payload is shorter than a header", offset=base + pos)
+        if why == MORE:
+            return pos
+
+
+def _bytes_of_next(data: bytearray, base: int) -> int:
+    """Length of the event at the start of `data`, as far as it is known. Raises MalformedError."""
+    if len(data) < HEADER_BYTES:
+        return HEADER_BYTES
+    length = read_frame(memoryview(data), base, 0).length
+    if length > _EVENT_BYTES_MAX:
+        raise MalformedError(f"an event in the payload claims {length} bytes", offset=base)
+    return length

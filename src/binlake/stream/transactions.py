@@ -1,0 +1,240 @@
+"""Transactions of a chain of files: what was committed, in commit order.
+
+    reader = TransactionReader(ranges, options, ledger)
+    for run in reader.runs(): …          # PlainRun | Transaction, see stream/runs.py
+
+Only committed transactions are given (all of them with the option `uncommitted`); the others
+are counted. The rule (design §3):
+
+- A transaction counts with the event that ends it; see the grammar in `stream/group.py`.
+- XA: a prepared group waits for its XA COMMIT or XA ROLLBACK, which may be in a later file.
+  Its changes then take commit time, GTID and order of that later group, and keep their own
+  positions. One whose XA PREPARE lies before what is read (a split, a `start` option) is looked
+  for in the log before it; if the log does not have it, the XA COMMIT is counted as unshown.
+- A transaction that the log does not end is torn: the log ends inside it, or another
+  transaction starts. In relay logs it may go on in the next file.
+
+`Ledger.transactions` counts by outcome those that pass the filters. A prepared one counts
+where its XA PREPARE is, and no longer once it is decided, so that ledgers of splits add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from binlake.errors import FormatError, IncompleteError
+from binlake.source.log_file import Damage, LogFile
+from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter
+from binlake.stream.group import Group
+from binlake.stream.grouper import Ended, FindPlain, Grouper, every_group_alone, plain_runs
+from binlake.stream.runs import Outcome, Piece, PlainRun, Run, Transaction
+from binlake.stream.statements import (
+    DATA_KINDS,
+    INCIDENT,
+    ORPHAN_XA_COMMIT,
+    ROLLED_BACK_STATEMENT,
+    Xid,
+)
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    from binlake.stream.elsewhere import Elsewhere
+
+__all__ = ["FileRange", "TransactionReader"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Frames to read: those of `file` that start in [start, stop), whole transactions.
+
+    `start` is None or the start of a transaction (or of the file), `stop` None (the end of the
+    file) or such a start.
+    """
+
+    file: LogFile
+    start: int | None = None
+    stop: int | None = None
+
+
+class TransactionReader:
+    """Reads ranges of one chain, in order.
+
+    `elsewhere` knows the rest of the chain, for XA transactions; None when there is no rest.
+    """
+
+    def __init__(
+        self,
+        ranges: Sequence[FileRange],
+        options: ReadOptions,
+        ledger: Ledger,
+        *,
+        filters: TransactionFilter | None = None,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        self._ranges = ranges
+        self._options = options
+        self._ledger = ledger
+        self._filters = filters or TransactionFilter()
+        self._elsewhere = elsewhere
+        self._prepared: dict[Xid, Group] = {}
+        self._last_at: Group | None = None
+
+    def runs(self) -> Iterator[Run]:
+        """Plain runs and single transactions, in commit order. Raises BinlogError."""
+        yield from self._read(plain_runs)
+
+    def transactions(self) -> Iterator[Transaction]:
+        """The same, every transaction on its own. Raises BinlogError."""
+        for run in self._read(every_group_alone):
+            assert isinstance(run, Transaction)
+            yield run
+
+    def _read(self, find_plain: FindPlain) -> Iterator[Run]:
+        grouper = Grouper(find_plain)
+        try:
+            for part in self._ranges:
+                yield from self._read_range(grouper, part)
+        except FormatError:
+            if grouper.open is not None and self._wants(grouper.open):
+                self._ledger.transactions[Outcome.TORN] += 1
+            raise
+        for ended in grouper.finish():
+            yield from self._ended(*ended)
+        yield from self._still_prepared()
+
+    def _read_range(self, grouper: Grouper, part: FileRange) -> Iterator[Run]:
+        file = part.file
+        wanted = self._filters.byte_range(file.ordinal)
+        if wanted is None and grouper.open is None:
+            return
+        stop_at = wanted[1] if wanted is not None else None
+        windows = file.windows(
+            part.start,
+            part.stop,
+            verify=self._options.verify_checksum,
+            ledger=self._ledger,
+            on_damage=Damage(self._options.on_error),
+        )
+        for window in windows:
+            for item in grouper.window(window):
+                yield from self._item(grouper, item)
+            if grouper.open is None and stop_at is not None and window.end >= stop_at:
+                return
+            self._retain(grouper, file, window.end)
+
+    def _retain(self, grouper: Grouper, file: LogFile, end: int) -> None:
+        """Tell a stream from where on bytes may still be wanted again."""
+        waiting = [*self._prepared.values()]
+        if grouper.open is not None:
+            waiting.append(grouper.open)
+        starts = [group.start.offset for group in waiting if group.file is file]
+        file.reader.retain(min(starts, default=end))
+
+    def _item(self, grouper: Grouper, item: PlainRun | Ended) -> Iterator[Run]:
+        if isinstance(item, Ended):
+            yield from self._ended(item.group, item.outcome)
+        elif self._filters.everything:
+            yield self._counted(item)
+        else:
+            unknown: list[int] = []
+            assert grouper.steps is not None
+            for run in self._filters.select(item, grouper.steps, unknown):
+                yield self._counted(run)
+            if any(unknown):
+                self._ledger.warn(_NO_THREAD)
+
+    def _counted(self, run: PlainRun) -> PlainRun:
+        self._ledger.transactions[Outcome.COMMITTED] += run.groups
+        return run
+
+    # -- groups one by one ----------------------------------------------------------------------
+
+    def _ended(self, group: Group, outcome: Outcome) -> Iterator[Transaction]:
+        for sentence in group.warnings:
+            self._ledger.warn(sentence)
+        if group.decides is not None:
+            yield from self._decided(group, *group.decides)
+        elif outcome is Outcome.PREPARED and group.xid is not None:
+            group.extent.release()
+            self._prepared[group.xid] = group
+            self._ledger.transactions[Outcome.PREPARED] += self._wants(group)
+        elif self._wants(group):
+            yield from self._shown(group, outcome, group)
+
+    def _wants(self, group: Group, rows: Group | None = None) -> bool:
+        if self._filters.wants(group, rows):
+            return True
+        if self._filters.thread_ids and group.thread_id is None:
+            self._ledger.warn(_NO_THREAD)
+        return False
+
+    def _decided(self, group: Group, xid: Xid | None, outcome: Outcome) -> Iterator[Transaction]:
+        """An XA COMMIT or XA ROLLBACK of its own: show, or count, what was prepared."""
+        rows = self._prepared.pop(xid, None) if xid is not None else None
+        if rows is None and xid is not None and self._elsewhere is not None:
+            rows = self._elsewhere.prepared_before(xid)
+        if rows is None:
+            if self._wants(group):
+                if outcome is Outcome.COMMITTED:
+                    self._unshown(ORPHAN_XA_COMMIT, group)
+                yield from self._shown(group, outcome, group)
+            return
+        self._ledger.transactions[Outcome.PREPARED] -= self._wants(rows)
+        if self._wants(group, rows):
+            yield from self._shown(rows, outcome, group)
+
+    def _still_prepared(self) -> Iterator[Transaction]:
+        if not self._options.uncommitted:
+            return
+        for xid, group in self._prepared.items():
+            decided = self._elsewhere is not None and self._elsewhere.decided_after(xid)
+            if not decided and self._wants(group):
+                yield self._transaction(group, Outcome.PREPARED, group)
+
+    def _shown(self, rows: Group, outcome: Outcome, decider: Group) -> Iterator[Transaction]:
+        """Count a wanted transaction and give it, if transactions of its outcome are shown."""
+        self._ledger.transactions[outcome] += 1
+        for statement in rows.statements:
+            if outcome is not Outcome.COMMITTED or statement.undone:
+                if statement.kind in DATA_KINDS:
+                    self._unshown(ROLLED_BACK_STATEMENT, rows)
+            elif statement.kind in DATA_KINDS or statement.kind == INCIDENT:
+                self._unshown(statement.kind, rows)
+        if outcome is Outcome.COMMITTED or self._options.uncommitted:
+            yield self._transaction(rows, outcome, decider)
+
+    def _unshown(self, kind: str, group: Group) -> None:
+        """Count, or refuse, a change that rows cannot show."""
+        if self._options.on_unshown == "error":
+            raise IncompleteError(
+                f"the log holds a change that rows cannot show: {kind}",
+                file=group.start.file,
+                event_pos=group.start.offset,
+                hint="on_unshown=count reads on and counts such changes",
+            )
+        self._ledger.unshown[kind] += 1
+
+    def _transaction(self, rows: Group, outcome: Outcome, decider: Group) -> Transaction:
+        undone = () if self._options.uncommitted else tuple(rows.undone)
+        threads = (rows.thread_id, decider.thread_id)
+        return Transaction(
+            outcome=outcome,
+            start=rows.start,
+            end=rows.end,
+            decided=decider.start,
+            commit_us=decider.commit_us,
+            server_id=rows.server_id,
+            thread_id=next((thread for thread in threads if thread is not None), None),
+            file=rows.file,
+            statements=tuple(rows.statements),
+            bytes=rows.file_bytes,
+            gtid_event=decider.gtid_event,
+            _pieces=partial(rows.extent.pieces, undone),
+        )
+
+
+_NO_THREAD = "transactions whose thread the log does not tell were left out by option thread"
