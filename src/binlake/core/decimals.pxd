@@ -1,0 +1,2 @@
+from binlake.core.cursor cimport Cursor
+from binlake.core.sink cimport Sink128, VarSink

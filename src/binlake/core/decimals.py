@@ -1,0 +1,197 @@
+"""Kernels of DECIMAL: to decimal128, or to the server's text (formats.md §2.4).
+
+Wire, big-endian: the digits before and after the point in groups of 9, each in 4 bytes; a
+shorter first group before the point, and a shorter last one after it, take 1 to 4 bytes. The
+first bit is flipped; in a negative number all bits are inverted besides.
+Source: strings/decimal.cc (decimal2bin, bin2decimal).
+"""
+
+from __future__ import annotations
+
+import cython
+
+from binlake.core.cursor import Cursor
+from binlake.core.sink import Sink128, VarSink
+from binlake.errors import MalformedError
+
+__all__ = ["Decimal128", "DecimalText", "decimal_width"]
+
+MAX_DIGITS = 65  # of any server
+_GROUPS = 16  # room for the groups of a number: 65 digits make at most 9
+_GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # of a group of 0 to 9 digits
+_BASE = cython.declare(cython.ulonglong, 1_000_000_000)
+
+
+def decimal_width(precision: int, scale: int) -> int:
+    """Wire bytes of DECIMAL(precision, scale)."""
+    whole = precision - scale
+    return (
+        4 * (whole // 9) + _GROUP_BYTES[whole % 9] + 4 * (scale // 9) + _GROUP_BYTES[scale % 9]
+    )
+
+
+@cython.final
+@cython.cclass
+class DecimalReader:
+    """The groups of DECIMAL(precision, scale), and their values in the number read last.
+
+    `digits[i]` decimal digits of group i were in `widths[i]` bytes; `groups[i]` is their value.
+    """
+
+    count: cython.int
+    whole: cython.int  # groups before the point
+    width: cython.Py_ssize_t
+    negative: cython.bint
+    digits: cython.uchar[::1]
+    widths: cython.uchar[::1]
+    bounds: cython.uint[::1]
+    groups: cython.uint[::1]
+
+    def __init__(self, precision: cython.int, scale: cython.int) -> None:
+        if not (0 <= scale <= precision <= MAX_DIGITS):
+            raise MalformedError(f"DECIMAL({precision},{scale}) does not exist")
+        whole = precision - scale
+        sizes = [whole % 9] if whole % 9 else []
+        sizes += [9] * (whole // 9)
+        self.whole = len(sizes)
+        sizes += [9] * (scale // 9)
+        sizes += [scale % 9] if scale % 9 else []
+        self.count = len(sizes)
+        self.width = decimal_width(precision, scale)
+        self.negative = False
+        self.digits = memoryview(bytearray(sizes))
+        self.widths = memoryview(bytearray(_GROUP_BYTES[n] for n in sizes))
+        self.bounds = memoryview(bytearray(4 * _GROUPS)).cast("I")
+        self.groups = memoryview(bytearray(4 * _GROUPS)).cast("I")
+        for i, n in enumerate(sizes):
+            self.bounds[i] = 10**n
+
+    @cython.cfunc
+    def read(self, c: Cursor) -> cython.int:
+        """Read one number. Raises TruncatedError, MalformedError for digits that cannot be."""
+        c.need(self.width)
+        p: cython.Py_ssize_t = c.pos
+        if self.width == 0:
+            return 0
+        self.negative = c.data[p] < 0x80
+        inverted: cython.uint = 0xFF if self.negative else 0
+        flip: cython.uint = inverted ^ 0x80  # of the first byte
+        i: cython.int
+        k: cython.int
+        value: cython.uint
+        for i in range(self.count):
+            value = 0
+            for k in range(self.widths[i]):
+                value = value << 8 | (c.data[p] ^ flip)
+                flip = inverted
+                p += 1
+            if value >= self.bounds[i]:
+                raise MalformedError(
+                    f"{value} is not a group of {self.digits[i]} decimal digits",
+                    offset=c.pos - c.start,
+                )
+            self.groups[i] = value
+        c.pos = p
+        return 0
+
+
+@cython.final
+@cython.cclass
+class Decimal128(Sink128):
+    """DECIMAL of up to 38 digits to a 128-bit two's complement number, unscaled."""
+
+    wire: DecimalReader
+    narrow: cython.bint  # at most 18 digits: 64 bits are enough to compute with
+
+    def __init__(self, precision: cython.int, scale: cython.int) -> None:
+        Sink128.__init__(self)
+        if precision > 38:
+            raise MalformedError(f"decimal128 cannot hold {precision} digits")
+        self.wire = DecimalReader(precision, scale)
+        self.narrow = precision <= 18
+
+    @cython.cfunc
+    def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
+        """As Sink."""
+        self.wire.read(c)
+        low: cython.ulonglong = 0
+        high: cython.ulonglong = 0
+        carry: cython.ulonglong
+        scale: cython.ulonglong
+        i: cython.int
+        if self.narrow:
+            for i in range(self.wire.count):
+                low = low * self.wire.bounds[i] + self.wire.groups[i]
+        else:
+            for i in range(self.wire.count):
+                # (high, low) * scale + group, in 32-bit steps so that nothing overflows
+                scale = self.wire.bounds[i]
+                carry = (low & 0xFFFFFFFF) * scale + self.wire.groups[i]
+                part: cython.ulonglong = (low >> 32) * scale + (carry >> 32)
+                low = (part & 0xFFFFFFFF) << 32 | (carry & 0xFFFFFFFF)
+                high = high * scale + (part >> 32)
+        if self.wire.negative and (low | high) != 0:
+            low = (low ^ 0xFFFFFFFFFFFFFFFF) + 1 & 0xFFFFFFFFFFFFFFFF
+            high = (high ^ 0xFFFFFFFFFFFFFFFF) + (1 if low == 0 else 0) & 0xFFFFFFFFFFFFFFFF
+        self.values[2 * row] = low
+        self.values[2 * row + 1] = high
+        return 0
+
+
+@cython.final
+@cython.cclass
+class DecimalText(VarSink):
+    """DECIMAL as the server writes it: `-0.50`, all digits of the scale, no more zeros."""
+
+    wire: DecimalReader
+
+    def __init__(self, precision: cython.int, scale: cython.int) -> None:
+        VarSink.__init__(self)
+        self.wire = DecimalReader(precision, scale)
+
+    @cython.cfunc
+    def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
+        """As Sink."""
+        self.fill(row)
+        self.wire.read(c)
+        self.out.reserve(MAX_DIGITS + 4)  # "-0." and the digits
+        at: cython.Py_ssize_t = self.out.size
+        if self.wire.negative:
+            self.out.view[at] = 45
+            at += 1
+        start: cython.Py_ssize_t = at
+        i: cython.int
+        for i in range(self.wire.whole):
+            at = self._group(i, at, at == start)
+        if at == start:
+            self.out.view[at] = 48
+            at += 1
+        if self.wire.whole < self.wire.count:
+            self.out.view[at] = 46
+            at += 1
+            for i in range(self.wire.whole, self.wire.count):
+                at = self._group(i, at, False)
+        self.out.size = at
+        return self.fill(row + 1)
+
+    @cython.cfunc
+    def _group(
+        self, i: cython.int, at: cython.Py_ssize_t, leading: cython.bint
+    ) -> cython.Py_ssize_t:
+        """Write group i at `at`, without leading zeros if it leads; where the next one goes."""
+        value: cython.uint = self.wire.groups[i]
+        width: cython.int = self.wire.digits[i]
+        if leading:
+            bound: cython.ulonglong = 1
+            width = 0
+            while bound <= value:
+                bound *= 10
+                width += 1
+        end: cython.Py_ssize_t = at + width
+        at = end
+        k: cython.int
+        for k in range(width):
+            at -= 1
+            self.out.view[at] = cython.cast(cython.uchar, 48 + value % 10)
+            value //= 10
+        return end

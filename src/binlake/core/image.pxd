@@ -1,0 +1,36 @@
+# The C view of image.py, for the compiled modules that cimport it.
+
+from binlake.core.buffers cimport ByteKey
+from binlake.core.cursor cimport Cursor
+from binlake.core.sink cimport Sink, Validity
+
+cdef class Layout:
+    cdef ByteKey key
+    cdef readonly bytes present
+    cdef list sinks
+    cdef list absent
+    cdef Py_ssize_t count
+    cdef Py_ssize_t null_bytes
+
+cdef class ImageSink:
+    cdef readonly Py_ssize_t width
+    cdef readonly Py_ssize_t rows
+    cdef Py_ssize_t capacity
+    cdef Py_ssize_t first
+    cdef Validity validity
+    cdef tuple wanted
+    cdef list sinks
+    cdef list variable
+    cdef Py_ssize_t row_bytes
+    cdef Layout layout
+    cdef dict layouts
+    cdef list runs
+    cdef bytes run
+    cdef Py_ssize_t run_start
+
+    cpdef int select(self, Cursor c, Py_ssize_t bitmap, Py_ssize_t width) except -1
+    cpdef int append(self, Cursor c) except -1
+    cpdef int append_missing(self) except -1
+    cpdef Py_ssize_t held(self) noexcept
+    cpdef Py_ssize_t largest(self) noexcept
+    cdef int grow(self) except -1

@@ -1,0 +1,11 @@
+from binlake.core.buffers cimport ByteBuffer
+from binlake.core.cursor cimport Cursor
+from binlake.core.sink cimport VarSink
+from binlake.core.temporal_wire cimport (
+    read_date,
+    read_datetime2,
+    read_datetime_old,
+    read_time2,
+    read_time_old,
+    read_timestamp2,
+)

@@ -1,0 +1,157 @@
+"""Wire bytes of dates and times to packed numbers, once for all kernels (formats.md §2.2, §2.3).
+
+Two packed forms, which are the server's own (mysys/my_time.cc, TIME_to_longlong_*_packed):
+
+- a date or datetime: `((year * 13 + month) << 5 | day) << 41 | hour << 36 | minute << 30 |
+  second << 24 | microsecond`; zero and partial dates have zero fields;
+- a time: `hour << 36 | minute << 30 | second << 24 | microsecond`, negated as a whole.
+
+Timestamps come as microseconds since 1970 UTC; the zero timestamp as 0.
+
+Fields that no server can have written (month 13, minute 60) raise MalformedError; a day that
+the month lacks can be stored (sql_mode ALLOW_INVALID_DATES) and is passed on.
+"""
+
+from __future__ import annotations
+
+import cython
+
+from binlake.core.cursor import Cursor
+from binlake.errors import MalformedError
+
+__all__ = [
+    "read_date",
+    "read_datetime2",
+    "read_datetime_old",
+    "read_time2",
+    "read_time_old",
+    "read_timestamp2",
+]
+
+_MAX_HOUR = cython.declare(cython.Py_ssize_t, 838)  # TIME: ±838:59:59
+
+
+def _refuse(c: Cursor, width: int, what: str) -> MalformedError:
+    return MalformedError(f"the bytes are not a {what}", offset=c.pos - width - c.start)
+
+
+@cython.cfunc
+@cython.inline
+def _us(fraction: cython.Py_ssize_t, fsp: cython.int) -> cython.Py_ssize_t:
+    """Microseconds of the fraction bytes that a column of `fsp` digits has."""
+    if fsp > 4:
+        return fraction
+    return fraction * 100 if fsp > 2 else fraction * 10_000
+
+
+def read_date(c: Cursor) -> int:
+    """3 bytes little-endian: year << 9 | month << 5 | day."""
+    v: cython.Py_ssize_t = c.u24()
+    month: cython.Py_ssize_t = v >> 5 & 15
+    year: cython.Py_ssize_t = v >> 9
+    if month > 12 or year > 9999:
+        raise _refuse(c, 3, "DATE")
+    return (year * 13 + month) << 46 | (v & 31) << 41
+
+
+def read_datetime2(c: Cursor, fsp: cython.int) -> int:
+    """5 bytes big-endian, offset by 2**39, and the fraction."""
+    n: cython.int = (fsp + 1) >> 1
+    raw: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, c.be_uint(5 + n) & 0x7FFFFFFFFFFFFFFF)
+    v: cython.Py_ssize_t = raw >> (8 * n)
+    us: cython.Py_ssize_t = 0
+    if n:
+        us = _us(raw & ((1 << (8 * n)) - 1), fsp)
+    # bit 39, set in every datetime that a server stores, is the sign
+    sign: cython.Py_ssize_t = c.data[c.pos - 5 - n] & 0x80
+    v &= 0x7FFFFFFFFF
+    ymd: cython.Py_ssize_t = v >> 17
+    if (
+        sign == 0
+        or us > 999_999
+        or v & 63 > 59
+        or (v >> 6 & 63) > 59
+        or (v >> 12 & 31) > 23
+        or (ymd >> 5) >= 10_000 * 13
+    ):
+        raise _refuse(c, 5 + n, "DATETIME")
+    return v << 24 | us
+
+
+def read_datetime_old(c: Cursor) -> int:
+    """8 bytes little-endian, the decimal number YYYYMMDDhhmmss."""
+    raw: cython.ulonglong = c.u64()
+    if raw > 99991231235959:
+        raise _refuse(c, 8, "DATETIME")
+    v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, raw)
+    day: cython.Py_ssize_t = v // 1_000_000
+    time: cython.Py_ssize_t = v % 1_000_000
+    second: cython.Py_ssize_t = time % 100
+    minute: cython.Py_ssize_t = time // 100 % 100
+    hour: cython.Py_ssize_t = time // 10_000
+    month: cython.Py_ssize_t = day // 100 % 100
+    if second > 59 or minute > 59 or hour > 23 or month > 12 or day % 100 > 31:
+        raise _refuse(c, 8, "DATETIME")
+    ym: cython.Py_ssize_t = day // 10_000 * 13 + month
+    return (ym << 5 | day % 100) << 41 | hour << 36 | minute << 30 | second << 24
+
+
+def read_time2(c: Cursor, fsp: cython.int) -> int:
+    """3 bytes big-endian, offset by 2**23, and the fraction.
+
+    A negative time is stored so that bytes sort: the hours to seconds are rounded down and the
+    fraction counts up from there; fsp 5 and 6 are one six-byte number.
+    """
+    n: cython.int = (fsp + 1) >> 1
+    v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, c.be_uint(3 + n))
+    packed: cython.Py_ssize_t
+    size: cython.Py_ssize_t = 1
+    if n == 3:
+        packed = v - 0x800000000000
+    else:
+        size <<= 8 * n
+        hms: cython.Py_ssize_t = (v >> (8 * n)) - 0x800000
+        fraction: cython.Py_ssize_t = v & (size - 1)
+        if hms < 0 and fraction != 0:
+            hms += 1
+            fraction -= size
+        packed = hms * 0x1000000
+        if n:
+            packed += _us(fraction, fsp)
+    p: cython.Py_ssize_t = -packed if packed < 0 else packed
+    if (
+        (p >> 36) > _MAX_HOUR
+        or (p >> 30 & 63) > 59
+        or (p >> 24 & 63) > 59
+        or (p & 0xFFFFFF) > 999_999
+    ):
+        raise _refuse(c, 3 + n, "TIME")
+    return packed
+
+
+def read_time_old(c: Cursor) -> int:
+    """3 bytes little-endian, signed, the decimal number HHMMSS."""
+    v: cython.Py_ssize_t = c.u24()
+    negative: cython.bint = v > 0x7FFFFF
+    if negative:
+        v = 0x1000000 - v
+    second: cython.Py_ssize_t = v % 100
+    minute: cython.Py_ssize_t = v // 100 % 100
+    if second > 59 or minute > 59 or v // 10_000 > _MAX_HOUR:
+        raise _refuse(c, 3, "TIME")
+    packed: cython.Py_ssize_t = v // 10_000 << 36 | minute << 30 | second << 24
+    return -packed if negative else packed
+
+
+def read_timestamp2(c: Cursor, fsp: cython.int) -> int:
+    """4 bytes big-endian, unsigned seconds, and the fraction."""
+    n: cython.int = (fsp + 1) >> 1
+    v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, c.be_uint(4 + n))
+    us: cython.Py_ssize_t = 0
+    size: cython.Py_ssize_t = 1
+    if n:
+        size <<= 8 * n
+        us = _us(v & (size - 1), fsp)
+        if us > 999_999:
+            raise _refuse(c, 4 + n, "TIMESTAMP")
+    return (v >> (8 * n)) * 1_000_000 + us
