@@ -303,9 +303,7 @@ def find_pair(
     return pos if end - pos >= 38 else -1
 
 
-def first_unanchored(
-    block: FrameBlock, first: cython.Py_ssize_t, last: cython.Py_ssize_t
-) -> int:
+def first_unanchored(block: FrameBlock, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> int:
     """Index of the first frame of [first, last) whose log_pos is not where it ends, or -1.
 
     A log_pos of 0 (artificial events) says nothing and passes.

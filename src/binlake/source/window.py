@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from binlake.core.checksum import event_crc32, first_bad, stored_crc32
 from binlake.core.frames import HEADER_BYTES, FrameBlock
@@ -98,7 +98,7 @@ def checksum_error(file: LogFile, frame: Frame, raw: bytes | memoryview) -> Chec
     )
 
 
-def _where(file: LogFile, frame: Frame) -> dict[str, object]:
+def _where(file: LogFile, frame: Frame) -> dict[str, Any]:
     return {
         "file": file.name,
         "event_pos": frame.offset,

@@ -1,0 +1,310 @@
+"""One log file as windows of whole, verified events: framing state lives here and nowhere else.
+
+    log = LogFile.open(path)
+    for window in log.windows():
+        for i in range(len(window)):
+            window.frame(i), window.body(i)
+
+Opening reads the magic and the FORMAT_DESCRIPTION event. `windows` then walks the file from
+event to event, verifies checksums, and follows the format where it changes (relay logs). Where
+the walk cannot go on it tells three things apart:
+
+- the file ends inside an event, or in space that was reserved and never written: a *torn tail*
+  (`LogFile.tail`). In a file that is still in use that is normal, else it is a TruncatedError;
+- the bytes are not an event: a MalformedError;
+- an event's checksum is wrong: a ChecksumError.
+
+All whole events before that place are delivered first. With `Damage.SKIP` reading goes on at
+the next transaction that verifies, and the ledger says what was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from enum import StrEnum
+from types import TracebackType
+from typing import Self
+
+from binlake.core.frames import HEADER_BYTES, read_frame
+from binlake.errors import (
+    ChecksumError,
+    FormatError,
+    MalformedError,
+    SourceError,
+    UnsupportedError,
+)
+from binlake.events.base import BodyReader
+from binlake.events.format_description import FormatDescriptionEvent
+from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT, START_EVENT_V3
+from binlake.format.flags import LOG_EVENT_BINLOG_IN_USE_F, LOG_EVENT_RELAY_LOG_F
+from binlake.source.bytes import open_reader
+from binlake.source.chain import LogPath, log_name
+from binlake.source.reader import ByteReader
+from binlake.source.resync import next_transaction
+from binlake.source.scanner import Scanner, Step, TailReport, torn_tail_error
+from binlake.source.window import Window
+from binlake.values.frame import EventFormat, Frame
+from binlake.values.ledger import Ledger, SkippedRange
+
+__all__ = ["FIRST_EVENT", "WINDOW_BYTES", "Damage", "LogFile", "TailReport"]
+
+MAGIC = b"\xfebin"
+ENCRYPTED_MAGIC = b"\xfdbin"
+INNODB_MAGIC = b"\xfe\xfe\x0d\x01"
+
+#: Offset of the first event: after the magic.
+FIRST_EVENT = 4
+#: How much of a file is read at once; one event longer than that is read whole.
+WINDOW_BYTES = 8 << 20
+
+# A FORMAT_DESCRIPTION event lists one byte for each of at most 255 types.
+_MAX_FORMAT_BYTES = 19 + 57 + 255 + 5
+_START_V1_BYTES = 19 + 56
+
+
+class Damage(StrEnum):
+    """What to do where the bytes are not what the format says (option `on_error`)."""
+
+    STOP = "stop"
+    SKIP = "skip"
+
+
+class LogFile:
+    """An open log file.
+
+    `path` as opened, `name` its base name (no directory, no .gz), `ordinal` its place in its
+    chain, `reader` its bytes. `format` is the first EventFormat, None if the file ends
+    before the end of its FORMAT_DESCRIPTION event (empty files; `windows` then yields nothing
+    but the torn tail). `is_relay` and `in_use` are that event's flags. `tail` is the TailReport
+    of the last complete walk, None while none was found.
+    """
+
+    def __init__(self, reader: ByteReader, name: str, ordinal: int = 0) -> None:
+        self.path = reader.name
+        self.name = name
+        self.ordinal = ordinal
+        self.reader = reader
+        self.format: EventFormat | None = None
+        self.is_relay = False
+        self.in_use = False
+        self.tail: TailReport | None = None
+        self._read_start()
+
+    @classmethod
+    def open(cls, path: str | LogPath, ordinal: int = 0, size: int | None = None) -> Self:
+        """Open a path or URI (see `bytes.open_reader`).
+
+        Raises SourceError for what cannot be read or is no binary log, UnsupportedError for
+        logs that are encrypted or older than MySQL 5.0, FormatError for a damaged beginning.
+        """
+        if isinstance(path, LogPath):
+            name, size = path.path, path.size if size is None else size
+        else:
+            name = path
+        reader = open_reader(name, size)
+        try:
+            return cls(reader, log_name(name), ordinal)
+        except BaseException:
+            reader.close()
+            raise
+
+    @property
+    def size(self) -> int | None:
+        """Length in bytes, of the inflated log where the file is compressed; None: not known yet."""
+        return self.reader.size
+
+    def windows(
+        self,
+        start: int | None = None,
+        stop: int | None = None,
+        *,
+        verify: bool = True,
+        ledger: Ledger | None = None,
+        on_damage: Damage = Damage.STOP,
+        format: EventFormat | None = None,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> Iterator[Window]:
+        """The events that start in [start, stop), in windows of whole events of one format.
+
+        `start` must be the offset of an event (default: the first), in effect there is
+        `format` (default: the file's first; a relay log is walked from its beginning to find
+        it). What is yielded is counted in `ledger` (bytes, events by type, checksums).
+        The next window is read and verified by a second thread while the caller works on
+        this one; closing the iterator ends it.
+
+        Raises ChecksumError, MalformedError, TruncatedError (field "torn tail"),
+        UnsupportedError, SourceError, each after the windows before it.
+        """
+        first = FIRST_EVENT if start is None else max(start, FIRST_EVENT)
+        self.tail = None
+        if self.format is None:
+            self._no_format(on_damage, ledger)
+            return
+        if format is None:
+            format = self.format_at(first) if self.is_relay else self.format
+        scanner = Scanner(self, first, stop, format, window_bytes, verify=verify)
+        skipped_from: int | None = None
+        for step in _steps(scanner, ahead=self._reads_ahead(first, stop, window_bytes)):
+            window = step.window
+            if window is not None:
+                if skipped_from is not None:
+                    window = replace(window, skipped_from=skipped_from)
+                    skipped_from = None
+                if ledger is not None:
+                    ledger.file(self.name).__iadd__(step.counts)
+                yield window
+                self.reader.release(window.end)
+            if step.error is not None:
+                lost_from = self._settle(step, scanner, on_damage, ledger)
+                skipped_from = lost_from if skipped_from is None else skipped_from
+
+    def _reads_ahead(self, start: int, stop: int | None, window_bytes: int) -> bool:
+        """Whether there is more than one window, and nobody who has to type the next."""
+        end = self.reader.size if stop is None else stop
+        return not self.reader.interactive and (end is None or end - start > window_bytes)
+
+    def format_at(self, offset: int) -> EventFormat:
+        """The format of the event at `offset`: that of the last FORMAT_DESCRIPTION at or before it."""
+        if self.format is None:
+            raise MalformedError("the file has no format description", file=self.name)
+        found = self.format
+        if offset > FIRST_EVENT:
+            for window in self.windows(FIRST_EVENT, offset + 1, verify=False, format=self.format):
+                found = window.format
+        return found
+
+    def close(self) -> None:
+        """Close the reader."""
+        self.reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<LogFile {self.path}>"
+
+    def read_format(self, frame: Frame, raw: bytes | memoryview) -> EventFormat:
+        """The format that the FORMAT_DESCRIPTION event `raw` sets. Raises FormatError."""
+        try:
+            event = FormatDescriptionEvent.decode(
+                frame, BodyReader(memoryview(raw)[HEADER_BYTES:]), None
+            )
+            return event.format()
+        except (FormatError, UnsupportedError) as error:
+            raise error.at(
+                file=self.name, event_pos=frame.offset, event_type="FORMAT_DESCRIPTION_EVENT"
+            ) from None
+
+    def _read_start(self) -> None:
+        """Magic and format; leaves `format` None if the file ends within them."""
+        head = self.reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
+        magic = head[:FIRST_EVENT]
+        if not MAGIC.startswith(magic) and magic != MAGIC:
+            self._refuse(magic)
+        if len(head) < FIRST_EVENT + HEADER_BYTES:
+            return
+        frame = read_frame(head, 0, FIRST_EVENT)
+        if frame.type_code == START_EVENT_V3:
+            version = "1 (MySQL 3.23)" if frame.length < _START_V1_BYTES else "3 (MySQL 4)"
+            raise UnsupportedError(
+                f"the log is of version {version}, which cannot be read yet", file=self.name
+            )
+        if frame.type_code != FORMAT_DESCRIPTION_EVENT or frame.length > _MAX_FORMAT_BYTES:
+            raise MalformedError(
+                "the log does not begin with a FORMAT_DESCRIPTION event",
+                file=self.name,
+                event_pos=FIRST_EVENT,
+            )
+        raw = self.reader.read_at(FIRST_EVENT, frame.length)
+        if len(raw) < frame.length:
+            return
+        self.is_relay = bool(frame.flags & LOG_EVENT_RELAY_LOG_F)
+        self.in_use = bool(frame.flags & LOG_EVENT_BINLOG_IN_USE_F)
+        self.format = self.read_format(frame, raw)
+
+    def _refuse(self, magic: bytes) -> None:
+        if magic == ENCRYPTED_MAGIC:
+            raise UnsupportedError(
+                "the log is encrypted, which cannot be read yet",
+                file=self.name,
+                hint="read it through the server, or mysqlbinlog --read-from-remote-server --raw",
+            )
+        if magic == INNODB_MAGIC:
+            raise UnsupportedError(
+                "the log is MariaDB's InnoDB binlog (.ibb), which cannot be read yet",
+                file=self.name,
+            )
+        raise SourceError(
+            f"{self.path} is not a binary log: it begins with 0x{magic.hex()}, not 0xfe62696e",
+            file=self.name,
+            field="magic",
+        )
+
+    def _no_format(self, on_damage: Damage, ledger: Ledger | None) -> None:
+        """What there is in a file without a whole format description: a torn tail."""
+        data = self.reader.read_at(0, FIRST_EVENT + _MAX_FORMAT_BYTES)
+        if self.reader.damage is not None:
+            raise self.reader.damage.at(file=self.name, event_pos=0)
+        what = "the file ends before its format description is complete"
+        self.tail = TailReport(0, len(data), False, what if data else "the file is empty")
+        if on_damage is Damage.STOP:
+            raise torn_tail_error(self, self.tail)
+        if ledger is not None:
+            ledger.skipped.append(SkippedRange(self.name, 0, len(data), self.tail.message))
+
+    def _settle(
+        self, step: Step, scanner: Scanner, on_damage: Damage, ledger: Ledger | None
+    ) -> int | None:
+        """Raise the error that ended the walk, or note what is lost and let it go on.
+
+        Returns where the loss begins; None if nothing was lost.
+        """
+        error, tail = step.error, step.tail
+        assert error is not None
+        if ledger is not None and isinstance(error, ChecksumError):
+            ledger.file(self.name).bad += 1
+        if tail is not None:
+            self.tail = tail
+            if tail.in_use:
+                return None
+        if on_damage is Damage.STOP or not isinstance(error, FormatError):
+            raise error
+        if tail is not None:
+            lost_to = tail.offset + tail.size
+        else:
+            lost_to = next_transaction(self, step.offset, scanner.format)
+            scanner.resume(lost_to)
+        if ledger is not None:
+            ledger.skipped.append(SkippedRange(self.name, step.offset, lost_to, error.message))
+        return step.offset
+
+
+def _steps(scanner: Scanner, *, ahead: bool) -> Iterator[Step]:
+    """The scanner's steps, one of them made ahead by a second thread.
+
+    The walk stops at an error until the caller has settled it, so nothing is read ahead then.
+    Closing the iterator waits for the step under way, and for nothing else.
+    """
+    if not ahead:
+        while (step := scanner.next()) is not None:
+            yield step
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="binlake-scan") as pool:
+        coming: Future[Step | None] = pool.submit(scanner.next)
+        while (step := coming.result()) is not None:
+            if step.error is None:
+                coming = pool.submit(scanner.next)
+                yield step
+            else:
+                yield step
+                coming = pool.submit(scanner.next)

@@ -1,0 +1,356 @@
+"""Where transactions start, found from any byte of a log without reading it from its beginning.
+
+A split is a byte range: a task takes the transactions that start in [a, b). Both ends are
+asked of `first_sync`, so neighbours agree on the border without talking to each other.
+
+**Finding an event.** An event's header says where it ends in the file (log_pos, modulo 2**32).
+A place whose 19 bytes add up like that, and whose CRC32 is right, is a *candidate*. A BLOB that
+holds pieces of binary logs is full of events, but their log_pos belongs to another place. Should
+somebody store pieces that were made to fit, they still lie inside one event of this log, so:
+
+- the search begins `before_bytes` ahead of the wanted byte; where that is the beginning of the
+  log, or an event in between, the chain of real events leads over the pieces inside it;
+- a candidate must lead, from event to event, `after_bytes` past the wanted byte or to the end
+  of the file. A chain inside of an event breaks off with it, and the next candidate is tried.
+
+So only an event longer than `before_bytes + after_bytes`, filled with events made to fit this
+very place in this very file, can mislead. That is then seen: the task before walks the real
+chain, and its last event does not end where the next task starts (`Ledger.join_problems`).
+
+**Finding a transaction.** Servers that open every transaction with a GTID event (MySQL since
+5.7.6, anonymous ones too; MariaDB since 10.0.2): the first of those. Others: the event after
+the first XID, COMMIT or ROLLBACK. Both follow from the events at and after the wanted byte only.
+
+Relay logs (whose log_pos is the source's) and streams are one split: for them the answer is the
+beginning or the end.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from binlake.core.checksum import event_crc32, first_bad, stored_crc32
+from binlake.core.frames import (
+    FORMAT,
+    HEADER_BYTES,
+    FrameBlock,
+    find_anchor,
+    find_pair,
+    first_unanchored,
+    read_frame,
+    scan,
+)
+from binlake.errors import FormatError
+from binlake.events.base import BodyReader
+from binlake.events.format_description import effective_type
+from binlake.events.query import QueryEvent
+from binlake.format.event_types import (
+    EVENT_TYPES,
+    FORMAT_DESCRIPTION_EVENT,
+    QUERY_EVENT,
+    XID_EVENT,
+    Role,
+    codes_of,
+)
+from binlake.values.frame import EventFormat, Frame
+
+if TYPE_CHECKING:
+    from binlake.source.log_file import LogFile
+    from binlake.source.reader import ByteReader
+
+__all__ = ["END", "SearchLimits", "first_frame", "first_sync", "next_transaction"]
+
+#: The end of a log whose length is not known.
+END = sys.maxsize
+
+_FIRST_EVENT = 4
+_PIECE_BYTES = 256 << 10
+_SEARCH_BYTES = 1 << 20
+_HEADER_PAIR_BYTES = 2 * HEADER_BYTES
+_GTID_TYPES = codes_of(Role.GTID)
+_KNOWN_TYPES = bytes(code != 0 and code in EVENT_TYPES for code in range(256))
+_GTID_ALWAYS_SINCE = {"mysql": (5, 7, 6), "mariadb": (10, 0, 2)}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """How far around the wanted byte a chain of events is followed before it is believed."""
+
+    before_bytes: int = 1 << 20
+    after_bytes: int = 1 << 20
+
+
+def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> int:
+    """Offset of the first transaction that starts at or after byte `at` (docstring above).
+
+    The first event of the file for `at` <= 4; the length of the file (END where it is not
+    known) if none starts there. Raises SourceError.
+    """
+    if at <= _FIRST_EVENT:
+        return _FIRST_EVENT
+    size = log.size
+    if log.format is None or log.is_relay or not log.reader.seekable or size is None:
+        return END if size is None else size
+    start = first_frame(log.reader, log.format, at, size, limits)
+    walk = _Walk(log.reader, log.format)
+    for data, base, block in walk.blocks(start):
+        found = walk.boundary(data, base, block, len(block))
+        if found is not None:
+            return found
+    return next_transaction(log, walk.pos, log.format) if walk.broken else size
+
+
+def first_frame(
+    reader: ByteReader,
+    fmt: EventFormat,
+    at: int,
+    file_size: int,
+    limits: SearchLimits = SearchLimits(),
+) -> int:
+    """Offset of the first event that starts at or after byte `at`; `file_size` if none does.
+
+    For logs whose log_pos is their own (no relay logs). Raises SourceError.
+    """
+    if at >= file_size:
+        return file_size
+    walk = _Walk(reader, fmt)
+    begin = max(at - limits.before_bytes, _FIRST_EVENT)
+    if begin == _FIRST_EVENT:
+        # The chain from the beginning is the real one: no need to doubt it.
+        found = walk.first_at(at)
+        if found is not None:
+            return found
+        begin = at
+    refuted: set[int] = set()
+    while (candidate := walk.candidate(begin)) is not None:
+        if candidate not in refuted:
+            chain = walk.follow(candidate, max(at, candidate) + limits.after_bytes, at)
+            if chain.holds:
+                return file_size if chain.first_at is None else chain.first_at
+            refuted.update(chain.offsets)
+        begin = candidate + 1
+    return file_size
+
+
+def next_transaction(log: LogFile, damaged: int, fmt: EventFormat) -> int:
+    """Where to go on after the event at `damaged` turned out not to be one.
+
+    The first transaction start (or FORMAT_DESCRIPTION) behind it that verifies; the length of
+    the file if there is none. If the damaged event's header is sound and leads to an event,
+    the search begins there, so pieces of logs inside its body are not taken for events.
+    """
+    walk = (_RelayWalk if log.is_relay else _Walk)(log.reader, fmt)
+    begin = walk.after_damaged(damaged)
+    while (candidate := walk.candidate(begin)) is not None:
+        chain = walk.follow(candidate, END)
+        if chain.boundary is not None:
+            return chain.boundary
+        begin = walk.after_damaged(chain.end) if chain.offsets else candidate + 1
+    return END if log.size is None else log.size
+
+
+@dataclass(slots=True)
+class _Chain:
+    """Verified events, one after the other: `offsets` of them, up to `end`.
+
+    `holds`: they lead as far as was asked, or to the end of the file. `first_at` is the first
+    of them at or after the wanted byte, `boundary` where the first transaction starts.
+    """
+
+    end: int
+    holds: bool = True
+    offsets: list[int] = field(default_factory=list)
+    first_at: int | None = None
+    boundary: int | None = None
+
+
+class _Walk:
+    """Steps over a log by headers whose log_pos is where the event ends."""
+
+    def __init__(self, reader: ByteReader, fmt: EventFormat) -> None:
+        self._reader = reader
+        self._format = fmt
+        self._minimum = HEADER_BYTES + fmt.checksum_bytes
+        self._opens_with_gtid = fmt.version >= _GTID_ALWAYS_SINCE[fmt.flavour]
+        self._boundaries = _boundary_pattern(fmt, self._opens_with_gtid)
+        #: where `blocks` ended, and whether because the bytes there are no event
+        self.pos = 0
+        self.broken = False
+
+    def blocks(self, pos: int) -> Iterator[tuple[bytes, int, FrameBlock]]:
+        """All whole events from the one at `pos` on, unverified: (data, its offset, frames)."""
+        self.broken = False
+        while True:
+            self.pos = pos
+            data = self._reader.read_at(pos, _PIECE_BYTES)
+            block = self._scan(data, pos)
+            if not len(block):
+                if len(data) < HEADER_BYTES:
+                    return
+                frame = read_frame(data, pos, 0)
+                self.broken = frame.length < self._minimum or not self._anchored(frame)
+                if self.broken or self._cut(frame):
+                    return
+                data = self._reader.read_at(pos, frame.length)
+                if len(data) < frame.length:
+                    return
+                block = self._scan(data, pos)
+            yield data, pos, block
+            pos = block.end(len(block) - 1)
+
+    def first_at(self, at: int) -> int | None:
+        """The first event at or after `at` on the chain from the beginning; None if that breaks."""
+        for _, _, block in self.blocks(_FIRST_EVENT):
+            index = block.find(at)
+            if index < len(block):
+                return int(block.offset[index])
+        return None if self.broken else self._reader.size
+
+    def follow(self, start: int, until: int, at: int = 0) -> _Chain:
+        """The chain of verified events from `start` until one ends at or after `until`.
+
+        With `until` END it ends at the first boundary of transactions.
+        """
+        chain = _Chain(start)
+        for data, base, block in self.blocks(start):
+            good = self._verified(data, base, block)
+            if good:
+                chain.offsets += block.offset[:good]
+                chain.end = block.end(good - 1)
+                index = block.find(at)
+                if chain.first_at is None and index < good:
+                    chain.first_at = int(block.offset[index])
+                if until == END:
+                    chain.boundary = self.boundary(data, base, block, good)
+            if good < len(block):
+                chain.holds = False
+                return chain
+            if chain.end >= until or chain.boundary is not None:
+                return chain
+        chain.holds = not self.broken
+        return chain
+
+    def boundary(self, data: bytes, base: int, block: FrameBlock, count: int) -> int | None:
+        """Where, by the first `count` frames of `block`, a transaction starts."""
+        types = bytes(block.type_code[:count])
+        for match in self._boundaries.finditer(types):
+            index = match.start()
+            frame = block.frame(index)
+            if self._opens_with_gtid or frame.type_code == FORMAT_DESCRIPTION_EVENT:
+                return frame.offset
+            if frame.type_code != QUERY_EVENT or self._ends_transaction(frame, data, base):
+                return frame.end
+        return None
+
+    def candidate(self, begin: int) -> int | None:
+        """The first place at or after `begin` with an event that verifies, or None."""
+        while True:
+            data = self._reader.read_at(begin, _SEARCH_BYTES)
+            pos = 0
+            while (pos := self._find(data, begin, pos)) >= 0:
+                if self._sound(read_frame(data, begin, pos)):
+                    return begin + pos
+                pos += 1
+            if len(data) < _SEARCH_BYTES:
+                return None
+            begin += len(data) - _HEADER_PAIR_BYTES
+
+    def after_damaged(self, damaged: int) -> int:
+        """Where to look for the next event: behind the damaged one, if its header is sound."""
+        data = self._reader.read_at(damaged, HEADER_BYTES)
+        if len(data) == HEADER_BYTES:
+            frame = read_frame(data, damaged, 0)
+            if frame.length >= self._minimum and self._anchored(frame) and not self._cut(frame):
+                data = self._reader.read_at(frame.end, HEADER_BYTES)
+                if len(data) == HEADER_BYTES and self._sound(read_frame(data, frame.end, 0)):
+                    return frame.end
+        return damaged + 1
+
+    def _scan(self, data: bytes, base: int) -> FrameBlock:
+        block = FrameBlock()
+        pos, reason = scan(data, base, 0, len(data), self._minimum, block)
+        while reason == FORMAT:
+            pos, reason = scan(data, base, pos, len(data), self._minimum, block)
+        return block
+
+    def _find(self, data: bytes, base: int, pos: int) -> int:
+        """Index of the first header from `pos` on that adds up, or -1."""
+        return find_anchor(data, base, pos, len(data), self._minimum)
+
+    def _anchored(self, frame: Frame) -> bool:
+        """Whether a header adds up; artificial events say nothing of their place."""
+        return frame.log_pos in (0, frame.end & 0xFFFFFFFF)
+
+    def _all_anchored(self, block: FrameBlock) -> int:
+        """How many of the frames add up, from the first on."""
+        wrong = first_unanchored(block, 0, len(block))
+        return len(block) if wrong < 0 else wrong
+
+    def _cut(self, frame: Frame) -> bool:
+        """Whether the log ends before the event does."""
+        size = self._reader.size
+        return size is not None and frame.end > size
+
+    def _verified(self, data: bytes, base: int, block: FrameBlock) -> int:
+        """How many of the frames verify, from the first on."""
+        count = self._all_anchored(block)
+        if self._format.checksum_bytes:
+            bad = first_bad(data, base, block, 0, count)
+            count = count if bad < 0 else bad
+        return count
+
+    def _sound(self, frame: Frame) -> bool:
+        """Whether the event of a header that adds up is there, and its checksum right.
+
+        Without checksums the header after it has to add up too. It is looked at in any case
+        before a long event is read.
+        """
+        if frame.length < self._minimum or not self._anchored(frame) or self._cut(frame):
+            return False
+        data = self._reader.read_at(frame.end, HEADER_BYTES)
+        if len(data) == HEADER_BYTES:
+            after = read_frame(data, frame.end, 0)
+            if after.length < self._minimum or not self._anchored(after):
+                return False
+        if not self._format.checksum_bytes:
+            return True
+        data = self._reader.read_at(frame.offset, frame.length)
+        return len(data) == frame.length and event_crc32(data) == stored_crc32(data)
+
+    def _ends_transaction(self, frame: Frame, data: bytes, base: int) -> bool:
+        end = frame.end - base - self._format.checksum_bytes
+        body = memoryview(data)[frame.offset - base + self._format.header_length : end]
+        try:
+            event = QueryEvent.decode(frame, BodyReader(body), self._format)
+        except FormatError:
+            return False
+        return event.sql_raw.upper() in (b"COMMIT", b"ROLLBACK")
+
+
+class _RelayWalk(_Walk):
+    """The same over a relay log, whose log_pos is the source's: only types and lengths help."""
+
+    def _find(self, data: bytes, base: int, pos: int) -> int:
+        return find_pair(data, pos, len(data), self._minimum, _KNOWN_TYPES)
+
+    def _anchored(self, frame: Frame) -> bool:
+        return bool(_KNOWN_TYPES[frame.type_code])
+
+    def _all_anchored(self, block: FrameBlock) -> int:
+        return len(block)
+
+
+def _boundary_pattern(fmt: EventFormat, opens_with_gtid: bool) -> re.Pattern[bytes]:
+    """Types, in a string of them, at which a transaction may start or have ended."""
+    if opens_with_gtid:
+        codes = _GTID_TYPES
+    else:
+        codes = frozenset(
+            code for code in range(256) if effective_type(code, fmt) in (XID_EVENT, QUERY_EVENT)
+        )
+    every = bytes(sorted(codes | {FORMAT_DESCRIPTION_EVENT}))
+    return re.compile(b"[" + re.escape(every) + b"]")

@@ -1,0 +1,244 @@
+"""The walk from event to event that makes windows, and the judgement of where it cannot go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from binlake.core.checksum import first_bad
+from binlake.core.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan
+from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
+from binlake.format.event_types import EVENT_TYPES, START_ENCRYPTION_EVENT, event_name
+from binlake.source.window import Window, checksum_error
+from binlake.values.frame import EventFormat, Frame
+from binlake.values.ledger import FileCounts
+
+if TYPE_CHECKING:
+    from binlake.source.log_file import LogFile
+
+__all__ = ["Scanner", "Step", "TailReport", "torn_tail_error"]
+
+# At least this much is read at once: more events than one, also before a near `stop`.
+_MIN_READ_BYTES = 64 << 10
+# A longer event must look like one before memory is taken for it.
+_LONG_EVENT_BYTES = 64 << 20
+# The first release whose log_pos is right inside of transactions.
+_LOG_POS_SINCE = (5, 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TailReport:
+    """A torn tail: the file ends at `offset + size`, inside the event that starts at `offset`.
+
+    `in_use`: the server has not closed the file (it runs, or it crashed), so that this is
+    normal. `message` says what is there.
+    """
+
+    offset: int
+    size: int
+    in_use: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of the walk found: a window, why it stopped behind that, or both.
+
+    `error` belongs to the event at `offset`; with a torn tail `tail` is set too.
+    """
+
+    window: Window | None = None
+    counts: FileCounts = field(default_factory=FileCounts)
+    error: BinlogError | None = None
+    offset: int = 0
+    tail: TailReport | None = None
+
+
+class Scanner:
+    """Walks `log` from the event at `pos` up to the last one that starts before `stop`.
+
+    `next` gives the steps; after one with an error the walk is over unless `resume` says
+    where it goes on. Used by one thread at a time.
+    """
+
+    def __init__(
+        self, log: LogFile, pos: int, stop: int | None, format: EventFormat,
+        window_bytes: int, *, verify: bool,
+    ) -> None:  # fmt: skip
+        self.format = format
+        self._log = log
+        self._reader = log.reader
+        self._pos = pos
+        self._stop = stop
+        self._window_bytes = window_bytes
+        self._verify = verify
+        self._capacity = 1024
+        self._done = False
+
+    def next(self) -> Step | None:
+        """The next step; None at the end. Raises SourceError."""
+        if self._done or (self._stop is not None and self._pos >= self._stop):
+            return None
+        wanted = self._window_bytes
+        if self._stop is not None:
+            wanted = min(wanted, max(self._stop - self._pos, _MIN_READ_BYTES))
+        data = self._reader.read_at(self._pos, wanted)
+        step = self._window_of(data)
+        if step is None:
+            # No whole event: the end of the file, an event longer than the window, or damage.
+            rest = self._rest(data)
+            if rest is None or isinstance(rest, Step):
+                self._done = True
+                return rest
+            step = self._window_of(rest)
+            assert step is not None, "a whole event was read and not taken"
+        self._done = step.error is not None
+        return step
+
+    def resume(self, offset: int) -> None:
+        """Go on at the event at `offset`, after an error."""
+        self._pos = offset
+        self._done = False
+
+    def _window_of(self, data: bytes) -> Step | None:
+        """The events of `data`, which begins at `_pos`; None if not one is whole."""
+        block = FrameBlock(self._capacity)
+        error = self._scan(data, block)
+        if self._stop is not None:
+            block.truncate(block.find(self._stop))
+        checked = self._verify and self.format.checksum_bytes > 0
+        bad = first_bad(data, self._pos, block, 0, len(block)) if checked else -1
+        encrypted = bytes(block.type_code)[: len(block)].find(START_ENCRYPTION_EVENT)
+        if bad >= 0 and not 0 <= encrypted < bad:
+            window = Window(self._log, data, self._pos, block, self.format)
+            error = checksum_error(self._log, window.frame(bad), window.raw(bad))
+            block.truncate(bad)
+        elif encrypted >= 0:
+            error = self._encrypted(block.frame(encrypted))
+            block.truncate(encrypted)
+        if not len(block):
+            return None if error is None else Step(error=error, offset=self._pos)
+        window = Window(self._log, data, self._pos, block, self.format)
+        counts = _counts(window, verified=checked)
+        self._capacity = len(block) + len(block) // 4 + 16
+        self._pos = window.end
+        return Step(window, counts, error, self._pos)
+
+    def _scan(self, data: bytes, block: FrameBlock) -> BinlogError | None:
+        """Fill `block` with events of one format, and set it."""
+        pos = 0
+        while True:
+            minimum = HEADER_BYTES + self.format.checksum_bytes
+            pos, reason = scan(data, self._pos, pos, len(data), minimum, block)
+            if reason != FORMAT:
+                return None
+            last = len(block) - 1
+            frame = block.frame(last)
+            raw = memoryview(data)[frame.offset - self._pos : frame.end - self._pos]
+            try:
+                found = self._log.read_format(frame, raw)
+            except BinlogError as error:
+                block.truncate(last)
+                return error
+            if found == self.format:
+                continue
+            if last > 0:  # a window has one format: the next one begins here
+                block.truncate(last)
+                return None
+            self.format = found
+
+    def _rest(self, data: bytes) -> bytes | Step | None:
+        """Why `data`, which begins at `_pos`, holds no whole event.
+
+        Returns the bytes of the event if it is only longer than `data`, None at the end of
+        the log, else the step that says what is wrong.
+        """
+        if len(data) < HEADER_BYTES:
+            return self._end(data, None)
+        frame = read_frame(data, self._pos, 0)
+        minimum = HEADER_BYTES + self.format.checksum_bytes
+        if frame.length < minimum:
+            if self._only_zeros(data):
+                return self._torn("the rest of the file is zero bytes: reserved, never written")
+            return self._malformed(
+                frame, f"no event: its length would be {frame.length}, less than a header's"
+            )
+        size = self._reader.size
+        missing = size is not None and frame.end > size
+        if (missing or frame.length > _LONG_EVENT_BYTES) and not self._plausible(frame):
+            return self._malformed(
+                frame, f"no event: the bytes claim a length of {frame.length} and a wrong position"
+            )
+        if not missing:
+            data = self._reader.read_at(self._pos, frame.length)
+            if len(data) == frame.length:
+                return data
+        return self._end(data, frame)
+
+    def _end(self, data: bytes, frame: Frame | None) -> Step | None:
+        """The end of the file, at or inside the event whose first bytes are `data`."""
+        damage = self._reader.damage
+        if damage is not None:
+            return Step(error=damage.at(file=self._log.name, event_pos=self._pos), offset=self._pos)
+        if not data:
+            return None
+        if frame is None:
+            return self._torn("the file ends inside the header of an event")
+        name = event_name(frame.type_code)
+        return self._torn(f"the file ends inside a {name} of {frame.length} bytes")
+
+    def _torn(self, message: str) -> Step:
+        size = self._reader.size
+        assert size is not None, "the end of the file has been seen"
+        tail = TailReport(self._pos, size - self._pos, self._log.in_use, message)
+        return Step(error=torn_tail_error(self._log, tail), offset=self._pos, tail=tail)
+
+    def _malformed(self, frame: Frame, message: str) -> Step:
+        error = MalformedError(
+            message, file=self._log.name, event_pos=frame.offset, field="event length"
+        )
+        return Step(error=error, offset=frame.offset)
+
+    def _encrypted(self, frame: Frame) -> UnsupportedError:
+        return UnsupportedError(
+            "the log is encrypted from here on, which cannot be read yet",
+            file=self._log.name,
+            event_pos=frame.offset,
+            event_type=event_name(frame.type_code),
+        )
+
+    def _plausible(self, frame: Frame) -> bool:
+        """Whether a header whose event cannot be seen whole is one: a known type, a right log_pos."""
+        if frame.type_code not in EVENT_TYPES or frame.type_code == 0:
+            return False
+        if self._log.is_relay or self.format.version < _LOG_POS_SINCE:
+            return True
+        return frame.log_pos in (0, frame.end & 0xFFFFFFFF)
+
+    def _only_zeros(self, data: bytes) -> bool:
+        """Whether there is nothing but zero bytes from here to the end of the file."""
+        pos = self._pos
+        while data:
+            if data.count(0) != len(data):
+                return False
+            pos += len(data)
+            data = self._reader.read_at(pos, self._window_bytes)
+        return self._reader.damage is None
+
+
+def torn_tail_error(log: LogFile, tail: TailReport) -> TruncatedError:
+    """The error for a torn tail of a file that is not in use."""
+    return TruncatedError(
+        tail.message, file=log.name, event_pos=tail.offset, field="torn tail", have=tail.size
+    )
+
+
+def _counts(window: Window, *, verified: bool) -> FileCounts:
+    types = window.block.types(0, len(window))
+    counts = FileCounts(bytes=window.end - window.start)
+    counts.events_by_type.update({code: n for code, n in enumerate(types) if n})
+    if verified:
+        counts.verified = len(window)
+    else:
+        counts.unchecked = len(window)
+    return counts
