@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from binlake.lake.jobs import Progress
 
 __all__ = ["export"]
+
+_CONFIG = {"spark.ui.enabled": "false"}
 
 
 @with_read_options
@@ -57,15 +62,19 @@ def export(
         import pyspark  # noqa: F401
     except ImportError:
         raise BinlogError("export needs PySpark", hint="pip install 'binlake[spark]'") from None
+    from pyspark.errors import PySparkException
+
     from binlake.lake.export import export as run
     from binlake.spark import session
 
     remote = master if master.startswith("sc://") else None
+    log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
     spark = session(
         "binlake export",
         master=None if remote else master,
         remote=remote,
-        config={} if remote else {"spark.ui.enabled": "false", "spark.log.level": "OFF"},
+        config={} if remote else _CONFIG,
+        log_file=log_file,
     )
     try:
         with _bar() as progress:
@@ -79,19 +88,20 @@ def export(
                 target_file_bytes=file_size,
                 progress=progress,
             )
+    except PySparkException as error:
+        first = str(error).partition("\n")[0]
+        raise BinlogError(f"Spark failed: {first}", hint=f"its own log is {log_file}") from None
     finally:
         spark.stop()
+    shutil.rmtree(log_file.parent, ignore_errors=True)
     _print_closing(result)
 
 
 def _size(flag: str, text: str) -> int:
     try:
-        size = parse_bytes(text)
+        return parse_bytes(text)
     except ValueError as error:
         raise OptionError(f"{flag} {text}: {error}", name=flag, value=text) from None
-    if size < 1:
-        raise OptionError(f"{flag} must be at least 1", name=flag, value=text)
-    return size
 
 
 @contextmanager

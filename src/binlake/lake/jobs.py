@@ -83,7 +83,7 @@ def run_tasks(
     """Run the tasks on Spark and return their results, in the order of `tasks`.
 
     `what` describes the job in Spark's UI. Raises BinlogError with the sentence of the task
-    that failed.
+    that failed, PySparkException when it is Spark that failed.
     """
     if not tasks:
         return []
@@ -94,13 +94,16 @@ def run_tasks(
         with _watching(spark, name, what, progress):
             rows = spark.read.format(name).load().collect()
     except PySparkException as error:
-        raise _told(error) from None
+        told = _told(error)
+        if told is None:
+            raise
+        raise told from None
     progress(len(tasks), len(tasks))
     return [row.result for row in rows]
 
 
-def _told(error: PySparkException) -> BinlogError:
-    """What the failed task said, out of the stacks that Spark wraps it in."""
+def _told(error: PySparkException) -> BinlogError | None:
+    """What the failed task said, out of the stacks that Spark wraps it in; None if not ours."""
     for line in reversed(str(error).splitlines()):
         kind, _, sentence = line.strip().partition(": ")
         module, _, name = kind.rpartition(".")
@@ -108,7 +111,7 @@ def _told(error: PySparkException) -> BinlogError:
             return getattr(errors, name, BinlogError)(sentence)  # type: ignore[no-any-return]
         if kind == "RuntimeError" and sentence.startswith("host "):  # of hosts.host_check
             return SourceError(sentence)
-    return BinlogError(f"Spark failed: {error}")
+    return None
 
 
 @contextmanager
@@ -139,4 +142,4 @@ def _watching(spark: SparkSession, group: str, what: str, progress: Progress) ->
     finally:
         done.set()
         watcher.join()
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        context.setLocalProperty("spark.jobGroup.id", None)

@@ -108,12 +108,9 @@ class SourceOptions:
 
 def _size(name: str, text: str) -> int:
     try:
-        size = parse_bytes(text)
+        return parse_bytes(text)
     except ValueError as error:
         raise OptionError(f"option {name}: {text!r}: {error}", name=name, value=text) from None
-    if size < 1:
-        raise OptionError(f"option {name} must be at least 1", name=name, value=text)
-    return size
 
 
 def _unknown(key: str) -> OptionError:
@@ -153,7 +150,7 @@ def _view(asked: str | None, read: ReadOptions) -> str:
         raise OptionError(
             f"option view: {asked!r} is not one of {', '.join(VIEWS)}", name="view", value=asked
         )
-    if view == "table" and not (_names_one_table(read) and "." in read.table[0]):
+    if view == "table" and not _names_one_table(read):
         raise OptionError(
             "the view table needs the option table with exactly one DATABASE.TABLE",
             name="table",

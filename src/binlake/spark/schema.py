@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -110,9 +111,9 @@ def spark_schema(arrow: pa.Schema) -> StructType:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark's reader expects of batches for `schema`."""
-    if "timezone" in inspect.signature(to_arrow_schema).parameters:  # 4.2 and later
-        return to_arrow_schema(schema, timezone="UTC")
-    return to_arrow_schema(schema)
+    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # 4.2 and later
+    zone: dict[str, Any] = {"timezone": "UTC"} if takes_zone else {}
+    return to_arrow_schema(schema, **zone)
 
 
 def exact_schema(arrow: pa.Schema) -> pa.Schema:

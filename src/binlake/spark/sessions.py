@@ -12,7 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from binlake.spark.source import BinlogDataSource
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["prepare", "session"]
+__all__ = ["check_java", "prepare", "session"]
 
 _MINIMUM_JAVA = 17
 
@@ -38,6 +39,9 @@ _CLASSIC_CONFIG = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+_CONNECT_CONFIG = {
+    "spark.sql.connect.serverStacktrace.enabled": "false",
+}
 
 
 def session(
@@ -46,39 +50,58 @@ def session(
     master: str | None = None,
     remote: str | None = None,
     config: Mapping[str, str] | None = None,
+    log_file: Path | None = None,
 ) -> SparkSession:
     """A new or the running Spark session, prepared for `spark.read.format("binlog")`.
 
     `master` as in Spark (by default what Spark is configured with, else all cores of this
     machine), or `remote` for Spark Connect (`sc://host`, or `local[2]`); `config` wins over
-    the settings made here. Raises SourceError when Java is missing or too old.
+    the settings made here. With `log_file`, a JVM that is started writes there what it would
+    else write to stderr. Raises SourceError when Java is missing or too old.
     """
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app_name)
-    settings = {**_CONFIG, **(config or {})}
     if remote is not None:
         builder = builder.remote(remote)
+        settings = {**_CONFIG, **_CONNECT_CONFIG, **(config or {})}
     else:
-        # Spark reads these when the JVM starts; afterwards they change nothing
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        settings = {**_CLASSIC_CONFIG, **settings}
-        if SparkSession.getActiveSession() is None:
-            check_java()
         if master is not None:
             builder = builder.master(master)
-    if remote is not None and remote.startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        check_java()
+        settings = {**_CONFIG, **_CLASSIC_CONFIG, **(config or {})}
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return prepare(builder.getOrCreate())
+    starts_jvm = remote is None or remote.startswith("local")
+    if starts_jvm and SparkSession.getActiveSession() is None:
+        # Spark reads this when the JVM starts; afterwards it changes nothing
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        check_java()
+    with _stderr_to(log_file):
+        spark = builder.getOrCreate()
+    return prepare(spark)
 
 
 def prepare(spark: SparkSession) -> SparkSession:
     """Register the data source in a session that somebody else made, and return it."""
     spark.dataSource.register(BinlogDataSource)
     return spark
+
+
+@contextmanager
+def _stderr_to(log_file: Path | None) -> Iterator[None]:
+    """Processes started inside have the file for stderr, all their life."""
+    if log_file is None:
+        yield
+        return
+    sys.stderr.flush()
+    ours = os.dup(2)
+    with log_file.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
 
 
 def check_java() -> None:
