@@ -8,32 +8,36 @@ their headers, nearest first, each at most once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
 
 from binlake.stream.group import Group
 from binlake.stream.grouper import Ended, Grouper
 from binlake.stream.runs import Outcome, Spot
 from binlake.stream.statements import Xid
-from binlake.values.ledger import Ledger
 
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
 
-__all__ = ["Elsewhere"]
+__all__ = ["Elsewhere", "OpensFiles"]
+
+
+class OpensFiles(Protocol):
+    """A chain of files, opened by ordinal."""
+
+    def __call__(self, ordinal: int) -> LogFile: ...
+
+    def __len__(self) -> int: ...
 
 
 class Elsewhere:
     """Knows what was prepared before `first` and what is decided from `end` on.
 
-    `files` says how many files the chain has, `open_file(ordinal)` opens one.
+    `chain(ordinal)` opens a file of the chain, `len(chain)` says how many there are.
     """
 
-    def __init__(
-        self, files: int, open_file: Callable[[int], LogFile], first: Spot, end: Spot
-    ) -> None:
-        self._files = files
-        self._open_file = open_file
+    def __init__(self, chain: OpensFiles, first: Spot, end: Spot) -> None:
+        self._chain = chain
         self._first = first
         self._end = end
         self._before: dict[int, dict[Xid, Group | None]] = {}
@@ -57,7 +61,7 @@ class Elsewhere:
 
         Raises BinlogError.
         """
-        for ordinal in range(self._end.ordinal, self._files):
+        for ordinal in range(self._end.ordinal, len(self._chain)):
             if ordinal not in self._after:
                 start = self._end.offset if ordinal == self._end.ordinal else None
                 self._after[ordinal] = self._decided_in(ordinal, start)
@@ -83,7 +87,7 @@ class Elsewhere:
     def _groups(self, ordinal: int, start: int | None, stop: int | None) -> Iterator[Ended]:
         """The groups of a part of a file that are not plain."""
         grouper = Grouper()
-        for window in self._open_file(ordinal).windows(start, stop, ledger=Ledger()):
+        for window in self._chain(ordinal).windows(start, stop):
             for item in grouper.window(window):
                 if isinstance(item, Ended):
                     yield item

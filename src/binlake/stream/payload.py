@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from binlake.core.frames import BAD_LENGTH, HEADER_BYTES, MORE, FrameBlock, read_frame, scan
 from binlake.errors import BinlogError, MalformedError, TruncatedError
-from binlake.events.payload import TransactionPayloadEvent
+from binlake.events.transaction_payload import TransactionPayloadEvent
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat

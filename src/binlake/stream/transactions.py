@@ -1,7 +1,7 @@
 """Transactions of a chain of files: what was committed, in commit order.
 
-    reader = TransactionReader(ranges, options, ledger)
-    for run in reader.runs(): …          # PlainRun | Transaction, see stream/runs.py
+    reader = TransactionReader(options, ledger)
+    for run in reader.runs(ranges): …          # PlainRun | Transaction, see stream/runs.py
 
 Only committed transactions are given (all of them with the option `uncommitted`); the others
 are counted. The rule (design §3):
@@ -20,13 +20,13 @@ where its XA PREPARE is, and no longer once it is decided, so that ledgers of sp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from binlake.errors import FormatError, IncompleteError
-from binlake.source.log_file import Damage, LogFile
+from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter
 from binlake.stream.group import Group
 from binlake.stream.grouper import Ended, FindPlain, Grouper, every_group_alone, plain_runs
@@ -61,57 +61,85 @@ class FileRange:
 
 
 class TransactionReader:
-    """Reads ranges of one chain, in order.
+    """Reads ranges of one chain, in order, and follows transactions from one to the next.
 
     `elsewhere` knows the rest of the chain, for XA transactions; None when there is no rest.
+    `reached` is the offset of the byte after the last event read of the current range.
     """
 
     def __init__(
         self,
-        ranges: Sequence[FileRange],
         options: ReadOptions,
         ledger: Ledger,
         *,
         filters: TransactionFilter | None = None,
         elsewhere: Elsewhere | None = None,
     ) -> None:
-        self._ranges = ranges
         self._options = options
         self._ledger = ledger
         self._filters = filters or TransactionFilter()
         self._elsewhere = elsewhere
         self._prepared: dict[Xid, Group] = {}
-        self._last_at: Group | None = None
+        self._grouper = Grouper()
+        self.reached = 0
 
-    def runs(self) -> Iterator[Run]:
-        """Plain runs and single transactions, in commit order. Raises BinlogError."""
-        yield from self._read(plain_runs)
+    @property
+    def inside_relay(self) -> bool:
+        """Whether a transaction of a relay log is open, which may go on in the next file."""
+        return self._grouper.open is not None and self._grouper.open.file.is_relay
 
-    def transactions(self) -> Iterator[Transaction]:
+    def runs(self, ranges: Iterable[FileRange]) -> Iterator[Run]:
+        """Plain runs and single transactions, in commit order. Raises BinlogError.
+
+        A file is closed when its range has been read and nothing that is open or prepared
+        needs it.
+        """
+        yield from self._read(ranges, plain_runs)
+
+    def transactions(self, ranges: Iterable[FileRange]) -> Iterator[Transaction]:
         """The same, every transaction on its own. Raises BinlogError."""
-        for run in self._read(every_group_alone):
+        for run in self._read(ranges, every_group_alone):
             assert isinstance(run, Transaction)
             yield run
 
-    def _read(self, find_plain: FindPlain) -> Iterator[Run]:
-        grouper = Grouper(find_plain)
+    def _read(self, ranges: Iterable[FileRange], find_plain: FindPlain) -> Iterator[Run]:
+        grouper = self._grouper = Grouper(find_plain)
+        self._prepared = {}
+        files: list[LogFile] = []
         try:
-            for part in self._ranges:
+            for part in ranges:
+                files.append(part.file)
                 yield from self._read_range(grouper, part)
+                files = self._close_passed(files)
+            for ended in grouper.finish():
+                yield from self._ended(*ended)
+            yield from self._still_prepared()
         except FormatError:
             if grouper.open is not None and self._wants(grouper.open):
                 self._ledger.transactions[Outcome.TORN] += 1
             raise
-        for ended in grouper.finish():
-            yield from self._ended(*ended)
-        yield from self._still_prepared()
+        finally:
+            for file in files:
+                file.close()
+
+    def _close_passed(self, files: list[LogFile]) -> list[LogFile]:
+        """Close the files that no waiting group needs; returns the others."""
+        needed = [group.file for group in self._waiting()]
+        for file in files:
+            if file not in needed:
+                file.close()
+        return [file for file in files if file in needed]
+
+    def _waiting(self) -> list[Group]:
+        """Groups whose frames may be read again: prepared, or open."""
+        opened = self._grouper.open
+        return [*self._prepared.values(), *([opened] if opened is not None else [])]
 
     def _read_range(self, grouper: Grouper, part: FileRange) -> Iterator[Run]:
         file = part.file
         wanted = self._filters.byte_range(file.ordinal)
-        if wanted is None and grouper.open is None:
-            return
-        stop_at = wanted[1] if wanted is not None else None
+        stop_at = wanted[1] if wanted is not None else FIRST_EVENT
+        self.reached = FIRST_EVENT
         windows = file.windows(
             part.start,
             part.stop,
@@ -120,18 +148,18 @@ class TransactionReader:
             on_damage=Damage(self._options.on_error),
         )
         for window in windows:
+            self.reached = window.end
             for item in grouper.window(window):
                 yield from self._item(grouper, item)
             if grouper.open is None and stop_at is not None and window.end >= stop_at:
                 return
-            self._retain(grouper, file, window.end)
+            self._retain(file, window.end)
+        if file.tail is not None:
+            self._ledger.warn(f"{file.name}: {file.tail.message}")
 
-    def _retain(self, grouper: Grouper, file: LogFile, end: int) -> None:
+    def _retain(self, file: LogFile, end: int) -> None:
         """Tell a stream from where on bytes may still be wanted again."""
-        waiting = [*self._prepared.values()]
-        if grouper.open is not None:
-            waiting.append(grouper.open)
-        starts = [group.start.offset for group in waiting if group.file is file]
+        starts = [group.start.offset for group in self._waiting() if group.file is file]
         file.reader.retain(min(starts, default=end))
 
     def _item(self, grouper: Grouper, item: PlainRun | Ended) -> Iterator[Run]:

@@ -1,0 +1,135 @@
+"""A chain of log files, or one split of it, as transactions: what all readers start from.
+
+    reader = LogReader.of_chain(chain, options, ledger)
+    reader = LogReader.of_split(split, options, ledger)
+    for run in reader.runs(): …
+
+Files are opened when they are reached and closed when they are passed, so a chain may have
+more files than a process may open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from binlake.source.chain import Chain, LogPath
+from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.resync import first_sync
+from binlake.stream.elsewhere import Elsewhere
+from binlake.stream.filters import TransactionFilter
+from binlake.stream.relay import carried_over
+from binlake.stream.runs import Run, Spot, Transaction
+from binlake.stream.splits import Split, chain_of
+from binlake.stream.transactions import FileRange, TransactionReader
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["LogReader"]
+
+
+class LogReader:
+    """Transactions of a chain or a split; `names` are the base names of the chain's files."""
+
+    def __init__(
+        self,
+        ranges: Callable[[TransactionReader], Iterator[FileRange]],
+        elsewhere: Elsewhere,
+        filters: TransactionFilter,
+        options: ReadOptions,
+        ledger: Ledger,
+    ) -> None:
+        self._reader = TransactionReader(
+            options, ledger, filters=filters, elsewhere=elsewhere
+        )
+        self._ranges = ranges
+
+    @classmethod
+    def of_chain(cls, chain: Chain, options: ReadOptions, ledger: Ledger) -> LogReader:
+        """Everything that the options want of a chain. Raises OptionError."""
+        filters = TransactionFilter.from_options(options, [log.name for log in chain.files])
+        opener = _Opener(lambda: chain.files)
+        wanted = [
+            ordinal for ordinal in range(len(chain.files)) if filters.byte_range(ordinal) is not None
+        ]
+        first = Spot(wanted[0] if wanted else 0, "", FIRST_EVENT)
+        end = Spot(wanted[-1] + 1 if wanted else 0, "", FIRST_EVENT)
+
+        def ranges(reader: TransactionReader) -> Iterator[FileRange]:
+            for ordinal in range(len(chain.files)):
+                if filters.byte_range(ordinal) is not None or reader.inside_relay:
+                    yield FileRange(opener(ordinal))
+
+        return cls(ranges, Elsewhere(opener, first, end), filters, options, ledger)
+
+    @classmethod
+    def of_split(cls, split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
+        """The transactions that start in a split; what it covers goes to the ledger."""
+        opener = _Opener(lambda: chain_of(split).files)
+        log = LogFile.open(split.log, split.ordinal)
+        start = first_sync(log, split.start)
+        end = None if split.end is None else first_sync(log, split.end)
+        if log.is_relay and start == FIRST_EVENT:
+            start = carried_over(opener, split.ordinal)
+        first = Spot(split.ordinal, log.name, start)
+        after = Spot(split.ordinal, log.name, end) if end is not None else Spot(split.ordinal + 1, "", 0)
+
+        def ranges(reader: TransactionReader) -> Iterator[FileRange]:
+            yield FileRange(log, start, end)
+            _cover(split, log, start, end, reader, ledger)
+            if reader.inside_relay:
+                yield from _rest_of_transaction(reader, opener, split.ordinal + 1)
+
+        return cls(ranges, Elsewhere(opener, first, after), split.filters, options, ledger)
+
+    def runs(self) -> Iterator[Run]:
+        """Plain runs and single transactions, in commit order. Raises BinlogError."""
+        return self._reader.runs(self._ranges(self._reader))
+
+    def transactions(self) -> Iterator[Transaction]:
+        """Every transaction on its own, in commit order. Raises BinlogError."""
+        return self._reader.transactions(self._ranges(self._reader))
+
+
+class _Opener:
+    """Opens files of a chain by ordinal; the chain is asked for only when that is needed."""
+
+    def __init__(self, files: Callable[[], Sequence[LogPath]]) -> None:
+        self._resolve = files
+        self._files: Sequence[LogPath] | None = None
+
+    @property
+    def files(self) -> Sequence[LogPath]:
+        if self._files is None:
+            self._files = self._resolve()
+        return self._files
+
+    def __call__(self, ordinal: int) -> LogFile:
+        return LogFile.open(self.files[ordinal], ordinal)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+
+def _cover(
+    split: Split, log: LogFile, start: int, end: int | None, reader: TransactionReader, ledger: Ledger
+) -> None:
+    """Say what of the file the split was to read, and what it has read.
+
+    A split ends where its last event really ended: should two tasks ever disagree on the border
+    between them, the ranges do not join, and that is seen.
+    """
+    size = log.size if log.size is not None else reader.reached
+    ledger.plan(log.path, FIRST_EVENT, max(size, FIRST_EVENT))
+    stop = size if end is None else max(end, reader.reached)
+    if stop > start:
+        ledger.cover(log.path, start, stop)
+
+
+def _rest_of_transaction(
+    reader: TransactionReader, opener: _Opener, ordinal: int
+) -> Iterator[FileRange]:
+    """The beginnings of the next relay logs, as far as an open transaction reaches."""
+    while reader.inside_relay and ordinal < len(opener):
+        stop = carried_over(opener, ordinal)
+        yield FileRange(opener(ordinal), None, stop)
+        ordinal += 1

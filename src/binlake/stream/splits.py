@@ -1,0 +1,101 @@
+"""Splits: byte ranges of log files that tasks read on their own (design D8).
+
+The driver cuts files by their sizes alone and reads none of their bytes. A task takes the
+transactions that start in its range: both ends are moved to the first transaction start at or
+after them, by the same rule in all tasks (`source.resync`), so neighbours meet exactly. Every
+task says what it really covered, and `Ledger.join_problems` proves that nothing is missing or
+double.
+
+A compressed file, a stream and a relay log are one split: the ranges of such a file after the
+first are empty. A transaction of a relay log may go on in the next file; the task in whose file
+it starts reads on there, and the task of that file begins after it (`stream.relay`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from binlake.source.chain import Chain, LogPath, resolve
+from binlake.stream.filters import FILE_START, TransactionFilter
+from binlake.values.options import ReadOptions
+
+__all__ = ["Split", "pack", "plan_splits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Bytes [start, end) of one file of a chain; `end` None: to the file's end.
+
+    `inputs` are the paths as the user gave them and `chain` says which of the chains that they
+    resolve to: where the rest of the chain is, should it be needed (XA). `ordinal` is the
+    file's place in that chain. `filters` were resolved against the whole chain. Picklable.
+    """
+
+    inputs: tuple[str, ...]
+    chain: int
+    log: LogPath
+    ordinal: int
+    start: int
+    end: int | None
+    filters: TransactionFilter
+
+    @property
+    def bytes(self) -> int:
+        """Its length as planned; 0 where the file's size is not known."""
+        end = self.log.size if self.end is None else self.end
+        return max(0, end - self.start) if end is not None else 0
+
+
+def plan_splits(
+    inputs: Sequence[str], options: ReadOptions, split_bytes: int
+) -> list[Split]:
+    """Cut the files that `inputs` mean into ranges of about `split_bytes`, in chain order.
+
+    Files in which no wanted transaction can start (options start, stop, at) are left out.
+    Raises SourceError, OptionError.
+    """
+    if split_bytes <= 0:
+        raise ValueError("a split has at least one byte")
+    splits = []
+    chains = resolve(inputs)
+    for number, chain in enumerate(chains):
+        names = [log.name for log in chain.files]
+        filters = TransactionFilter.from_options(options, names)
+        for ordinal, log in enumerate(chain.files):
+            if filters.byte_range(ordinal) is not None:
+                splits += [
+                    Split(tuple(inputs), number, log, ordinal, start, end, filters)
+                    for start, end in _cut(log, split_bytes)
+                ]
+    return splits
+
+
+def _cut(log: LogPath, split_bytes: int) -> list[tuple[int, int | None]]:
+    """Ranges of about equal size; one open range where a file cannot be cut."""
+    if log.size is None or log.path.endswith((".gz", ".zst")) or log.path == "-":
+        return [(FILE_START, None)]
+    count = max(1, -(-log.size // split_bytes))
+    bounds = [log.size * part // count for part in range(1, count)]
+    starts: list[int] = [FILE_START, *bounds]
+    return list(zip(starts, [*bounds, None], strict=True))
+
+
+def pack(splits: Sequence[Split], partition_bytes: int, file_bytes: int) -> list[list[Split]]:
+    """Put splits, in order, together into partitions of at most `partition_bytes`, where
+    opening a file counts as `file_bytes` (a thousand small files make few tasks)."""
+    partitions: list[list[Split]] = []
+    room = 0
+    for split in splits:
+        cost = split.bytes + file_bytes
+        if not partitions or cost > room:
+            partitions.append([])
+            room = partition_bytes
+        partitions[-1].append(split)
+        room -= cost
+    return partitions
+
+
+def chain_of(split: Split) -> Chain:
+    """The chain that a split belongs to, resolved again. Raises SourceError."""
+    return resolve(split.inputs)[split.chain]
