@@ -1,0 +1,42 @@
+# The C view of json_binary.py, for the JSON kernel.
+
+from libc.string cimport memcpy
+
+from binlake.core.buffers cimport ByteBuffer
+from binlake.core.cursor cimport Cursor
+from binlake.core.decimals cimport DecimalReader
+from binlake.core.temporal_text cimport write_date, write_time
+
+cdef class JsonRenderer:
+    cdef Cursor c
+    cdef ByteBuffer out
+    cdef Py_ssize_t left  # bytes of the document that no value has used up yet
+    cdef Py_ssize_t at  # where the data begins whose length was read last
+
+    cdef int render(self, Cursor c, Py_ssize_t size, ByteBuffer out)
+    cdef int _use(self, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t count)
+    cdef Py_ssize_t _uint(self, Py_ssize_t pos, Py_ssize_t end, int width)
+    cdef int _value(self, int kind, Py_ssize_t pos, Py_ssize_t end, int depth)
+    cdef int _container(self, int kind, Py_ssize_t start, Py_ssize_t end, int depth)
+    cdef int _key(
+        self, Py_ssize_t entry, Py_ssize_t start, Py_ssize_t end, Py_ssize_t head, int width
+    )
+    cdef int _entry(
+        self, Py_ssize_t entry, Py_ssize_t start, Py_ssize_t end, Py_ssize_t head, int width,
+        int depth
+    )
+    cdef int _scalar(self, int kind, Py_ssize_t pos)
+    cdef unsigned long long _bits(self, Py_ssize_t pos, int width)
+    cdef Py_ssize_t _length(self, Py_ssize_t pos, Py_ssize_t end)
+    cdef int _string(self, Py_ssize_t pos, Py_ssize_t size)
+    cdef int _escape(self, int byte)
+    cdef int _character(self, Py_ssize_t pos, Py_ssize_t end)
+    cdef int _double(self, Py_ssize_t pos)
+    cdef bint _few_places(self, double value)
+    cdef int _fixed(self, unsigned long long digits, int places)
+    cdef int _number(self, unsigned long long value)
+    cdef int _opaque(self, int sql_type, Py_ssize_t pos, Py_ssize_t end)
+    cdef int _decimal(self, Py_ssize_t size)
+    cdef int _temporal(self, int sql_type)
+    cdef int _mark(self, int character)
+    cdef int _mark_two(self, int first, int second)

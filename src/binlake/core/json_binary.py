@@ -1,0 +1,520 @@
+"""MySQL's binary JSON to the text that the server prints for it (formats.md §2.5).
+
+A document is a type byte and a value. A container holds, after its element count and its size,
+fixed-width entries (keys, then values) that point at what follows by offsets from its start,
+or hold a small value themselves. The text is that of `CAST(j AS CHAR)`: ", " and ": " between
+things, doubles in the shortest digits that read back the same, dates and times with six
+fractional digits in quotes, other SQL values as "base64:type<code>:…".
+Source: sql-common/json_binary.cc, json_dom.cc (wrapper_to_string), strings/dtoa.cc (my_gcvt).
+
+Offsets come from outside and may lie. Each byte of a document belongs to one value, so a
+rendering may use up as many bytes as the document has, and no more: a document whose values
+overlap, which could otherwise grow without end, is malformed.
+"""
+
+from __future__ import annotations
+
+import struct
+from binascii import b2a_base64
+from typing import TYPE_CHECKING
+
+import cython
+
+from binlake.core.buffers import ByteBuffer
+from binlake.core.cursor import Cursor
+from binlake.core.decimals import DecimalReader
+from binlake.core.temporal_text import write_date, write_time
+from binlake.errors import MalformedError
+
+if TYPE_CHECKING:
+    from binlake.core.cursor import Buffer
+
+__all__ = ["MAX_DEPTH", "JsonRenderer", "render"]
+
+MAX_DEPTH = 100  # JSON_DOCUMENT_MAX_DEPTH: nested containers that a server accepts
+
+_DEPTH = cython.declare(cython.int, 100)
+
+# value types (json_binary.cc)
+_LARGE_OBJECT = cython.declare(cython.int, 0x01)
+_LARGE_ARRAY = cython.declare(cython.int, 0x03)
+_LITERAL = cython.declare(cython.int, 0x04)
+_INT16 = cython.declare(cython.int, 0x05)
+_UINT16 = cython.declare(cython.int, 0x06)
+_INT32 = cython.declare(cython.int, 0x07)
+_UINT32 = cython.declare(cython.int, 0x08)
+_INT64 = cython.declare(cython.int, 0x09)
+_UINT64 = cython.declare(cython.int, 0x0A)
+_DOUBLE = cython.declare(cython.int, 0x0B)
+_STRING = cython.declare(cython.int, 0x0C)
+_OPAQUE = cython.declare(cython.int, 0x0F)
+
+# the SQL types that an opaque value is printed as itself; all others are base64
+_SQL_TIMESTAMP = cython.declare(cython.int, 7)
+_SQL_DATE = cython.declare(cython.int, 10)
+_SQL_TIME = cython.declare(cython.int, 11)
+_SQL_DATETIME = cython.declare(cython.int, 12)
+_SQL_NEWDECIMAL = cython.declare(cython.int, 246)
+
+_ESCAPES = b"btn fr"  # of the characters 0x08 to 0x0D; 0x0B has none
+_HEX = b"0123456789abcdef"
+_BASE64_LINE = 76  # characters between line feeds, which the server puts in as they are
+_FIXED_DIGITS = 15  # most digits before the point, or places after it before the first digit
+_FAST_BELOW = cython.declare(cython.double, 1e15)
+
+
+@cython.final
+@cython.cclass
+class JsonRenderer:
+    """Renders documents, one after the other, at the end of a ByteBuffer."""
+
+    def __init__(self) -> None:
+        self.c = Cursor(b"")
+        self.out = ByteBuffer()
+        self.left = 0
+        self.at = 0
+
+    @cython.cfunc
+    def render(self, c: Cursor, size: cython.Py_ssize_t, out: ByteBuffer) -> cython.int:
+        """Append the text of the document in the next `size` bytes of `c`, stepping over them.
+
+        An empty document is JSON's null, as the server has it. The text is valid UTF-8.
+        Raises MalformedError, and TruncatedError when `c` has fewer bytes.
+        """
+        c.need(size)
+        start: cython.Py_ssize_t = c.pos
+        self.c = c
+        self.out = out
+        self.left = size
+        if size == 0:
+            out.put(b"null")
+        else:
+            self._value(self._uint(start, start + size, 1), start + 1, start + size, 0)
+        c.pos = start + size
+        return 0
+
+    def _refuse(self, pos: cython.Py_ssize_t, why: str) -> MalformedError:
+        return MalformedError(f"malformed JSON: {why}", offset=pos - self.c.start)
+
+    @cython.cfunc
+    def _use(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.int:
+        """Check that `count` bytes are at `pos`, before `end`, and use them up."""
+        if count < 0 or count > end - pos:
+            raise self._refuse(pos, "a value goes beyond its container")
+        if count > self.left:
+            raise self._refuse(pos, "values overlap")
+        self.left -= count
+        return 0
+
+    @cython.cfunc
+    def _uint(
+        self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, width: cython.int
+    ) -> cython.Py_ssize_t:
+        """Unsigned, little-endian, `width` bytes (1 to 4), not used up yet."""
+        if end - pos < width:
+            raise self._refuse(pos, "a value goes beyond its container")
+        value: cython.Py_ssize_t = 0
+        i: cython.int
+        for i in range(width):
+            value |= cython.cast(cython.Py_ssize_t, self.c.data[pos + i]) << (8 * i)
+        return value
+
+    @cython.cfunc
+    def _value(
+        self,
+        kind: cython.int,
+        pos: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        depth: cython.int,
+    ) -> cython.int:
+        """Render the value of a type at `pos`; it ends before `end`."""
+        if kind == _STRING:
+            size: cython.Py_ssize_t = self._length(pos, end)
+            return self._string(self.at, size)
+        if kind <= _LARGE_ARRAY:
+            return self._container(kind, pos, end, depth)
+        if kind == _DOUBLE:
+            self._use(pos, end, 8)
+            return self._double(pos)
+        if kind == _OPAQUE:
+            self._use(pos, end, 1)
+            return self._opaque(self._uint(pos, end, 1), pos + 1, end)
+        width: cython.int = _width(kind)
+        if width == 0:
+            raise self._refuse(pos, f"no value has type 0x{kind:02X}")
+        self._use(pos, end, width)
+        return self._scalar(kind, pos)
+
+    @cython.cfunc
+    def _container(
+        self,
+        kind: cython.int,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        depth: cython.int,
+    ) -> cython.int:
+        """Render an object or array whose element count is at `start`."""
+        if depth >= _DEPTH:
+            raise self._refuse(start, f"more than {MAX_DEPTH} containers inside each other")
+        is_object: cython.bint = kind <= _LARGE_OBJECT
+        width: cython.int = 4 if kind & 1 else 2  # of counts, sizes and offsets
+        key_entry: cython.Py_ssize_t = width + 2 if is_object else 0
+        value_entry: cython.Py_ssize_t = width + 1
+        count: cython.Py_ssize_t = self._uint(start, end, width)
+        size: cython.Py_ssize_t = self._uint(start + width, end, width)
+        head: cython.Py_ssize_t = 2 * width + count * (key_entry + value_entry)
+        if size > end - start or head > size:
+            raise self._refuse(start, "a container is larger than what holds it")
+        end = start + size
+        self._use(start, end, head)
+        key: cython.Py_ssize_t = start + 2 * width
+        value: cython.Py_ssize_t = key + count * key_entry
+        self._mark(123 if is_object else 91)
+        i: cython.Py_ssize_t
+        for i in range(count):
+            if i:
+                self._mark_two(44, 32)
+            if is_object:
+                self._key(key, start, end, head, width)
+                key += key_entry
+            self._entry(value, start, end, head, width, depth + 1)
+            value += value_entry
+        return self._mark(125 if is_object else 93)
+
+    @cython.cfunc
+    def _key(
+        self,
+        entry: cython.Py_ssize_t,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        head: cython.Py_ssize_t,
+        width: cython.int,
+    ) -> cython.int:
+        """Render the key of an entry (offset, length u16), and the colon."""
+        offset: cython.Py_ssize_t = self._uint(entry, end, width)
+        size: cython.Py_ssize_t = self._uint(entry + width, end, 2)
+        if offset < head:
+            raise self._refuse(entry, "a key lies inside the entries")
+        self._use(start + offset, end, size)
+        self._string(start + offset, size)
+        return self._mark_two(58, 32)
+
+    @cython.cfunc
+    def _entry(
+        self,
+        entry: cython.Py_ssize_t,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        head: cython.Py_ssize_t,
+        width: cython.int,
+        depth: cython.int,
+    ) -> cython.int:
+        """Render the value of an entry (type u8, then the offset, or a value that fits there)."""
+        kind: cython.int = self._uint(entry, end, 1)
+        if _LITERAL <= kind <= _UINT32 and _width(kind) <= width:
+            return self._scalar(kind, entry + 1)
+        offset: cython.Py_ssize_t = self._uint(entry + 1, end, width)
+        if offset < head:
+            raise self._refuse(entry, "a value lies inside the entries")
+        return self._value(kind, start + offset, end, depth)
+
+    @cython.cfunc
+    def _scalar(self, kind: cython.int, pos: cython.Py_ssize_t) -> cython.int:
+        """Render a literal or an integer; its bytes are there."""
+        bits: cython.ulonglong = self._bits(pos, _width(kind))
+        if kind == _LITERAL:
+            if bits > 2:
+                raise self._refuse(pos, f"{bits} is none of null, true, false")
+            return self.out.put(b"null" if bits == 0 else b"true" if bits == 1 else b"false")
+        if kind & 1 == 0:  # the unsigned types have even numbers
+            return self._number(bits)
+        sign: cython.ulonglong = 1
+        sign <<= 8 * _width(kind) - 1
+        if bits & sign:
+            self._mark(45)
+            bits = (sign - 1 - (bits & (sign - 1))) + 1
+        return self._number(bits)
+
+    @cython.cfunc
+    def _bits(self, pos: cython.Py_ssize_t, width: cython.int) -> cython.ulonglong:
+        """Unsigned, little-endian, up to 8 bytes that are there."""
+        value: cython.ulonglong = 0
+        i: cython.int
+        for i in range(width):
+            value |= cython.cast(cython.ulonglong, self.c.data[pos + i]) << (8 * i)
+        return value
+
+    @cython.cfunc
+    def _length(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Read a length (7 bits a byte, the high bit: more), use up its data; `at`: the data."""
+        size: cython.Py_ssize_t = 0
+        byte: cython.int
+        i: cython.int
+        for i in range(5):
+            self._use(pos + i, end, 1)
+            byte = self.c.data[pos + i]
+            size |= cython.cast(cython.Py_ssize_t, byte & 0x7F) << (7 * i)
+            if byte < 0x80:
+                self.at = pos + i + 1
+                self._use(self.at, end, size)
+                return size
+        raise self._refuse(pos, "a length has more than 5 bytes")
+
+    @cython.cfunc
+    def _string(self, pos: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
+        """Render `size` bytes of UTF-8 as a JSON string: runs of plain characters, escapes."""
+        c: Cursor = self.c
+        end: cython.Py_ssize_t = pos + size
+        c.pos = pos  # of the run that is not written yet
+        self._mark(34)
+        while pos < end:
+            byte: cython.int = c.data[pos]
+            if byte >= 0x80:
+                pos += self._character(pos, end)
+            elif byte >= 0x20 and byte != 34 and byte != 92:
+                pos += 1
+            else:
+                self.out.copy(c, pos - c.pos)
+                self._escape(byte)
+                pos += 1
+                c.pos = pos
+        self.out.copy(c, pos - c.pos)
+        return self._mark(34)
+
+    @cython.cfunc
+    def _escape(self, byte: cython.int) -> cython.int:
+        """Render a quote, a backslash or a control character."""
+        self._mark(92)
+        if byte >= 0x20:
+            return self._mark(byte)
+        if 8 <= byte <= 13 and byte != 11:
+            return self._mark(_ESCAPES[byte - 8])
+        self.out.put(b"u00")
+        return self._mark_two(_HEX[byte >> 4], _HEX[byte & 15])
+
+    @cython.cfunc
+    def _character(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """How many bytes the character beyond ASCII at `pos` has; refuses what is not UTF-8."""
+        first: cython.int = self.c.data[pos]
+        width: cython.int = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+        if first < 0xC2 or first > 0xF4 or end - pos < width:
+            raise self._refuse(pos, "a string is not UTF-8")
+        second: cython.int = self.c.data[pos + 1]
+        # longer than needed, a surrogate, beyond U+10FFFF
+        lowest: cython.int = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
+        highest: cython.int = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
+        if second < lowest or second > highest:
+            raise self._refuse(pos, "a string is not UTF-8")
+        i: cython.int
+        for i in range(2, width):
+            if self.c.data[pos + i] & 0xC0 != 0x80:
+                raise self._refuse(pos, "a string is not UTF-8")
+        return width
+
+    @cython.cfunc
+    def _double(self, pos: cython.Py_ssize_t) -> cython.int:
+        """Render the double at `pos`, whose 8 bytes are there."""
+        value: cython.double = 0.0
+        if cython.compiled:
+            memcpy(  # noqa: F821 - cimported in json_binary.pxd
+                cython.address(value), cython.address(self.c.data[pos]), 8
+            )
+        else:
+            value = struct.unpack_from("<d", self.c.view, pos)[0]
+        if value - value != 0:
+            raise self._refuse(pos, "a number is infinite or none")
+        if self.c.data[pos + 7] & 0x80:
+            self._mark(45)
+            value = -value
+        if value < _FAST_BELOW and self._few_places(value):
+            return 0
+        return self.out.put(_shortest(value))
+
+    @cython.cfunc
+    def _few_places(self, value: cython.double) -> cython.bint:
+        """Render a number with at most 15 digits, up to 6 of them after the point.
+
+        Two decimals of 15 digits never read as the same double, so the first decimal found
+        that reads back as `value` has the shortest digits. False: there is none.
+        """
+        places: cython.int
+        for places in range(7):
+            power: cython.double = _power(places)
+            scaled: cython.double = value * power
+            if scaled >= _FAST_BELOW:
+                return False
+            digits: cython.longlong = cython.cast(cython.longlong, scaled + 0.5)
+            if cython.cast(cython.double, digits) / power == value:
+                self._fixed(digits, places)
+                return True
+        return False
+
+    @cython.cfunc
+    def _fixed(self, digits: cython.ulonglong, places: cython.int) -> cython.int:
+        """Render `digits` with a point before the last `places` of them, at least `.0`."""
+        scale: cython.ulonglong = 1
+        i: cython.int
+        for i in range(places):
+            scale *= 10
+        self._number(digits // scale)
+        self._mark(46)
+        digits %= scale
+        while scale > 10 and digits < scale // 10:
+            self._mark(48)
+            scale //= 10
+        return self._number(digits)
+
+    @cython.cfunc
+    def _number(self, value: cython.ulonglong) -> cython.int:
+        """Render decimal digits."""
+        width: cython.int = 1
+        rest: cython.ulonglong = value // 10
+        while rest:
+            width += 1
+            rest //= 10
+        self.out.reserve(width)
+        at: cython.Py_ssize_t = self.out.size + width
+        self.out.size = at
+        i: cython.int
+        for i in range(width):
+            at -= 1
+            self.out.view[at] = cython.cast(cython.uchar, 48 + value % 10)
+            value //= 10
+        return 0
+
+    @cython.cfunc
+    def _opaque(
+        self, sql_type: cython.int, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.int:
+        """Render a value of an SQL type that JSON lacks; its length is at `pos`."""
+        size: cython.Py_ssize_t = self._length(pos, end)
+        self.c.pos = self.at
+        if sql_type == _SQL_NEWDECIMAL:
+            return self._decimal(size)
+        if size == 8 and (
+            sql_type == _SQL_DATE
+            or sql_type == _SQL_TIME
+            or sql_type == _SQL_DATETIME
+            or sql_type == _SQL_TIMESTAMP
+        ):
+            return self._temporal(sql_type)
+        text = b2a_base64(self.c.take(size), newline=False)
+        self.out.put(b'"base64:type%d:' % sql_type)
+        start: cython.Py_ssize_t
+        for start in range(0, len(text), _BASE64_LINE):
+            if start:
+                self._mark(10)
+            self.out.put(text[start : start + _BASE64_LINE])
+        return self._mark(34)
+
+    @cython.cfunc
+    def _decimal(self, size: cython.Py_ssize_t) -> cython.int:
+        """Render a DECIMAL: precision u8, scale u8, and its wire bytes."""
+        pos: cython.Py_ssize_t = self.c.pos
+        wire: DecimalReader = DecimalReader(
+            self._uint(pos, pos + size, 1), self._uint(pos + 1, pos + size, 1)
+        )
+        if wire.width != size - 2:
+            raise self._refuse(pos, "the digits of a DECIMAL are not as many as it says")
+        self.c.pos = pos + 2
+        wire.read(self.c)
+        wire.write(self.out)
+        return 0
+
+    @cython.cfunc
+    def _temporal(self, sql_type: cython.int) -> cython.int:
+        """Render a packed date or time (core/temporal_wire.py), i64, with six digits."""
+        pos: cython.Py_ssize_t = self.c.pos
+        packed: cython.Py_ssize_t = self.c.i64()
+        is_time: cython.bint = sql_type == _SQL_TIME
+        self.out.reserve(32)
+        self._mark(34)
+        if is_time and packed < 0:
+            self._mark(45)
+            packed = -packed
+        # TIME has its hours, up to 838, where the others have days and hours
+        hour: cython.Py_ssize_t = packed >> 36 if is_time else packed >> 36 & 31
+        if (
+            packed < 0
+            or hour > (838 if is_time else 23)
+            or (packed >> 30 & 63) > 59
+            or (packed >> 24 & 63) > 59
+            or (packed & 0xFFFFFF) > 999_999
+            or packed >> 46 >= 10_000 * 13
+        ):
+            raise self._refuse(pos, "the bytes are not a date or time")
+        if not is_time:
+            write_date(self.out, packed)
+        if sql_type == _SQL_DATETIME or sql_type == _SQL_TIMESTAMP:
+            self._mark(32)
+        if sql_type != _SQL_DATE:
+            write_time(self.out, packed & 0x3FFFFFFFFFFF if is_time else packed & 0x1FFFFFFFFFF, 6)
+        return self._mark(34)
+
+    @cython.cfunc
+    def _mark(self, character: cython.int) -> cython.int:
+        """Append one ASCII character."""
+        self.out.reserve(1)
+        self.out.view[self.out.size] = cython.cast(cython.uchar, character)
+        self.out.size += 1
+        return 0
+
+    @cython.cfunc
+    def _mark_two(self, first: cython.int, second: cython.int) -> cython.int:
+        """Append two ASCII characters."""
+        self._mark(first)
+        return self._mark(second)
+
+
+@cython.cfunc
+@cython.inline
+def _width(kind: cython.int) -> cython.int:
+    """Bytes of a literal or integer; 0 for other types."""
+    if kind == _LITERAL:
+        return 1
+    if kind == _INT16 or kind == _UINT16:
+        return 2
+    if kind == _INT32 or kind == _UINT32:
+        return 4
+    return 8 if kind == _INT64 or kind == _UINT64 else 0
+
+
+@cython.cfunc
+@cython.inline
+def _power(places: cython.int) -> cython.double:
+    power: cython.double = 1.0
+    i: cython.int
+    for i in range(places):
+        power *= 10.0
+    return power
+
+
+def _shortest(value: float) -> bytes:
+    """The text of a number that is not negative, as the server's my_gcvt writes it."""
+    mantissa, _, exponent = repr(value).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    written = whole + fraction
+    digits = written.lstrip("0")
+    # the point stands after this many digits
+    point = len(whole) + int(exponent or 0) - (len(written) - len(digits))
+    digits = digits.rstrip("0") or "0"
+    if not -_FIXED_DIGITS < point <= _FIXED_DIGITS:
+        text = digits[0] + ("." + digits[1:] if len(digits) > 1 else "") + f"e{point - 1}"
+    elif point <= 0:
+        text = "0." + "0" * -point + digits
+    elif point < len(digits):
+        text = digits[:point] + "." + digits[point:]
+    else:
+        text = digits.ljust(point, "0") + ".0"
+    return text.encode("ascii")
+
+
+def render(data: Buffer, start: int, end: int) -> bytes:
+    """The text of the binary document in bytes `start` to `end` of `data`, as UTF-8.
+
+    Raises MalformedError.
+    """
+    renderer: JsonRenderer = JsonRenderer()
+    out: ByteBuffer = ByteBuffer()
+    renderer.render(Cursor(data, start, end), end - start, out)
+    return bytes(out.detach())
