@@ -25,7 +25,7 @@ OLDEST_JAVA = 17
 
 
 def _version_of_python() -> str:
-    return "%d.%d" % sys.version_info[:2]  # noqa: UP031 - old Pythons must be able to say so
+    return ".".join(map(str, sys.version_info[:2]))
 
 
 def missing_python() -> list[str]:
@@ -33,8 +33,8 @@ def missing_python() -> list[str]:
     problems = []
     if sys.version_info < OLDEST_PYTHON:
         problems.append(
-            "Python {} is too old, 3.11 or newer is needed. Install one and say which: "
-            "make PYTHON=python3.12 …".format(_version_of_python())
+            f"Python {_version_of_python()} is too old, 3.11 or newer is needed. "
+            "Install one and say which: make PYTHON=python3.12 …"
         )
     try:
         import ensurepip  # noqa: F401 - what `python -m venv` needs
@@ -42,7 +42,7 @@ def missing_python() -> list[str]:
     except ImportError:
         problems.append(
             "This Python cannot make virtual environments. Debian/Ubuntu: apt install "
-            "python{}-venv".format(_version_of_python())
+            f"python{_version_of_python()}-venv"
         )
     return problems
 

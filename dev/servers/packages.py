@@ -34,7 +34,9 @@ def _need(program: str) -> None:
 
 
 def _run(command: Sequence[str | Path], *, cwd: Path | None = None) -> None:
-    run = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False
+    )
     if run.returncode:
         raise SetupError(f"{command[0]} failed: {run.stderr.strip()[-1000:]}")
 
@@ -85,7 +87,9 @@ def _apt_options(suite: str, debs: Path) -> list[str]:
     state = home() / "apt" / suite
     for folder in (state / "lists" / "partial", state / "cache", debs / "partial"):
         folder.mkdir(parents=True, exist_ok=True)
-    (state / "sources.list").write_text(f"deb [signed-by={_KEYRING}] {debian_mirror()} {suite} main\n")
+    (state / "sources.list").write_text(
+        f"deb [signed-by={_KEYRING}] {debian_mirror()} {suite} main\n"
+    )
     (state / "status").touch()
     settings = {
         "Dir::Etc::sourcelist": state / "sources.list",
@@ -108,7 +112,9 @@ def _unpack(debs: Path, root: Path) -> None:
         (root / merged).symlink_to(f"usr/{merged}")
     excludes = [f"--exclude=./usr/share/{folder}" for folder in _NOT_NEEDED]
     for deb in sorted(debs.glob("*.deb")):
-        files = subprocess.run(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE, check=True)
+        files = subprocess.run(
+            ["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE, check=True
+        )
         extract = ["tar", "-x", "--keep-directory-symlink", "-C", str(root), *excludes]
         subprocess.run(extract, input=files.stdout, check=True)
 

@@ -20,13 +20,13 @@ from pymysql.constants import CLIENT
 from dev.servers.catalog import Installation, installation
 from dev.servers.packages import SetupError
 
-__all__ = ["Refused", "Server", "Session", "running"]
+__all__ = ["RefusedError", "Server", "Session", "running"]
 
 START_SECONDS = 120
 STOP_SECONDS = 120
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The server refused a statement."""
 
 
@@ -37,7 +37,7 @@ class Session:
         self.connection = connection
 
     def execute(self, *statements: str) -> None:
-        """Run statements. Raises Refused, naming the statement."""
+        """Run statements. Raises RefusedError, naming the statement."""
         for statement in statements:
             with self.connection.cursor() as cursor:
                 try:
@@ -45,7 +45,7 @@ class Session:
                     while cursor.nextset():
                         pass
                 except pymysql.MySQLError as error:
-                    raise Refused(f"{error}: {statement[:2000]}") from error
+                    raise RefusedError(f"{error}: {statement[:2000]}") from error
 
     def rows(self, query: str) -> list[list[str | None]]:
         """The rows of one query, every value as the server's text protocol writes it."""
@@ -53,7 +53,7 @@ class Session:
             try:
                 cursor.execute(query)
             except pymysql.MySQLError as error:
-                raise Refused(f"{error}: {query[:2000]}") from error
+                raise RefusedError(f"{error}: {query[:2000]}") from error
             return [[_text(value) for value in row] for row in cursor.fetchall()]
 
 
@@ -186,8 +186,7 @@ class Server:
     def position(self) -> tuple[str, int]:
         """The current log's base name and the end of what is in it."""
         name, offset = self.rows(self.kind.position_query)[0][:2]
-        assert name is not None and offset is not None
-        return name, int(offset)
+        return name or "", int(offset or 0)
 
     def log_files(self) -> list[Path]:
         """The log files in the order of the index."""
