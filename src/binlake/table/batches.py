@@ -1,26 +1,36 @@
 """Decoded row changes as Arrow record batches: the typed view of one table, the generic view.
 
-`Changes` is what one flush of the decoder holds: the row changes of each table as arrays, and
-the transactions that they belong to. Per-transaction facts (GTID, commit time, file) are kept
-once per transaction and spread over the rows by index.
+`Changes` is what one flush of the decoder holds: the row changes of each table as arrays. What
+many of them have in common is kept once and spread over the rows by index: GTID and commit
+time per transaction, file and statement per stretch of successive changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.table.images import Image
 from binlake.table.json_text import join
-from binlake.table.metadata import SEQUENCE_TYPE, metadata_fields
+from binlake.table.metadata import SEQUENCE_TYPE, check_names, metadata_fields
 from binlake.table.plan import TableTypes
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
-__all__ = ["OPERATIONS", "Changes", "RowFacts", "TableBatch", "TableChanges", "TransactionFacts"]
+__all__ = [
+    "OPERATIONS",
+    "Changes",
+    "RowFacts",
+    "Stretch",
+    "TableBatch",
+    "TableChanges",
+    "TransactionFacts",
+    "typed_schema",
+]
 
 OPERATIONS = ("insert", "update", "delete")  # by the number that the core gives them
 
@@ -29,21 +39,11 @@ _OPERATIONS = pa.array(OPERATIONS, pa.string())
 
 @dataclass(frozen=True, slots=True)
 class TransactionFacts:
-    """What is known once per transaction, as arrays indexed by a row's `transaction`.
+    """What is known once per transaction, as arrays indexed by `RowFacts.transaction`."""
 
-    `ts` is the commit time, `file` the base name and `ordinal` the place in its chain of the
-    file that holds the rows. `decided_file`, `decided_pos` and `first_sequence` differ from
-    null only for XA transactions that a later group committed: they sort where it stands.
-    """
-
-    ts: pa.Array  # timestamp[us, UTC]
-    gtid: pa.Array  # string
-    thread_id: pa.Array  # int64
-    file: pa.Array  # string
-    ordinal: pa.Array  # int32
-    decided_file: pa.Array  # int32
-    decided_pos: pa.Array  # int64
-    first_sequence: pa.Array  # int64
+    ts: pa.Array  # timestamp[us, UTC]: commit time
+    gtid: pa.Array  # string, null where the log has none
+    thread_id: pa.Array  # int64, null where the log does not tell
 
     def ts_text(self) -> pa.Array:
         """Commit times as `2026-11-21T07:09:00.123456Z`."""
@@ -51,12 +51,32 @@ class TransactionFacts:
         return join(pc.replace_substring(text, " ", "T"), "Z")
 
 
+class Stretch(NamedTuple):
+    """What successive row changes have in common beside their transaction.
+
+    `first_sequence`: of its first row change. `file` is the base name, `ordinal` the file's
+    place in its chain. `decided` is only set for an XA transaction that a later group
+    committed: the ordinal and offset of that group, and the sequence number of the
+    transaction's first row change. `query` is the statement, where wanted and known. In a
+    relay log, `source_file` and `source_pos` say where the source has the event.
+    """
+
+    first_sequence: int
+    file: str
+    ordinal: int
+    decided: tuple[int, int, int] | None = None
+    query: str | None = None
+    source_file: str | None = None
+    source_pos: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class RowFacts:
     """What is known of each row change, as arrays.
 
     `sequence` orders the row changes of all tables; `transaction` is an index into
-    TransactionFacts; `pos` and `end_pos` are the top-level event's place, `row` counts in it.
+    TransactionFacts, `stretch` into the stretches; `pos` and `end_pos` are the top-level
+    event's place, `row` counts in it.
     """
 
     op: pa.Array  # uint8, index into OPERATIONS
@@ -65,8 +85,8 @@ class RowFacts:
     row: pa.Array  # int32
     server_id: pa.Array  # int64
     transaction: pa.Array  # int32
+    stretch: pa.Array  # int32
     sequence: pa.Array  # int64
-    query: pa.Array | None = None  # string
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +95,7 @@ class TableChanges:
 
     For the text target `before` and `after` are the two images. For the typed target `after`
     is the row itself (the after-image, of a delete the before-image), and `before` the
-    before-image of updates, where it was asked for.
+    before-image of updates, None unless it was asked for.
     """
 
     types: TableTypes
@@ -95,53 +115,70 @@ class TableBatch:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """All row changes of one flush, by table, and their transactions."""
+    """All row changes of one flush, by table, and what they refer to."""
 
     tables: Sequence[TableChanges]
     transactions: TransactionFacts
+    stretches: Sequence[Stretch]
+
+    def per_stretch(self, name: str, kind: pa.DataType) -> pa.Array:
+        """A field of the stretches, as an array to be indexed by `RowFacts.stretch`."""
+        return pa.array([getattr(stretch, name) for stretch in self.stretches], kind)
 
     def table_batches(self, options: ReadOptions) -> list[TableBatch]:
-        """The typed view's batches, one for each definition of each table."""
+        """The typed view's batches, one for each definition of each table.
+
+        Raises SchemaError when a column has the name of a metadata column.
+        """
         return [
             TableBatch(table.types.definition, self._typed(table, options)) for table in self.tables
         ]
 
     def _typed(self, table: TableChanges, options: ReadOptions) -> pa.RecordBatch:
         facts, transactions = table.facts, self.transactions
-        of = facts.transaction
+        of, stretch = facts.transaction, facts.stretch
         made = {
             "op": _OPERATIONS.take(facts.op),
             "ts": transactions.ts.take(of),
             "gtid": transactions.gtid.take(of),
             "server_id": facts.server_id,
-            "file": transactions.file.take(of),
+            "file": self.per_stretch("file", pa.string()).take(stretch),
             "pos": facts.pos,
             "row": facts.row,
             "seq": self._sequence(facts),
             "absent": table.after.absent(),
         }
-        if options.before and table.before is not None:
+        if table.before is not None:
             made["before"] = table.before.struct()
         if options.query:
-            made["query"] = facts.query
+            made["query"] = self.per_stretch("query", pa.string()).take(stretch)
         if options.thread_id:
             made["thread_id"] = transactions.thread_id.take(of)
-        schema = table.types.schema
-        fields = metadata_fields(schema, options)
         return pa.RecordBatch.from_arrays(
-            [*table.after.columns, *made.values()],
-            schema=pa.schema([*schema, *fields], metadata=schema.metadata),
+            [*table.after.columns, *made.values()], schema=typed_schema(table.types, options)
         )
 
     def _sequence(self, facts: RowFacts) -> pa.Array:
         """The struct that sorts in commit order."""
-        transactions, of = self.transactions, facts.transaction
-        file, pos, row = transactions.ordinal.take(of), facts.pos, facts.row
-        if transactions.decided_pos.null_count < len(transactions.decided_pos):
-            decided = transactions.decided_pos.take(of)
-            file = pc.coalesce(transactions.decided_file.take(of), file)
+        of = facts.stretch
+        file, pos, row = self.per_stretch("ordinal", pa.int32()).take(of), facts.pos, facts.row
+        decided = [stretch.decided or (None, None, None) for stretch in self.stretches]
+        if any(entry[0] is not None for entry in decided):
+            files, offsets, firsts = (
+                pa.array(values, pa.int64()).take(of) for values in zip(*decided, strict=True)
+            )
+            file = pc.coalesce(files.cast(pa.int32()), file)
             # the rows of all events of such a transaction share one position: number them on
-            own = pc.subtract(facts.sequence, transactions.first_sequence.take(of))
-            row = pc.if_else(decided.is_valid(), own.cast(pa.int32()), row)
-            pos = pc.coalesce(decided, pos)
+            row = pc.coalesce(pc.subtract(facts.sequence, firsts).cast(pa.int32()), row)
+            pos = pc.coalesce(offsets, pos)
         return pa.StructArray.from_arrays([file, pos, row], fields=list(SEQUENCE_TYPE))
+
+
+def typed_schema(types: TableTypes, options: ReadOptions) -> pa.Schema:
+    """The schema of the typed view's batches of one table definition.
+
+    Raises SchemaError when a column has the name of a metadata column.
+    """
+    check_names(types.definition.full_name, types.names, options)
+    fields = metadata_fields(types.schema, options)
+    return pa.schema([*types.schema, *fields], metadata=types.schema.metadata)

@@ -149,16 +149,15 @@ def _tokens(sql: str) -> list[_Token]:
     # imported here: only those who give a schema pay for it
     from sqlglot import tokenize
     from sqlglot.errors import TokenError
-    from sqlglot.tokens import TokenType
 
-    kinds = {TokenType.IDENTIFIER: "name", TokenType.STRING: "string"}
+    kinds = {"IDENTIFIER": "name", "STRING": "string"}
     try:
         found = tokenize(sql, read="mysql")
     except TokenError as error:
         raise UnreadableTableError(f"({str(error).splitlines()[0]})") from None
     tokens: list[_Token] = []
     for token in found:
-        kind = kinds.get(token.token_type, "word")
+        kind = kinds.get(token.token_type.name, "word")
         texts = token.text.split() if kind == "word" else [token.text]
         tokens += [_Token(text, kind) for text in texts]
     return tokens

@@ -13,13 +13,15 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.table.batches import OPERATIONS, Changes, TableChanges, TransactionFacts
+from binlake.table.batches import OPERATIONS, Changes, TableChanges
+from binlake.table.images import Image
 from binlake.table.json_text import join, number, quoted, quoted_plain
 from binlake.values.options import ReadOptions
 
 __all__ = ["change_batch", "change_schema", "json_lines"]
 
 _TEXT = pa.large_string()
+_NULL = pa.scalar("null", _TEXT)
 _OPERATIONS = pa.array(OPERATIONS, pa.string())
 _QUOTED_OPERATIONS = pa.array([json.dumps(op) for op in OPERATIONS], _TEXT)
 
@@ -49,18 +51,19 @@ def change_batch(changes: Changes, options: ReadOptions) -> pa.RecordBatch:
     """All row changes of a flush as columns, in commit order; a missing image is null."""
     schema = change_schema(options)
     parts = [
-        pa.RecordBatch.from_arrays(
-            _change_columns(table, changes.transactions, options), schema=schema
-        )
+        pa.RecordBatch.from_arrays(_change_columns(table, changes, options), schema=schema)
         for table in changes.tables
     ]
-    return _in_order(changes.tables, pa.Table.from_batches(parts, schema))
+    rows = pa.Table.from_batches(parts, schema)
+    if len(parts) > 1:
+        rows = rows.take(_order(changes.tables))
+    batches = rows.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def _change_columns(
-    table: TableChanges, transactions: TransactionFacts, options: ReadOptions
-) -> list[pa.Array]:
-    facts, of = table.facts, table.facts.transaction
+def _change_columns(table: TableChanges, changes: Changes, options: ReadOptions) -> list[pa.Array]:
+    facts, transactions = table.facts, changes.transactions
+    of, stretch = facts.transaction, facts.stretch
     definition = table.types.definition
     columns = [
         _OPERATIONS.take(facts.op),
@@ -69,74 +72,76 @@ def _change_columns(
         transactions.ts.take(of),
         transactions.gtid.take(of),
         facts.server_id,
-        transactions.file.take(of),
+        changes.per_stretch("file", pa.string()).take(stretch),
         facts.pos,
         facts.end_pos,
         facts.row,
     ]
     if options.query:
-        columns.append(facts.query)
+        columns.append(changes.per_stretch("query", pa.string()).take(stretch))
     if options.thread_id:
         columns.append(transactions.thread_id.take(of))
-    for image in (table.before, table.after):
-        assert image is not None, "the generic view decodes both images"
-        text = image.to_json().cast(pa.string())
-        columns.append(pc.if_else(image.exists(), text, pa.scalar(None, pa.string())))
-    return columns
+    return [*columns, *(image.to_json().cast(pa.string()) for _, image in _images(table))]
+
+
+def _images(table: TableChanges) -> tuple[tuple[str, Image], tuple[str, Image]]:
+    assert table.before is not None, "the text target decodes both images"
+    return ("before", table.before), ("after", table.after)
 
 
 def json_lines(changes: Changes, options: ReadOptions) -> pa.Buffer:
     """All row changes of a flush as lines of JSON, in commit order, each with its newline."""
-    prefixes = _TransactionPrefixes(changes.transactions, options)
-    parts = [_lines(table, prefixes) for table in changes.tables]
-    if not parts:
+    if not changes.tables:
         return pa.py_buffer(b"")
+    shared = _SharedPieces(changes, options)
+    parts = [_lines(table, shared) for table in changes.tables]
     lines = parts[0]
     if len(parts) > 1:
         lines = pa.concat_arrays(parts).take(_order(changes.tables))
     return lines.buffers()[2]
 
 
-class _TransactionPrefixes:
-    """What all lines of one transaction share, as JSON, made once per transaction."""
+class _SharedPieces:
+    """What the lines of one transaction, or of one stretch, share: made once for each."""
 
-    def __init__(self, transactions: TransactionFacts, options: ReadOptions) -> None:
-        gtid = quoted(transactions.gtid).fill_null("null")
-        self.head = join(',"ts":', quoted_plain(transactions.ts_text()), ',"gtid":', gtid)
-        self.file = join(',"file":', quoted(transactions.file))
-        self.options = options
-        self.tail: pa.Array | None = None
+    def __init__(self, changes: Changes, options: ReadOptions) -> None:
+        facts = changes.transactions
+        gtid = quoted(facts.gtid).fill_null(_NULL)
+        self.transaction = join(',"ts":', quoted_plain(facts.ts_text()), ',"gtid":', gtid)
+        self.file = join(',"file":', quoted(changes.per_stretch("file", pa.string())))
+        #: by transaction, by stretch: what options and relay logs add before the images
+        self.thread: pa.Array | None = None
+        self.extra: list[pa.Array] = []
+        if any(stretch.source_pos is not None for stretch in changes.stretches):
+            file = quoted(changes.per_stretch("source_file", pa.string())).fill_null(_NULL)
+            pos = number(changes.per_stretch("source_pos", pa.int64())).fill_null(_NULL)
+            self.extra.append(join(',"source_file":', file, ',"source_pos":', pos))
+        if options.query:
+            text = quoted(changes.per_stretch("query", pa.string())).fill_null(_NULL)
+            self.extra.append(join(',"query":', text))
         if options.thread_id:
-            self.tail = join(',"thread_id":', number(transactions.thread_id).fill_null("null"))
+            self.thread = join(',"thread_id":', number(facts.thread_id).fill_null(_NULL))
 
 
-def _lines(table: TableChanges, prefixes: _TransactionPrefixes) -> pa.Array:
-    assert table.before is not None, "the generic view decodes both images"
-    facts, of = table.facts, table.facts.transaction
-    definition = table.types.definition
+def _lines(table: TableChanges, shared: _SharedPieces) -> pa.Array:
+    facts, definition = table.facts, table.types.definition
+    of, stretch = facts.transaction, facts.stretch
     names = (
         f',"database":{json.dumps(definition.database, ensure_ascii=False)}'
         f',"table":{json.dumps(definition.table, ensure_ascii=False)}'
     )
     pieces: list[pa.Array | str] = [
-        '{"op":', _QUOTED_OPERATIONS.take(facts.op), names, prefixes.head.take(of),
-        ',"server_id":', number(facts.server_id), prefixes.file.take(of),
+        '{"op":', _QUOTED_OPERATIONS.take(facts.op), names, shared.transaction.take(of),
+        ',"server_id":', number(facts.server_id), shared.file.take(stretch),
         ',"pos":', number(facts.pos), ',"end_pos":', number(facts.end_pos), ',"row":', number(facts.row),
+        *(piece.take(stretch) for piece in shared.extra),
     ]  # fmt: skip
-    if prefixes.options.query:
-        pieces += [',"query":', quoted(facts.query).fill_null("null")]
-    if prefixes.tail is not None:
-        pieces.append(prefixes.tail.take(of))
-    pieces += [',"before":', table.before.to_json(), ',"after":', table.after.to_json(), "}\n"]
-    return join(*pieces)
+    if shared.thread is not None:
+        pieces.append(shared.thread.take(of))
+    for name, image in _images(table):
+        pieces += [f',"{name}":', image.to_json().fill_null(_NULL)]
+    return join(*pieces, "}\n")
 
 
 def _order(tables: Sequence[TableChanges]) -> pa.Array:
     return pc.sort_indices(pa.concat_arrays([table.facts.sequence for table in tables]))
-
-
-def _in_order(tables: Sequence[TableChanges], rows: pa.Table) -> pa.RecordBatch:
-    if len(tables) > 1:
-        rows = rows.take(_order(tables))
-    batches = rows.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)

@@ -1,0 +1,264 @@
+"""From transactions to decoded row changes: the one way from frames to Arrow.
+
+    decoder = ChangeDecoder(options, Target.TYPED, ledger)
+    for changes in decoder.decode(reader.runs()):
+        for found in changes.table_batches(options):
+            found.definition, found.batch
+
+It owns the compiled walker and, per table definition, the column types that finish what the
+walker decodes. It flushes when `batch_bytes` are held, wherever that is, so memory is bounded
+inside a huge transaction, too. It keeps nothing of framing or of transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from binlake.core.image import ImageBuffers
+from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink
+from binlake.core.walk import RowWalker
+from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
+from binlake.events.base import BodyReader
+from binlake.events.table_map import TableMapEvent
+from binlake.format.event_types import TABLE_MAP_EVENT
+from binlake.stream.runs import Piece, PlainRun, Run, Transaction
+from binlake.table.batches import (
+    OPERATIONS,
+    Changes,
+    RowFacts,
+    Stretch,
+    TableChanges,
+    TransactionFacts,
+    typed_schema,
+)
+from binlake.table.declared import DeclaredSchema
+from binlake.table.images import Image
+from binlake.table.plan import TableFilter, TableTypes
+from binlake.table.schema_file import read_schema_file
+from binlake.table.stretches import StretchFinder, plain_groups, stretch_of
+from binlake.table.types.base import Target, fixed_width, var_width
+from binlake.values.frame import EventFormat, Frame
+from binlake.values.ledger import Ledger, SkippedRange
+from binlake.values.options import ReadOptions
+
+__all__ = ["ChangeDecoder"]
+
+_MOST_DEFINITIONS = 1 << 15  # beyond, the walker is made anew: no log can make us hoard them
+_UTC = pa.timestamp("us", "UTC")
+
+
+class ChangeDecoder:
+    """Decodes the row changes of runs for one target.
+
+    `schema` completes what the log does not tell of tables; without it, the option schema is
+    read. Counts rows, decoded bytes, zero dates and warnings in `ledger`.
+    """
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        target: Target,
+        ledger: Ledger,
+        schema: DeclaredSchema | None = None,
+    ) -> None:
+        if schema is None and options.schema is not None:
+            schema = read_schema_file(options.schema)
+        self.options = options
+        self.target = target
+        self._ledger = ledger
+        self._schema = schema or DeclaredSchema()
+        self._tables = TableFilter(options)
+        self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
+        self._stretches = StretchFinder(options)
+        self._start_walker()
+
+    def decode(self, runs: Iterable[Run]) -> Iterator[Changes]:
+        """The row changes of the runs, in commit order, whenever enough are held.
+
+        Raises BinlogError with file and event; with the option on_error=skip a transaction
+        whose rows cannot be decoded is left out and its byte range kept in the ledger.
+        """
+        for run in runs:
+            if len(self._types) > _MOST_DEFINITIONS:
+                yield from self._flush()
+                self._start_walker()
+            sound = self._sound(run) if self.options.on_error == "skip" else (run,)
+            for part in sound:
+                yield from self._decode(part)
+        yield from self._flush()
+
+    # -- runs ----------------------------------------------------------------------------------
+
+    def _decode(self, run: Run) -> Iterator[Changes]:
+        if isinstance(run, PlainRun):
+            self._stretches.begin(run.window.file, self._walker.rows)
+            yield from self._walk(Piece(run.window, run.first, run.last), self._walker.run_groups)
+        else:
+            yield from self._decode_transaction(run)
+
+    def _decode_transaction(self, run: Transaction) -> Iterator[Changes]:
+        gtid = None if run.gtid is None else run.gtid.encode("ascii")
+        decided = None
+        if run.decided[::2] != run.start[::2]:
+            decided = (run.decided.ordinal, run.decided.offset, self._walker.rows)
+        last: Piece | None = None
+        for piece in run.pieces():
+            file = piece.window.file
+            if last is None or last.window.file is not file:
+                self._walker.begin_transaction(gtid, run.commit_us, run.thread_id, run.start.offset)
+                self._stretches.begin(file, self._walker.rows, decided)
+            if piece.outer is None:
+                self._walker.leave_payload()
+            elif last is None or piece.outer != last.outer:
+                self._walker.enter_payload(piece.outer.offset, piece.outer.end)
+            yield from self._walk(piece, self._walker.run_rows)
+            last = piece
+        self._walker.leave_payload()
+
+    def _walk(self, piece: Piece, run: Callable[..., int]) -> Iterator[Changes]:
+        window = piece.window
+        self._walker.set_format(window.format)
+        try:
+            for first, last in self._stretches.parts(piece, self._walker):
+                at = first
+                while at < last:
+                    at = run(window.data, window.base, window.block, at, last)
+                    if self._walker.is_full:
+                        yield from self._flush()
+        except BinlogError as error:
+            raise error.at(file=window.file.name) from None
+
+    # -- damage --------------------------------------------------------------------------------
+
+    def _sound(self, run: Run) -> Iterator[Run]:
+        """The run, or those of its transactions that decode; the others are noted as skipped."""
+        error = self._trial(run)
+        if error is None:
+            yield run
+        elif isinstance(run, PlainRun) and run.groups > 1:
+            for group in plain_groups(run):
+                yield from self._sound(group)
+        else:
+            self._ledger.skipped.append(_skipped(run, error))
+
+    def _trial(self, run: Run) -> BinlogError | None:
+        """Decode a run and drop the result: what is wrong with it, or None."""
+        options = replace(self.options, on_error="stop")
+        trial = ChangeDecoder(options, self.target, Ledger(), self._schema)
+        try:
+            for _ in trial.decode([run]):
+                pass
+        except (FormatError, MissingContextError) as error:
+            return error
+        return None
+
+    # -- tables --------------------------------------------------------------------------------
+
+    def _start_walker(self) -> None:
+        self._types: dict[TableSink, TableTypes] = {}
+        self._walker = RowWalker(self._resolve, self.options.batch_bytes)
+        self._decoded_bytes = 0
+
+    def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:
+        """The sink of a table that the walker meets for the first time; None: nobody wants it."""
+        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
+        event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
+        if not self._tables.wants(event.database, event.table):
+            return None
+        definition, problem = self._schema.complete(event.definition())
+        if problem is not None:
+            self._ledger.warn(problem)
+        types = TableTypes.of(definition, self.options, self.target, self._ledger.warn)
+        if self.target is Target.TEXT:
+            sink: TableSink = BothImages(types.plan.columns, operations=self._operations)
+        else:
+            typed_schema(types, self.options)  # a name that collides is an error before any row
+            before = types.plan.columns
+            if not self.options.before:
+                before = tuple(replace(plan, wanted=False) for plan in before)
+            sink = CurrentRow(types.plan.columns, before, self._operations)
+        self._types[sink] = types
+        return sink
+
+    # -- flushing ------------------------------------------------------------------------------
+
+    def _flush(self) -> Iterator[Changes]:
+        walked = self._walker.finish()
+        stretches = self._stretches.take(self._walker.rows)
+        self._ledger.decoded_bytes += self._walker.decoded_bytes - self._decoded_bytes
+        self._decoded_bytes = self._walker.decoded_bytes
+        if not walked.tables:
+            return
+        transactions = TransactionFacts(
+            ts=fixed_width(_UTC, walked.transactions.commit_us),
+            gtid=var_width(pa.string(), walked.transactions.gtid),
+            thread_id=fixed_width(pa.int64(), walked.transactions.thread_id),
+        )
+        tables = [self._finished(sink, buffers, stretches) for sink, buffers in walked.tables]
+        yield Changes(tables, transactions, stretches)
+
+    def _finished(
+        self, sink: TableSink, buffers: TableBuffers, stretches: list[Stretch]
+    ) -> TableChanges:
+        types = self._types[sink]
+        definition = types.definition
+        for op, count in zip(OPERATIONS, sink.taken(), strict=True):
+            if count:
+                self._ledger.add_rows(definition.database, definition.table, op, count)
+        facts = _row_facts(buffers, stretches)
+        try:
+            after = self._image(types, buffers.after)
+            before = None
+            if self.target is Target.TEXT or self.options.before:
+                before = self._image(types, buffers.before)
+        except BinlogError as error:
+            raise _located(error, facts, stretches) from None
+        return TableChanges(types, buffers.count, facts, before, after)
+
+    def _image(self, types: TableTypes, buffers: ImageBuffers) -> Image:
+        for kind in types.columns:
+            decoded = buffers.columns[kind.column.ordinal]
+            if decoded is None or not decoded.zero_dates:
+                continue
+            if self.options.zero_date == "error":
+                raise UnsupportedError(
+                    f"column {kind.name}: holds zero or partial dates, which its type cannot hold",
+                    hint="zero_date=null makes them null and counts them, zero_date=text keeps them",
+                )
+            self._ledger.zero_dates[kind.name] += decoded.zero_dates
+        return Image.of(types, buffers)
+
+
+def _row_facts(buffers: TableBuffers, stretches: list[Stretch]) -> RowFacts:
+    def column(kind: pa.DataType, data: memoryview) -> pa.Array:
+        return pa.Array.from_buffers(kind, buffers.count, [None, pa.py_buffer(data)])
+
+    sequence = column(pa.int64(), buffers.seq)
+    return RowFacts(
+        op=column(pa.uint8(), buffers.op),
+        pos=column(pa.int64(), buffers.pos),
+        end_pos=column(pa.int64(), buffers.end_pos),
+        row=column(pa.int32(), buffers.row),
+        server_id=column(pa.uint32(), buffers.server_id).cast(pa.int64()),
+        transaction=column(pa.int32(), buffers.txn),
+        stretch=stretch_of(sequence, stretches),
+        sequence=sequence,
+    )
+
+
+def _located(error: BinlogError, facts: RowFacts, stretches: list[Stretch]) -> BinlogError:
+    """The error with file and event of the row that it names (of the first row, if none)."""
+    row = error.row or 0
+    return error.at(
+        file=stretches[facts.stretch[row].as_py()].file, event_pos=facts.pos[row].as_py()
+    )
+
+
+def _skipped(run: Run, error: BinlogError) -> SkippedRange:
+    if isinstance(run, Transaction):
+        return SkippedRange(run.start.file, run.start.offset, run.end.offset, str(error))
+    start, end = run.window.frame(run.first).offset, run.window.block.end(run.last - 1)
+    return SkippedRange(run.window.file.name, start, end, str(error))
