@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from binlake.errors import SourceError
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
-from binlake.source.reader import ByteReader, first_line, source_error, without_secrets
+from binlake.source.reader import ByteReader, source_error, what, without_secrets
 from binlake.source.streams import StreamReader
 
 __all__ = ["ByteReader", "file_system_for", "is_uri", "local_path", "open_reader"]
@@ -150,7 +150,7 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     try:
         file_system, path = fs.FileSystem.from_uri(uri)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        raise SourceError(f"cannot open {without_secrets(uri)}: {first_line(error)}") from None
+        raise SourceError(f"cannot open {without_secrets(uri)}: {what(error, uri)}") from None
     return file_system, path
 
 

@@ -37,7 +37,12 @@ from binlake.errors import (
 )
 from binlake.events.base import BodyReader
 from binlake.events.format_description import FormatDescriptionEvent
-from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT, START_EVENT_V3
+from binlake.format.event_types import (
+    FORMAT_DESCRIPTION_EVENT,
+    PREVIOUS_GTIDS_LOG_EVENT,
+    ROTATE_EVENT,
+    START_EVENT_V3,
+)
 from binlake.format.flags import LOG_EVENT_BINLOG_IN_USE_F, LOG_EVENT_RELAY_LOG_F
 from binlake.source.bytes import open_reader
 from binlake.source.chain import LogPath, log_name
@@ -77,7 +82,8 @@ class LogFile:
     `path` as opened, `name` its base name (no directory, no .gz), `ordinal` its place in its
     chain, `reader` its bytes. `format` is the first EventFormat, None if the file ends
     before the end of its FORMAT_DESCRIPTION event (empty files; `windows` then yields nothing
-    but the torn tail). `is_relay` and `in_use` are that event's flags. `tail` is the TailReport
+    but the torn tail). `in_use`: its flag says that the server has not closed the file.
+    `is_relay`: a relay log, whose events' log_pos is a position in the source's log. `tail` is the TailReport
     of the last complete walk, None while none was found.
     """
 
@@ -228,9 +234,25 @@ class LogFile:
         raw = self.reader.read_at(FIRST_EVENT, frame.length)
         if len(raw) < frame.length:
             return
-        self.is_relay = bool(frame.flags & LOG_EVENT_RELAY_LOG_F)
         self.in_use = bool(frame.flags & LOG_EVENT_BINLOG_IN_USE_F)
         self.format = self.read_format(frame, raw)
+        self.is_relay = bool(frame.flags & LOG_EVENT_RELAY_LOG_F) or self._announces_source(frame)
+
+    def _announces_source(self, before: Frame) -> bool:
+        """Whether a ROTATE without a position follows: servers before 5.6 set no relay flag.
+
+        It names the source's log, of which the events after it are copies. In the server's
+        own log a ROTATE says where it ends.
+        """
+        for _ in range(2):  # PREVIOUS_GTIDS may come first
+            head = self.reader.read_at(before.end, HEADER_BYTES)
+            if len(head) < HEADER_BYTES:
+                return False
+            frame = read_frame(head, before.end, 0)
+            if frame.type_code != PREVIOUS_GTIDS_LOG_EVENT:
+                return frame.type_code == ROTATE_EVENT and frame.log_pos == 0
+            before = frame
+        return False
 
     def _refuse(self, magic: bytes) -> None:
         if magic == ENCRYPTED_MAGIC:

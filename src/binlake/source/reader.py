@@ -8,7 +8,7 @@ from typing import Self
 
 from binlake.errors import BinlogError, SourceError
 
-__all__ = ["ByteReader", "first_line", "source_error", "without_secrets"]
+__all__ = ["ByteReader", "source_error", "what", "without_secrets"]
 
 
 class ByteReader(ABC):
@@ -62,18 +62,19 @@ class ByteReader(ABC):
 def source_error(path: str, error: Exception) -> SourceError:
     """What the operating system or the store said, as one line."""
     if isinstance(error, FileNotFoundError):
-        return SourceError(f"{path} does not exist")
+        return SourceError(f"{without_secrets(path)} does not exist")
     if isinstance(error, PermissionError):
-        return SourceError(f"{path} may not be read", hint="check its owner and mode")
+        return SourceError(f"{without_secrets(path)} may not be read", hint="check its owner and mode")
     if isinstance(error, IsADirectoryError):
-        return SourceError(f"{path} is a directory")
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
+        return SourceError(f"{without_secrets(path)} is a directory")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else what(error, path)
     return SourceError(f"{without_secrets(path)} cannot be read: {reason}")
 
 
-def first_line(error: Exception) -> str:
-    """The first line of an error's text: stores like to add pages."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+def what(error: Exception, uri: str) -> str:
+    """The first line of an error's text (stores like to add pages), without credentials."""
+    line = str(error).strip().partition("\n")[0] or type(error).__name__
+    return line.replace(uri, without_secrets(uri))
 
 
 def without_secrets(uri: str) -> str:

@@ -1,0 +1,151 @@
+"""Paths become chains: every form of naming, and the order of design D5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binlake.errors import SourceError
+from binlake.source.chain import log_name, resolve
+
+
+def touch(directory: Path, *names: str) -> list[str]:
+    for name in names:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(b"x" * len(name))
+    return [str(directory / name) for name in names]
+
+
+def names(paths: list[str] | str, chain: int = 0) -> list[str]:
+    found = resolve([paths] if isinstance(paths, str) else paths)
+    return [file.name for file in found[chain].files]
+
+
+def test_single_files_may_have_any_name(tmp_path: Path) -> None:
+    for path in touch(tmp_path, "x", "copy-live.binlog.000003", "log", "a.b.c"):
+        (chain,) = resolve([path])
+        (file,) = chain.files
+        assert (file.path, file.name, file.size) == (path, Path(path).name, len(Path(path).name))
+
+
+def test_numbers_order_not_text(tmp_path: Path) -> None:
+    paths = touch(tmp_path, "binlog.1000000", "binlog.999999", "binlog.000002", "binlog.1000001")
+    expected = ["binlog.000002", "binlog.999999", "binlog.1000000", "binlog.1000001"]
+    assert names(paths) == expected
+    assert names(str(tmp_path)) == expected
+    assert names(str(tmp_path / "binlog.*")) == expected
+
+
+def test_another_base_name_is_another_chain(tmp_path: Path) -> None:
+    touch(tmp_path, "mysql-bin.000002", "relay-bin.000001", "mysql-bin.000001")
+    chains = resolve([str(tmp_path)])
+    assert [(chain.base, [file.number for file in chain.files]) for chain in chains] == [
+        ("mysql-bin", [1, 2]),
+        ("relay-bin", [1]),
+    ]
+
+
+def test_another_directory_is_another_server(tmp_path: Path) -> None:
+    paths = touch(tmp_path, "a/binlog.000001", "b/binlog.000002")
+    assert len(resolve(paths)) == 2
+
+
+def test_a_directory_leaves_and_counts_what_is_no_log(tmp_path: Path) -> None:
+    touch(tmp_path, "binlog.000001", "binlog.000002.gz", "binlog.000003.zst")
+    others = touch(
+        tmp_path, "binlog.index", "ibdata1", "error.log.1", "error.log.1.gz", "core.12345",
+        "binlog.000004.bak", "binlog.~rec~",
+    )  # fmt: skip
+    (tmp_path / "binlog.000009").mkdir()
+    (chain,) = resolve([str(tmp_path)])
+    assert [file.name for file in chain.files] == ["binlog.000001", "binlog.000002", "binlog.000003"]
+    assert [Path(file.path).suffix for file in chain.files] == [".000001", ".gz", ".zst"]
+    assert sorted(chain.ignored) == sorted(others)
+
+
+def test_a_second_copy_of_a_log_is_ignored(tmp_path: Path) -> None:
+    touch(tmp_path, "binlog.000001.gz", "binlog.000001", "binlog.000001.zst", "binlog.000002.gz")
+    (chain,) = resolve([str(tmp_path)])
+    assert [Path(path).name for path in chain.paths] == ["binlog.000001", "binlog.000002.gz"]
+    assert {Path(path).name for path in chain.ignored} == {"binlog.000001.gz", "binlog.000001.zst"}
+
+
+def test_the_same_file_twice_is_read_once(tmp_path: Path) -> None:
+    (path,) = touch(tmp_path, "binlog.000001")
+    assert names([path, path, str(tmp_path / "binlog.*")]) == ["binlog.000001"]
+
+
+def test_an_index_file_gives_order_and_place(tmp_path: Path) -> None:
+    touch(tmp_path, "logs/binlog.000001", "logs/binlog.000002", "elsewhere/binlog.000003",
+          "logs/binlog.000004.gz", "logs/binlog.000005", "logs/unlisted.000001")  # fmt: skip
+    index = tmp_path / "logs" / "binlog.index"
+    index.write_text(
+        "./binlog.000002\n"
+        "binlog.000001\n"
+        "\n"
+        "/var/lib/mysql/binlog.000004\n"  # a copied data directory, compressed since
+        "/var/lib/mysql/binlog.000005"  # no newline at the end
+    )
+    assert names(str(index)) == ["binlog.000002", "binlog.000001", "binlog.000004", "binlog.000005"]
+    index.write_text(f"{tmp_path}/elsewhere/binlog.000003\n../elsewhere/binlog.000003\n")
+    (chain,) = resolve([str(index)])
+    assert chain.paths == (str(tmp_path / "elsewhere/binlog.000003"),)
+
+
+def test_an_index_file_that_names_what_is_not_there(tmp_path: Path) -> None:
+    touch(tmp_path, "binlog.000002")
+    index = tmp_path / "binlog.index"
+    index.write_text("./binlog.000001\n./binlog.000002\n")
+    with pytest.raises(SourceError, match=r"binlog\.000001.*does not exist"):
+        resolve([str(index)])
+    index.write_text("\n")
+    with pytest.raises(SourceError, match="names no log"):
+        resolve([str(index)])
+
+
+def test_nothing_found_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="does not exist"):
+        resolve([str(tmp_path / "absent")])
+    with pytest.raises(SourceError, match="nothing matches"):
+        resolve([str(tmp_path / "absent.*")])
+    touch(tmp_path, "ibdata1")
+    with pytest.raises(SourceError, match="no binary log in .* 1 files"):
+        resolve([str(tmp_path)])
+    with pytest.raises(SourceError, match="no log file"):
+        resolve([])
+
+
+def test_a_file_whose_name_has_wildcards_is_itself(tmp_path: Path) -> None:
+    (path,) = touch(tmp_path, "odd[1].000001")
+    assert names(path) == ["odd[1].000001"]
+
+
+def test_standard_input_and_names() -> None:
+    (chain,) = resolve(["-"])
+    assert chain.paths == ("-",)
+    assert log_name("s3://bucket/dir/binlog.000001.zst") == "binlog.000001"
+    assert log_name("/var/lib/mysql/binlog.000001") == "binlog.000001"
+    assert log_name("C:\\logs\\binlog.000001") == "binlog.000001"
+
+
+def test_stores_are_resolved_like_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through pyarrow's local file system, which URIs of stores take the same way."""
+    from binlake.source import chain, places
+
+    touch(tmp_path, "binlog.000002", "binlog.000001.gz", "other.txt")
+    (tmp_path / "binlog.index").write_text("./binlog.000002\n./binlog.000001\n")
+    monkeypatch.setattr(places, "is_uri", lambda path: "://" in path)
+    monkeypatch.setattr(chain, "local_path", lambda path: path)
+    uri = tmp_path.as_uri()
+    (found,) = resolve([uri])
+    assert found.paths == (f"{uri}/binlog.000001.gz", f"{uri}/binlog.000002")
+    assert [file.size for file in found.files] == [16, 13]
+    assert found.ignored == (f"{uri}/binlog.index", f"{uri}/other.txt")
+    assert names(f"{uri}/binlog.0*") == ["binlog.000001", "binlog.000002"]
+    assert names(f"{uri}/binlog.index") == ["binlog.000002", "binlog.000001"]
+    assert names(f"{uri}/binlog.000002") == ["binlog.000002"]
+    with pytest.raises(SourceError, match="does not exist"):
+        resolve([f"{uri}/absent"])
+    with pytest.raises(SourceError, match="nothing matches"):
+        resolve([f"{uri}/absent*"])
