@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import cython
 
+from binlake.core.buffers import ByteBuffer
 from binlake.core.cursor import Cursor
 from binlake.core.sink import Sink128, VarSink
 from binlake.errors import MalformedError
 
 __all__ = ["Decimal128", "DecimalText", "decimal_width"]
 
-MAX_DIGITS = 65  # of any server
-_GROUPS = 16  # room for the groups of a number: 65 digits make at most 9
+MAX_DIGITS = 81  # 9 groups. A column has at most 65, but JSON counts leading zeros too
+_GROUPS = 16  # room for the groups of a number: 81 digits make at most 10
 _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # of a group of 0 to 9 digits
-_BASE = cython.declare(cython.ulonglong, 1_000_000_000)
+_LOW_HALF = cython.declare(cython.ulonglong, 0xFFFFFFFF)
+_ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 def decimal_width(precision: int, scale: int) -> int:
@@ -37,15 +39,6 @@ class DecimalReader:
 
     `digits[i]` decimal digits of group i were in `widths[i]` bytes; `groups[i]` is their value.
     """
-
-    count: cython.int
-    whole: cython.int  # groups before the point
-    width: cython.Py_ssize_t
-    negative: cython.bint
-    digits: cython.uchar[::1]
-    widths: cython.uchar[::1]
-    bounds: cython.uint[::1]
-    groups: cython.uint[::1]
 
     def __init__(self, precision: cython.int, scale: cython.int) -> None:
         if not (0 <= scale <= precision <= MAX_DIGITS):
@@ -94,6 +87,51 @@ class DecimalReader:
         c.pos = p
         return 0
 
+    @cython.cfunc
+    def write(self, out: ByteBuffer) -> cython.int:
+        """Append the number as the server writes it."""
+        out.reserve(MAX_DIGITS + 4)  # "-0." and the digits
+        at: cython.Py_ssize_t = out.size
+        if self.negative:
+            out.view[at] = 45
+            at += 1
+        start: cython.Py_ssize_t = at
+        i: cython.int
+        for i in range(self.whole):
+            at = self._group(out, i, at, at == start)
+        if at == start:
+            out.view[at] = 48
+            at += 1
+        if self.whole < self.count:
+            out.view[at] = 46
+            at += 1
+            for i in range(self.whole, self.count):
+                at = self._group(out, i, at, False)
+        out.size = at
+        return 0
+
+    @cython.cfunc
+    def _group(
+        self, out: ByteBuffer, i: cython.int, at: cython.Py_ssize_t, leading: cython.bint
+    ) -> cython.Py_ssize_t:
+        """Write group i at `at`, without leading zeros if it leads; where the next one goes."""
+        value: cython.uint = self.groups[i]
+        width: cython.int = self.digits[i]
+        if leading:
+            bound: cython.ulonglong = 1
+            width = 0
+            while bound <= value:
+                bound *= 10
+                width += 1
+        end: cython.Py_ssize_t = at + width
+        at = end
+        k: cython.int
+        for k in range(width):
+            at -= 1
+            out.view[at] = cython.cast(cython.uchar, 48 + value % 10)
+            value //= 10
+        return end
+
 
 @cython.final
 @cython.cclass
@@ -126,13 +164,15 @@ class Decimal128(Sink128):
             for i in range(self.wire.count):
                 # (high, low) * scale + group, in 32-bit steps so that nothing overflows
                 scale = self.wire.bounds[i]
-                carry = (low & 0xFFFFFFFF) * scale + self.wire.groups[i]
+                carry = (low & _LOW_HALF) * scale + self.wire.groups[i]
                 part: cython.ulonglong = (low >> 32) * scale + (carry >> 32)
-                low = (part & 0xFFFFFFFF) << 32 | (carry & 0xFFFFFFFF)
+                low = (part & _LOW_HALF) << 32 | (carry & _LOW_HALF)
                 high = high * scale + (part >> 32)
         if self.wire.negative and (low | high) != 0:
-            low = (low ^ 0xFFFFFFFFFFFFFFFF) + 1 & 0xFFFFFFFFFFFFFFFF
-            high = (high ^ 0xFFFFFFFFFFFFFFFF) + (1 if low == 0 else 0) & 0xFFFFFFFFFFFFFFFF
+            low = ((low ^ _ALL_ONES) + 1) & _ALL_ONES
+            high ^= _ALL_ONES
+            if low == 0:
+                high += 1
         self.values[2 * row] = low
         self.values[2 * row + 1] = high
         return 0
@@ -154,44 +194,5 @@ class DecimalText(VarSink):
         """As Sink."""
         self.fill(row)
         self.wire.read(c)
-        self.out.reserve(MAX_DIGITS + 4)  # "-0." and the digits
-        at: cython.Py_ssize_t = self.out.size
-        if self.wire.negative:
-            self.out.view[at] = 45
-            at += 1
-        start: cython.Py_ssize_t = at
-        i: cython.int
-        for i in range(self.wire.whole):
-            at = self._group(i, at, at == start)
-        if at == start:
-            self.out.view[at] = 48
-            at += 1
-        if self.wire.whole < self.wire.count:
-            self.out.view[at] = 46
-            at += 1
-            for i in range(self.wire.whole, self.wire.count):
-                at = self._group(i, at, False)
-        self.out.size = at
+        self.wire.write(self.out)
         return self.fill(row + 1)
-
-    @cython.cfunc
-    def _group(
-        self, i: cython.int, at: cython.Py_ssize_t, leading: cython.bint
-    ) -> cython.Py_ssize_t:
-        """Write group i at `at`, without leading zeros if it leads; where the next one goes."""
-        value: cython.uint = self.wire.groups[i]
-        width: cython.int = self.wire.digits[i]
-        if leading:
-            bound: cython.ulonglong = 1
-            width = 0
-            while bound <= value:
-                bound *= 10
-                width += 1
-        end: cython.Py_ssize_t = at + width
-        at = end
-        k: cython.int
-        for k in range(width):
-            at -= 1
-            self.out.view[at] = cython.cast(cython.uchar, 48 + value % 10)
-            value //= 10
-        return end

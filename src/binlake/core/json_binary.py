@@ -58,8 +58,8 @@ _SQL_NEWDECIMAL = cython.declare(cython.int, 246)
 
 _ESCAPES = b"btn fr"  # of the characters 0x08 to 0x0D; 0x0B has none
 _HEX = b"0123456789abcdef"
-_BASE64_LINE = 76  # characters between line feeds, which the server puts in as they are
-_FIXED_DIGITS = 15  # most digits before the point, or places after it before the first digit
+_BASE64_LINE = 76  # characters between the line feeds that the server puts in
+_FIXED_DIGITS = 15  # of a whole number, or places up to the first digit; more take an exponent
 _FAST_BELOW = cython.declare(cython.double, 1e15)
 
 
@@ -403,7 +403,7 @@ class JsonRenderer:
         start: cython.Py_ssize_t
         for start in range(0, len(text), _BASE64_LINE):
             if start:
-                self._mark(10)
+                self._mark_two(92, 110)
             self.out.put(text[start : start + _BASE64_LINE])
         return self._mark(34)
 
@@ -498,7 +498,8 @@ def _shortest(value: float) -> bytes:
     # the point stands after this many digits
     point = len(whole) + int(exponent or 0) - (len(written) - len(digits))
     digits = digits.rstrip("0") or "0"
-    if not -_FIXED_DIGITS < point <= _FIXED_DIGITS:
+    # digits after the point keep it in place, however many are before it
+    if not -_FIXED_DIGITS < point <= max(_FIXED_DIGITS, len(digits) - 1):
         text = digits[0] + ("." + digits[1:] if len(digits) > 1 else "") + f"e{point - 1}"
     elif point <= 0:
         text = "0." + "0" * -point + digits
