@@ -21,9 +21,7 @@ __all__ = ["COMMANDS", "app", "main"]
 # name -> (module, function); a module is imported when the program starts, so it must import
 # heavy libraries (pyspark) inside its function only.
 COMMANDS = {
-    "inspect": "binlake.cli.inspect:inspect",
     "rows": "binlake.cli.rows:rows",
-    "verify": "binlake.cli.verify:verify",
     "export": "binlake.cli.export:export",
 }
 

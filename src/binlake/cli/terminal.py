@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -16,12 +18,18 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from binlake.source.chain import resolve
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["byte_progress", "note", "say_result", "say_time_zone"]
+__all__ = ["note", "reading", "say_result", "say_time_zone"]
+
+T = TypeVar("T")
 
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+
+_WORTH_A_BAR_BYTES = 32 << 20
+_ZONE = re.compile(r"(?:[zZ]|[+-]\d\d:?\d\d)\s*$|^@")
 
 
 def note(text: str) -> None:
@@ -29,37 +37,54 @@ def note(text: str) -> None:
     stderr.print(text, markup=False)
 
 
-def say_time_zone(options: ReadOptions, raw: list[str]) -> None:
-    """Say once that times without a zone were read as UTC (design §3)."""
-    times = [a for flag in ("--since", "--until") for a in _values(raw, flag)]
-    if any(not (t.endswith(("Z", "z")) or "+" in t or t.startswith("@") or t.count("-") > 2) for t in times):
+def say_time_zone(options: ReadOptions, raw: Sequence[str]) -> None:
+    """Say once that times without a zone were read as UTC (design §3).
+
+    The texts are looked for in `raw`, the command line, because `options` has moments only.
+    """
+    if options.since is None and options.until is None:
+        return
+    given = [text for flag in ("--since", "--until") for text in _given(flag, raw)]
+    if any(not _ZONE.search(text) for text in given):
         note("times without a zone are UTC")
 
 
-def _values(raw: list[str], flag: str) -> list[str]:
-    found = [raw[i + 1] for i, a in enumerate(raw[:-1]) if a == flag]
-    return found + [a.partition("=")[2] for a in raw if a.startswith(flag + "=")]
+def _given(flag: str, raw: Sequence[str]) -> list[str]:
+    found = [following for word, following in zip(raw, raw[1:], strict=False) if word == flag]
+    return found + [word.partition("=")[2] for word in raw if word.startswith(flag + "=")]
 
 
 @contextmanager
-def byte_progress(total: int | None, ledger: Ledger) -> Iterator[Progress | None]:
-    """A progress bar over bytes while the block runs; nothing when stderr is no terminal."""
-    if not sys.stderr.isatty() or not total or total < (16 << 20):
-        yield None
+def reading(files: Sequence[str], ledger: Ledger) -> Iterator[Callable[[Iterable[T]], Iterable[T]]]:
+    """A progress bar over the bytes of logs: yields a wrapper for the loop that reads them.
+
+    The bar is shown on a terminal, for logs that take a while; otherwise nothing is.
+    """
+    sizes = [log.size for chain in resolve(files) for log in chain.files]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    if not stderr.is_terminal or (total is not None and total < _WORTH_A_BAR_BYTES):
+        yield lambda items: items
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("reading"),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=stderr, transient=True) as progress:
-        progress.add_task("reading", total=total)
-        yield progress
+        bar = progress.add_task("reading", total=total)
+
+        def watched(items: Iterable[T]) -> Iterable[T]:
+            for item in items:
+                progress.update(bar, completed=ledger.total.bytes)
+                yield item
+
+        yield watched
 
 
 def say_result(ledger: Ledger) -> None:
-    """The closing words of a read: what was not shown, skipped or doubtful; silent if all is well."""
+    """The closing words of a read: what was not shown, skipped or doubtful; nothing if all is well."""
+    sys.stdout.flush()
     for line in ledger.remarks():
         note(line)
