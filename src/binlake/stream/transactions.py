@@ -80,6 +80,7 @@ class TransactionReader:
         self._filters = filters or TransactionFilter()
         self._elsewhere = elsewhere
         self._prepared: dict[Xid, Group] = {}
+        self._decided_here: set[Xid] = set()
         self._grouper = Grouper()
         self.reached = 0
 
@@ -105,6 +106,7 @@ class TransactionReader:
     def _read(self, ranges: Iterable[FileRange], find_plain: FindPlain) -> Iterator[Run]:
         grouper = self._grouper = Grouper(find_plain)
         self._prepared = {}
+        self._decided_here = set()
         files: list[LogFile] = []
         try:
             for part in ranges:
@@ -189,6 +191,7 @@ class TransactionReader:
         elif outcome is Outcome.PREPARED and group.xid is not None:
             group.extent.release()
             self._prepared[group.xid] = group
+            self._decided_here.discard(group.xid)
             self._ledger.transactions[Outcome.PREPARED] += self._wants(group)
         elif self._wants(group):
             yield from self._shown(group, outcome, group)
@@ -202,9 +205,7 @@ class TransactionReader:
 
     def _decided(self, group: Group, xid: Xid | None, outcome: Outcome) -> Iterator[Transaction]:
         """An XA COMMIT or XA ROLLBACK of its own: show, or count, what was prepared."""
-        rows = self._prepared.pop(xid, None) if xid is not None else None
-        if rows is None and xid is not None and self._elsewhere is not None:
-            rows = self._elsewhere.prepared_before(xid)
+        rows = self._prepared_as(xid) if xid is not None else None
         if rows is None:
             if self._wants(group):
                 if outcome is Outcome.COMMITTED:
@@ -214,6 +215,14 @@ class TransactionReader:
         self._ledger.transactions[Outcome.PREPARED] -= self._wants(rows)
         if self._wants(group, rows):
             yield from self._shown(rows, outcome, group)
+
+    def _prepared_as(self, xid: Xid) -> Group | None:
+        """The group that this XID prepared last, unless it has been decided since."""
+        rows = self._prepared.pop(xid, None)
+        if rows is None and xid not in self._decided_here and self._elsewhere is not None:
+            rows = self._elsewhere.prepared_before(xid)
+        self._decided_here.add(xid)
+        return rows
 
     def _still_prepared(self) -> Iterator[Transaction]:
         if not self._options.uncommitted:

@@ -1,0 +1,45 @@
+"""What `binlake verify` can find: the closed list of kinds, and one finding as a value."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+__all__ = ["ChainProblem", "Kind", "Problem"]
+
+
+class Kind(StrEnum):
+    """The kind of a problem. Only IN_USE, if it is the only one, is no failure."""
+
+    # of one file
+    BAD_MAGIC = "bad magic"  # it does not begin as a binary log does
+    BAD_CHECKSUM = "bad checksum"  # stored and computed CRC32 of an event differ
+    BAD_LENGTH = "bad length"  # an event's length cannot be: from there on nothing is known
+    BAD_EVENT = "bad event"  # an event that the checks need cannot be decoded
+    TORN_TAIL = "torn tail"  # the file ends inside an event
+    IN_USE = "in use"  # the server has not closed it: it is running, or it crashed
+    INCIDENT = "incident"  # the server says that events are missing
+    UNSUPPORTED = "unsupported"  # encrypted or older than MySQL 5.0: cannot be verified yet
+    GTID_REPEATED = "GTID repeated"  # a transaction is there twice
+    # between files
+    MISSING_FILE = "missing file"  # a number is left out
+    WRONG_SUCCESSOR = "wrong successor"  # a file ends by naming another file than the next one
+    NO_TERMINATOR = "no terminator"  # a file that is not the last ends without ROTATE or STOP
+    GTID_GAP = "GTID gap"  # a file presumes transactions that the files before it do not hold
+    GTID_OVERLAP = "GTID overlap"  # a file does not know of transactions of the files before it
+
+
+class Problem(NamedTuple):
+    """A problem at byte `pos` of a file."""
+
+    pos: int
+    kind: Kind
+    message: str
+
+
+class ChainProblem(NamedTuple):
+    """A problem between `file` and the one before it (or, where that is said, after it)."""
+
+    file: str
+    kind: Kind
+    message: str

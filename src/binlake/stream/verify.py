@@ -1,0 +1,182 @@
+"""Verification of chains of log files: `binlake verify`.
+
+Each file by itself (`verify_file`), then what joins them: numbers without holes, each file
+named by the one before it and ended by ROTATE or STOP, and GTID sets. A file begins with what
+was executed before it (PREVIOUS_GTIDS, GTID_LIST); that has to be what the file before it began
+with, and what it holds.
+
+    report = verify(paths)
+    report.ok, report.to_json()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from binlake.source.chain import Chain, resolve
+from binlake.stream.problems import ChainProblem, Kind
+from binlake.stream.verify_file import FileReport, verify_file
+from binlake.values.gtid import GtidSet, MariaGtidSet
+
+__all__ = ["VerifyReport", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What verification found. `ok`: nothing, or nothing but files in use."""
+
+    files: tuple[FileReport, ...]
+    chain: tuple[ChainProblem, ...]
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is well: the exit code of `binlake verify`."""
+        return not self.chain and all(file.ok for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `binlake verify --json` (design §3)."""
+        return {
+            "ok": self.ok,
+            "files": [file.to_json() for file in self.files],
+            "chain": [
+                {"file": p.file, "kind": p.kind.value, "message": p.message} for p in self.chain
+            ],
+        }
+
+
+def verify(
+    paths: Sequence[str], progress: Callable[[FileReport], None] = lambda _: None
+) -> VerifyReport:
+    """Verify the chains that `paths` mean. `progress` is told of every file that is done.
+
+    Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
+    """
+    files: list[FileReport] = []
+    problems: list[ChainProblem] = []
+    ignored: list[str] = []
+    for chain in resolve(paths):
+        reports = _verify_files(chain, progress)
+        files += reports
+        problems += chain_problems(reports)
+        ignored += chain.ignored
+    return VerifyReport(tuple(files), tuple(problems), tuple(ignored))
+
+
+def _verify_files(chain: Chain, progress: Callable[[FileReport], None]) -> list[FileReport]:
+    reports = []
+    for ordinal, path in enumerate(chain.files):
+        reports.append(verify_file(path, ordinal))
+        progress(reports[-1])
+    return reports
+
+
+def chain_problems(reports: Sequence[FileReport]) -> list[ChainProblem]:
+    """What is wrong between the files of one chain, given in its order."""
+    problems: list[ChainProblem] = []
+    executed = _Executed()
+    for index, report in enumerate(reports):
+        if index:
+            problems += _joint_problems(reports[index - 1], report)
+        problems += executed.check(report)
+    return problems
+
+
+def _joint_problems(before: FileReport, after: FileReport) -> list[ChainProblem]:
+    """Is `after` the file that follows `before`?"""
+    problems = []
+    missing = _missing_numbers(before, after)
+    if missing:
+        problems.append(
+            ChainProblem(after.file, Kind.MISSING_FILE, f"{missing} missing before this file")
+        )
+    if before.successor is not None and before.successor != after.file and not missing:
+        problems.append(
+            ChainProblem(
+                before.file,
+                Kind.WRONG_SUCCESSOR,
+                f"ends by naming {before.successor}, but {after.file} follows",
+            )
+        )
+    if not before.terminated and before.complete:
+        problems.append(
+            ChainProblem(
+                before.file,
+                Kind.NO_TERMINATOR,
+                f"ends without ROTATE or STOP, but {after.file} follows: the server crashed, or "
+                "the file is cut",
+            )
+        )
+    return problems
+
+
+def _missing_numbers(before: FileReport, after: FileReport) -> str:
+    """The files whose numbers lie between those of two, as text; "" if there are none."""
+    if before.number is None or after.number is None or after.number <= before.number + 1:
+        return ""
+    base, _, digits = after.file.rpartition(".")
+    first, last = (
+        f"{base}.{number:0{len(digits)}d}" for number in (before.number + 1, after.number - 1)
+    )
+    return f"{first} is" if first == last else f"{first} to {last} are"
+
+
+class _Executed:
+    """The transactions of the chain so far, of either flavour."""
+
+    def __init__(self) -> None:
+        self._mysql: GtidSet | None = None
+        self._mariadb: MariaGtidSet | None = None
+
+    def check(self, report: FileReport) -> list[ChainProblem]:
+        """Compare with what the file presumes, and add what it holds."""
+        problems: list[ChainProblem] = []
+        if isinstance(report.previous, GtidSet):
+            if self._mysql is not None:
+                problems = _mysql_problems(report.file, self._mysql, report.previous)
+            self._mysql = report.previous | report.gtids
+        elif self._mysql is not None:
+            self._mysql |= report.gtids
+        if isinstance(report.previous, MariaGtidSet):
+            if self._mariadb is not None:
+                problems = _mariadb_problems(report.file, self._mariadb, report.previous)
+            self._mariadb = report.previous.copy()
+        if self._mariadb is not None:
+            for gtid in report.maria_gtids:
+                self._mariadb.add(gtid)
+        return problems
+
+
+def _mysql_problems(file: str, executed: GtidSet, previous: GtidSet) -> list[ChainProblem]:
+    problems = []
+    if gap := previous - executed:
+        problems.append(
+            ChainProblem(file, Kind.GTID_GAP, f"{gap} came before, but no file here holds it")
+        )
+    if overlap := executed - previous:
+        problems.append(
+            ChainProblem(
+                file, Kind.GTID_OVERLAP, f"{overlap} is in files before, but unknown to this one"
+            )
+        )
+    return problems
+
+
+def _mariadb_problems(
+    file: str, executed: MariaGtidSet, previous: MariaGtidSet
+) -> list[ChainProblem]:
+    problems = []
+    for gtid in previous:
+        last = executed.last(gtid.domain_id, gtid.server_id)
+        if last is None or last < gtid.seq_no:
+            reached = "none" if last is None else f"{gtid.domain_id}-{gtid.server_id}-{last}"
+            message = f"{gtid} came before, but the files here reach {reached}"
+            problems.append(ChainProblem(file, Kind.GTID_GAP, message))
+    for gtid in executed:
+        last = previous.last(gtid.domain_id, gtid.server_id)
+        if last is None or last < gtid.seq_no:
+            message = f"{gtid} is in files before, but unknown to this one"
+            problems.append(ChainProblem(file, Kind.GTID_OVERLAP, message))
+    return problems

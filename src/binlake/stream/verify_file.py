@@ -1,0 +1,294 @@
+"""Verification of one log file: framing, checksums, and what the chain's checks need of it.
+
+Every event is looked at by its header and its checksum. A bad checksum does not end the walk:
+the header before it led there, and where its own length leads to another event, framing holds.
+A bad length ends it: nothing after it is known to be an event.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from binlake.core.checksum import first_bad, stored_crc32
+from binlake.core.cursor import Cursor
+from binlake.core.gtid import GtidFields
+from binlake.errors import BinlogError, FormatError, SourceError, TruncatedError, UnsupportedError
+from binlake.events.gtid_list import GtidListEvent
+from binlake.events.gtid_mysql import GtidEvent
+from binlake.events.incident import IncidentEvent
+from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.events.rotate import RotateEvent
+from binlake.format import event_types as types
+from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F
+from binlake.source.chain import LogPath
+from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.window import Window
+from binlake.stream.event_at import event_at
+from binlake.stream.problems import Kind, Problem
+from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
+
+__all__ = ["FileReport", "verify_file"]
+
+#: Bad checksums that are listed one by one; all are counted.
+LISTED_BAD_CHECKSUMS = 1000
+
+_ALGORITHMS = {0: "NONE", 1: "CRC32"}
+
+
+@dataclass(slots=True)
+class FileReport:
+    """What a file is and what is wrong with it.
+
+    `bytes` its length (inflated), `types` its complete events by type code; `algorithm` of its
+    checksums ("CRC32", "NONE", None for servers that know none), how many were `verified` and
+    how many of those are `bad`. `previous` is the set that its beginning says was executed
+    before it, of its flavour, None if it has none; `gtids` the transactions in it.
+    `terminated`: it ends in ROTATE or STOP; `successor`: the file that its ROTATE names.
+    """
+
+    file: str
+    number: int | None
+    bytes: int = 0
+    types: Counter[int] = field(default_factory=Counter)
+    algorithm: str | None = None
+    verified: int = 0
+    bad: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    previous: GtidSet | MariaGtidSet | None = None
+    gtids: GtidSet = field(default_factory=GtidSet)
+    maria_gtids: MariaGtidSet = field(default_factory=MariaGtidSet)
+    terminated: bool = False
+    successor: str | None = None
+    in_use: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the file could be walked as far as it goes: its last event is known."""
+        hidden = (Kind.UNSUPPORTED, Kind.BAD_MAGIC, Kind.BAD_EVENT)
+        return bool(self.types) and all(p.kind not in hidden for p in self.problems)
+
+    @property
+    def ok(self) -> bool:
+        """No problem, or none but being in use."""
+        return all(problem.kind is Kind.IN_USE for problem in self.problems)
+
+    def add(self, pos: int, kind: Kind, message: str) -> None:
+        """Note a problem."""
+        self.problems.append(Problem(pos, kind, message))
+
+    def to_json(self) -> dict[str, Any]:
+        """The file's entry in `binlake verify --json`."""
+        return {
+            "file": self.file,
+            "bytes": self.bytes,
+            "events": self.types.total(),
+            "types": {str(code): count for code, count in sorted(self.types.items())},
+            "checksum": {
+                "algorithm": self.algorithm,
+                "verified": self.verified,
+                "bad": self.bad,
+            },
+            "problems": [
+                {"pos": p.pos, "kind": p.kind.value, "message": p.message} for p in self.problems
+            ],
+        }
+
+
+def verify_file(path: LogPath, ordinal: int) -> FileReport:
+    """Walk one file from end to end. Raises SourceError if it cannot be read at all."""
+    report = FileReport(path.name, path.number, bytes=path.size or 0)
+    try:
+        log = LogFile.open(path, ordinal)
+    except SourceError as error:
+        if error.field != "magic":
+            raise
+        report.add(0, Kind.BAD_MAGIC, error.message)
+        return report
+    except UnsupportedError as error:
+        report.add(0, Kind.UNSUPPORTED, error.message)
+        return report
+    except FormatError as error:
+        report.add(error.event_pos or 0, Kind.BAD_EVENT, error.message)
+        return report
+    with log:
+        _Walk(log, report).run()
+        report.bytes = log.size if log.size is not None else report.bytes
+    return report
+
+
+class _Bodies:
+    """Cursors on event bodies of one window: there is a GTID event per transaction."""
+
+    def __init__(self, window: Window) -> None:
+        self._cursor = Cursor(window.data)
+        self._offset = window.block.offset
+        self._length = window.block.length
+        self._head = window.format.header_length - window.base
+        self._tail = -window.base - window.format.checksum_bytes
+
+    def at(self, index: int) -> Cursor:
+        """A cursor at the body of event `index`; valid until the next is asked for."""
+        offset = self._offset[index]
+        start = offset + self._head
+        self._cursor.enter(start, max(start, offset + self._length[index] + self._tail))
+        return self._cursor
+
+
+class _Walk:
+    """The walk over one file; fills a report."""
+
+    def __init__(self, log: LogFile, report: FileReport) -> None:
+        self._log = log
+        self._report = report
+        self._gtid = GtidFields()
+        self._bodies: _Bodies
+        self._last: tuple[int, int] | None = None  # type and flags of the last event
+
+    def run(self) -> None:
+        report, log = self._report, self._log
+        if log.format is not None:
+            report.algorithm = _ALGORITHMS.get(log.format.checksum_alg or 0)
+            if log.format.checksum_alg is None:
+                report.algorithm = None
+        if log.in_use:
+            report.in_use = True
+            report.add(FIRST_EVENT, Kind.IN_USE, "the server has not closed this file")
+        try:
+            for window in log.windows(verify=False):
+                self._window(window)
+        except TruncatedError as error:
+            kind = Kind.TORN_TAIL if error.field == "torn tail" else Kind.BAD_EVENT
+            report.add(error.event_pos or 0, kind, error.message)
+        except FormatError as error:
+            report.add(error.event_pos or 0, Kind.BAD_LENGTH, error.message)
+        except UnsupportedError as error:
+            report.add(error.event_pos or 0, Kind.UNSUPPORTED, error.message)
+        if log.tail is not None and log.tail.in_use:
+            report.add(log.tail.offset, Kind.TORN_TAIL, log.tail.message)
+        if self._last is not None:
+            type_code, flags = self._last
+            ends = type_code in (types.ROTATE_EVENT, types.STOP_EVENT)
+            report.terminated = ends and not flags & LOG_EVENT_ARTIFICIAL_F
+
+    def _window(self, window: Window) -> None:
+        report = self._report
+        count = len(window)
+        for code, seen in enumerate(window.block.types(0, count)):
+            if seen:
+                report.types[code] += seen
+        bad = self._checksums(window)
+        codes = bytes(window.block.type_code[:count])
+        self._bodies = _Bodies(window)
+        for match in _CHECKED.finditer(codes):
+            index = match.start()
+            if index not in bad:
+                self._event(window, index, codes[index])
+        frame = window.frame(count - 1)
+        self._last = frame.type_code, frame.flags
+
+    def _checksums(self, window: Window) -> set[int]:
+        """Verify all checksums of a window; returns the frames whose checksum is wrong."""
+        bad: set[int] = set()
+        if not window.format.checksum_bytes:
+            return bad
+        report = self._report
+        count, first = len(window), 0
+        while (index := first_bad(window.data, window.base, window.block, first, count)) >= 0:
+            bad.add(index)
+            if report.bad + len(bad) <= LISTED_BAD_CHECKSUMS:
+                frame = window.frame(index)
+                stored = stored_crc32(window.raw(index))
+                report.add(
+                    frame.offset,
+                    Kind.BAD_CHECKSUM,
+                    f"{types.event_name(frame.type_code)} of {frame.length} bytes does not have "
+                    f"the checksum {stored:08x} that it stores",
+                )
+            first = index + 1
+        report.bad += len(bad)
+        report.verified += count - len(bad)
+        return bad
+
+    def _event(self, window: Window, index: int, type_code: int) -> None:
+        """Look into an event that the checks are about."""
+        try:
+            _CHECKS[type_code](self, window, index)
+        except BinlogError as error:
+            name = types.event_name(type_code)
+            offset = window.frame(index).offset
+            self._report.add(offset, Kind.BAD_EVENT, f"{name} cannot be decoded: {error.message}")
+
+    def _mysql_gtid(self, window: Window, index: int) -> None:
+        self._gtid.parse_mysql(self._bodies.at(index))
+        self._add_gtid(window, index, self._gtid.sid, self._gtid.gno, "")
+
+    def _tagged_gtid(self, window: Window, index: int) -> None:
+        event = event_at(window, index)
+        if isinstance(event, GtidEvent) and event.gno > 0:
+            self._add_gtid(window, index, event.sid, event.gno, event.tag)
+
+    def _add_gtid(self, window: Window, index: int, sid: bytes, gno: int, tag: str) -> None:
+        report = self._report
+        seen = report.gtids.contains(sid, gno, tag) or (
+            isinstance(report.previous, GtidSet) and report.previous.contains(sid, gno, tag)
+        )
+        # a replica's relay log holds a transaction again after it lost its connection in it
+        if seen and not self._log.is_relay:
+            shown = GtidSet()
+            shown.add(sid, gno, tag)
+            report.add(
+                window.frame(index).offset, Kind.GTID_REPEATED, f"{shown} was there before"
+            )
+        report.gtids.add(sid, gno, tag)
+
+    def _mariadb_gtid(self, window: Window, index: int) -> None:
+        self._gtid.parse_mariadb(self._bodies.at(index))
+        server_id = window.frame(index).server_id
+        self._report.maria_gtids.add(
+            MariaGtid(self._gtid.domain_id, server_id, self._gtid.seq_no)
+        )
+
+    def _previous_gtids(self, window: Window, index: int) -> None:
+        event = event_at(window, index)
+        if isinstance(event, PreviousGtidsEvent) and self._report.previous is None:
+            self._report.previous = event.gtids
+
+    def _gtid_list(self, window: Window, index: int) -> None:
+        event = event_at(window, index)
+        if window.frame(index).flags & LOG_EVENT_ARTIFICIAL_F or not isinstance(event, GtidListEvent):
+            return
+        if self._report.previous is None:
+            self._report.previous = event.gtid_set
+
+    def _incident(self, window: Window, index: int) -> None:
+        event = event_at(window, index)
+        if isinstance(event, IncidentEvent):
+            self._report.add(
+                window.frame(index).offset,
+                Kind.INCIDENT,
+                f"{event.incident}: {event.message or 'events may be missing'}",
+            )
+
+    def _rotate(self, window: Window, index: int) -> None:
+        event = event_at(window, index)
+        flags = window.frame(index).flags
+        # a relay log holds its source's rotations too; its own has a flag
+        own = not self._log.is_relay or flags & LOG_EVENT_RELAY_LOG_F
+        if isinstance(event, RotateEvent) and own and not flags & LOG_EVENT_ARTIFICIAL_F:
+            self._report.successor = event.next_file.rpartition("/")[2]
+
+
+_CHECKS: dict[int, Callable[[_Walk, Window, int], None]] = {
+    types.GTID_LOG_EVENT: _Walk._mysql_gtid,
+    types.GTID_TAGGED_LOG_EVENT: _Walk._tagged_gtid,
+    types.GTID_EVENT: _Walk._mariadb_gtid,
+    types.PREVIOUS_GTIDS_LOG_EVENT: _Walk._previous_gtids,
+    types.GTID_LIST_EVENT: _Walk._gtid_list,
+    types.INCIDENT_EVENT: _Walk._incident,
+    types.ROTATE_EVENT: _Walk._rotate,
+}
+_CHECKED = re.compile(b"[" + re.escape(bytes(sorted(_CHECKS))) + b"]", re.DOTALL)
