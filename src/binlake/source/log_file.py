@@ -47,7 +47,7 @@ from binlake.format.flags import LOG_EVENT_BINLOG_IN_USE_F, LOG_EVENT_RELAY_LOG_
 from binlake.source.bytes import open_reader
 from binlake.source.chain import LogPath, log_name
 from binlake.source.reader import ByteReader
-from binlake.source.resync import next_transaction
+from binlake.source.resync import END, next_transaction
 from binlake.source.scanner import Scanner, Step, TailReport, torn_tail_error
 from binlake.source.window import Window
 from binlake.values.frame import EventFormat, Frame
@@ -147,6 +147,8 @@ class LogFile:
         self.tail = None
         if self.format is None:
             self._no_format(on_damage, ledger)
+            return
+        if first >= END:  # where `first_sync` puts the rest of a log of unknown length
             return
         if format is None:
             format = self.format_at(first) if self.is_relay else self.format

@@ -79,7 +79,7 @@ class Scanner:
         """The next step; None at the end. Raises SourceError."""
         if self._done or (self._stop is not None and self._pos >= self._stop):
             return None
-        wanted = self._window_bytes
+        wanted = max(self._window_bytes, HEADER_BYTES)
         if self._stop is not None:
             wanted = min(wanted, max(self._stop - self._pos, _MIN_READ_BYTES))
         data = self._reader.read_at(self._pos, wanted)
