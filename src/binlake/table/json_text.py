@@ -21,8 +21,8 @@ _QUOTE = pa.scalar('"', _TEXT)
 _EMPTY = pa.scalar("", _TEXT)
 
 # what JSON wants escaped (RFC 8259 §7), with the short forms it offers
-_ESCAPES = {chr(code): json.dumps(chr(code))[1:-1] for code in (*range(32), ord('"'))}
-_SPECIAL = bytes([*range(32), ord('"'), ord("\\")])
+_CONTROLS = bytes(range(32))
+_CONTROL_ESCAPES = {chr(code): json.dumps(chr(code))[1:-1] for code in _CONTROLS}
 
 
 def join(*pieces: pa.Array | pa.Scalar | str) -> pa.Array:
@@ -61,14 +61,14 @@ def quoted(values: pa.Array) -> pa.Array:
     """Any text as JSON strings: quotes, backslashes and control characters escaped."""
     text = values.cast(_TEXT)
     data = _used_data(text)
-    special = (
-        set(data) & set(_SPECIAL) if len(data.translate(None, _SPECIAL)) != len(data) else set()
-    )
-    if ord("\\") in special:  # first, since the other escapes bring backslashes
+    if b"\\" in data:  # first, since the other escapes bring backslashes
         text = pc.replace_substring(text, "\\", "\\\\")
-    for char, escape in _ESCAPES.items():
-        if ord(char) in special:
-            text = pc.replace_substring(text, char, escape)
+    if b'"' in data:
+        text = pc.replace_substring(text, '"', '\\"')
+    if len(data.translate(None, _CONTROLS)) != len(data):
+        for char, escape in _CONTROL_ESCAPES.items():
+            if char.encode() in data:
+                text = pc.replace_substring(text, char, escape)
     return join(_QUOTE, text, _QUOTE)
 
 
