@@ -19,10 +19,10 @@ cdef class Cursor:
     cpdef Py_ssize_t u32(self) except -1
     cpdef Py_ssize_t u48(self) except -1
     cpdef Py_ssize_t u56(self) except -1
-    cpdef unsigned long long u64(self) except? 0
+    cpdef unsigned long long u64(self)
     cpdef Py_ssize_t i64(self) except? -1
-    cpdef unsigned long long be_uint(self, int width) except? 0
-    cpdef unsigned long long le_uint(self, int width) except? 0
-    cpdef unsigned long long lenenc(self) except? 0
+    cpdef unsigned long long be_uint(self, int width)
+    cpdef unsigned long long le_uint(self, int width)
+    cpdef unsigned long long lenenc(self)
     cpdef Py_ssize_t length(self) except -1
     cpdef bytes take(self, Py_ssize_t count)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cursor"]
 
+_ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
 
 @cython.final
 @cython.cclass
@@ -114,7 +116,7 @@ class Cursor:
         """Two's complement, 8 bytes."""
         value: cython.ulonglong = self.le_uint(8)
         if value >> 63:  # spelled out, so that it is the same number uncompiled
-            return -cython.cast(cython.Py_ssize_t, value ^ 0xFFFFFFFFFFFFFFFF) - 1
+            return -cython.cast(cython.Py_ssize_t, value ^ _ALL_ONES) - 1
         return cython.cast(cython.Py_ssize_t, value)
 
     def le_uint(self, width: cython.int) -> int:

@@ -22,6 +22,7 @@ cdef class ImageSink:
     cdef list sinks
     cdef list variable
     cdef Py_ssize_t row_bytes
+    cdef Py_ssize_t largest
     cdef Layout layout
     cdef dict layouts
     cdef list runs
@@ -32,5 +33,4 @@ cdef class ImageSink:
     cpdef int append(self, Cursor c) except -1
     cpdef int append_missing(self) except -1
     cpdef Py_ssize_t held(self) noexcept
-    cpdef Py_ssize_t largest(self) noexcept
     cdef int grow(self) except -1

@@ -75,6 +75,7 @@ class ImageSink:
         self.first = _FEWEST_ROWS
         self.validity = Validity()
         self.variable = [s for s, keep in zip(self.sinks, self.wanted, strict=True) if keep]
+        self.largest = 0
         self.row_bytes = 1
         sink: Sink
         for sink in self.variable:
@@ -156,21 +157,16 @@ class ImageSink:
         return 0
 
     def held(self) -> int:
-        """Bytes held by the rows so far."""
+        """Bytes held by the rows so far; sets `largest`, the most that one column holds."""
         total: cython.Py_ssize_t = self.rows * self.row_bytes
+        self.largest = 0
         sink: Sink
         for sink in self.variable:
-            total += sink.var_bytes()
+            size: cython.Py_ssize_t = sink.var_bytes()
+            total += size
+            if size > self.largest:
+                self.largest = size
         return total
-
-    def largest(self) -> int:
-        """Bytes of variable-width data in the column that holds most."""
-        most: cython.Py_ssize_t = 0
-        sink: Sink
-        for sink in self.variable:
-            if sink.var_bytes() > most:
-                most = sink.var_bytes()
-        return most
 
     def grow(self) -> int:
         """Make room for more rows."""

@@ -14,6 +14,8 @@ from binlake.core.sink import Sink, Sink8, Sink16, Sink32, Sink64, Sink128
 
 __all__ = ["Big128", "BigEndian64", "Int8", "Int16", "Int32", "Int64", "Little128", "Null", "Year"]
 
+_LOW_32 = cython.declare(cython.longlong, 0xFFFFFFFF)
+
 
 @cython.cfunc
 @cython.inline
@@ -127,7 +129,7 @@ class Int32(Sink32):
         elif self.width == 3:
             value: cython.longlong = _le24(c)
             value = (value ^ self.sign) - self.sign
-            self.values[row] = cython.cast(cython.uint, value & 0xFFFFFFFF)
+            self.values[row] = cython.cast(cython.uint, value & _LOW_32)
         else:
             self.values[row] = _le16(c)
         return 0

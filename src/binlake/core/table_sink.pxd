@@ -18,6 +18,8 @@ cdef class TableSink:
     cdef readonly ImageSink after
     cdef readonly Py_ssize_t rows
     cdef int operations
+    cdef Py_ssize_t row_bytes
+    cdef Py_ssize_t largest
     cdef Py_ssize_t capacity
     cdef Py_ssize_t first
     cdef list counts
@@ -37,7 +39,6 @@ cdef class TableSink:
     cdef Py_ssize_t pass_over(self, Cursor head, RowsHeader header, Cursor c, int op)
     cdef int grow(self)
     cpdef Py_ssize_t held(self) noexcept
-    cpdef Py_ssize_t largest(self) noexcept
 
 cdef class BothImages(TableSink):
     pass

@@ -33,6 +33,7 @@ DELETE = 2
 _INSERT = cython.declare(cython.int, INSERT)
 _UPDATE = cython.declare(cython.int, UPDATE)
 _DELETE = cython.declare(cython.int, DELETE)
+_FACTS_BYTES = cython.declare(cython.Py_ssize_t, 1 + 3 * 8 + 3 * 4)  # of op … server_id
 _FEWEST_ROWS = cython.declare(cython.Py_ssize_t, 64)
 
 
@@ -92,6 +93,8 @@ class TableSink:
         self.operations = 0
         for operation in operations:
             self.operations |= 1 << operation
+        self.row_bytes = _FACTS_BYTES + self.before.row_bytes + self.after.row_bytes
+        self.largest = 0
         self.rows = 0
         self.capacity = 0
         self.first = _FEWEST_ROWS
@@ -180,12 +183,10 @@ class TableSink:
         return 0
 
     def held(self) -> int:
-        """Bytes held by the changes so far."""
-        return self.rows * 37 + self.before.held() + self.after.held()  # 37: the facts of a row
-
-    def largest(self) -> int:
-        """Bytes of variable-width data in the column that holds most."""
-        return max(self.before.largest(), self.after.largest())
+        """Bytes held by the changes so far; sets `largest`, the most that one column holds."""
+        total = self.rows * _FACTS_BYTES + self.before.held() + self.after.held()
+        self.largest = max(self.before.largest, self.after.largest)
+        return total
 
     def taken(self) -> tuple[int, int, int]:
         """How many inserts, updates and deletes were taken since the last call of this."""

@@ -21,6 +21,11 @@ from binlake.core.temporal_wire import (
 
 __all__ = ["Date", "Datetime2", "DatetimeOld", "Time2", "TimeOld", "Timestamp2", "TimestampOld"]
 
+# C constants: a larger literal than int holds would be a Python object
+_TIME_OF_DAY = cython.declare(cython.Py_ssize_t, (1 << 41) - 1)  # the low bits of a datetime
+_DAY_US = cython.declare(cython.Py_ssize_t, 86_400_000_000)
+_LOW_32 = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF)
+_ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _NO_DAY = cython.declare(cython.Py_ssize_t, -0x80000000)
 
 
@@ -62,7 +67,7 @@ def _month_days(year: cython.Py_ssize_t, month: cython.Py_ssize_t) -> cython.Py_
 @cython.inline
 def _bits(value: cython.Py_ssize_t) -> cython.ulonglong:
     """The two's complement of a signed value."""
-    return cython.cast(cython.ulonglong, value & 0xFFFFFFFFFFFFFFFF)
+    return value & _ALL_ONES
 
 
 @cython.cfunc
@@ -87,7 +92,7 @@ class Date(Sink32):
         if days == _NO_DAY:
             self.zero_dates += 1
             return self.append_null(row)
-        self.values[row] = cython.cast(cython.uint, days & 0xFFFFFFFF)
+        self.values[row] = cython.cast(cython.uint, days & _LOW_32)
         return 0
 
 
@@ -113,8 +118,8 @@ class _DatetimeSink(Sink64):
         if self.last_days == _NO_DAY:
             self.zero_dates += 1
             return self.append_null(row)
-        time: cython.Py_ssize_t = packed & 0x1FFFFFFFFFF
-        self.values[row] = _bits(self.last_days * 86_400_000_000 + _time_us(time))
+        time: cython.Py_ssize_t = packed & _TIME_OF_DAY
+        self.values[row] = _bits(self.last_days * _DAY_US + _time_us(time))
         return 0
 
 

@@ -9,3 +9,6 @@ from binlake.core.temporal_wire cimport (
     read_time_old,
     read_timestamp2,
 )
+
+cpdef int write_date(ByteBuffer out, Py_ssize_t packed)
+cpdef int write_time(ByteBuffer out, Py_ssize_t packed, int fsp)

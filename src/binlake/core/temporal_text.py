@@ -28,8 +28,11 @@ __all__ = [
     "TimeOldText",
     "Timestamp2Text",
     "TimestampOldText",
+    "write_date",
+    "write_time",
 ]
 
+_TIME_OF_DAY = cython.declare(cython.Py_ssize_t, (1 << 41) - 1)  # the low bits of a datetime
 _LONGEST = cython.declare(cython.Py_ssize_t, 32)  # "9999-12-31 23:59:59.999999" is 26
 
 
@@ -54,9 +57,8 @@ def _mark(out: ByteBuffer, character: cython.uchar) -> cython.int:
     return 0
 
 
-@cython.cfunc
-def _date(out: ByteBuffer, packed: cython.Py_ssize_t) -> cython.int:
-    """YYYY-MM-DD of a packed date or datetime."""
+def write_date(out: ByteBuffer, packed: cython.Py_ssize_t) -> int:
+    """YYYY-MM-DD of a packed date or datetime; the room is reserved."""
     ym: cython.Py_ssize_t = packed >> 46
     _digits(out, ym // 13, 4)
     _mark(out, 45)
@@ -66,9 +68,8 @@ def _date(out: ByteBuffer, packed: cython.Py_ssize_t) -> cython.int:
     return 0
 
 
-@cython.cfunc
-def _time(out: ByteBuffer, packed: cython.Py_ssize_t, fsp: cython.int) -> cython.int:
-    """HH:MM:SS and fraction of the low 46 bits of a packed value that is not negative."""
+def write_time(out: ByteBuffer, packed: cython.Py_ssize_t, fsp: cython.int) -> int:
+    """HH:MM:SS and fraction of a packed time that is not negative; the room is reserved."""
     hour: cython.Py_ssize_t = packed >> 36
     _digits(out, hour, 3 if hour > 99 else 2)
     _mark(out, 58)
@@ -127,7 +128,7 @@ class _TextSink(VarSink):
         """The date alone."""
         self.fill(row)
         self.out.reserve(_LONGEST)
-        _date(self.out, packed)
+        write_date(self.out, packed)
         return self.fill(row + 1)
 
     @cython.cfunc
@@ -135,9 +136,9 @@ class _TextSink(VarSink):
         """Date, a space, time of day."""
         self.fill(row)
         self.out.reserve(_LONGEST)
-        _date(self.out, packed)
+        write_date(self.out, packed)
         _mark(self.out, 32)
-        _time(self.out, packed & 0x1FFFFFFFFFF, self.fsp)
+        write_time(self.out, packed & _TIME_OF_DAY, self.fsp)
         return self.fill(row + 1)
 
     @cython.cfunc
@@ -148,7 +149,7 @@ class _TextSink(VarSink):
         if packed < 0:
             packed = -packed
             _mark(self.out, 45)
-        _time(self.out, packed, self.fsp)
+        write_time(self.out, packed, self.fsp)
         return self.fill(row + 1)
 
 

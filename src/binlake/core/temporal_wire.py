@@ -28,6 +28,11 @@ __all__ = [
     "read_timestamp2",
 ]
 
+# C constants: a larger literal than int holds would be a Python object
+_LOW_63 = cython.declare(cython.ulonglong, (1 << 63) - 1)
+_LOW_39 = cython.declare(cython.Py_ssize_t, (1 << 39) - 1)
+_TIME2_ZERO = cython.declare(cython.Py_ssize_t, 0x800000000000)
+_LAST_DATETIME = cython.declare(cython.ulonglong, 99991231235959)
 _MAX_HOUR = cython.declare(cython.Py_ssize_t, 838)  # TIME: ±838:59:59
 
 
@@ -57,14 +62,14 @@ def read_date(c: Cursor) -> int:
 def read_datetime2(c: Cursor, fsp: cython.int) -> int:
     """5 bytes big-endian, offset by 2**39, and the fraction."""
     n: cython.int = (fsp + 1) >> 1
-    raw: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, c.be_uint(5 + n) & 0x7FFFFFFFFFFFFFFF)
+    raw: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, c.be_uint(5 + n) & _LOW_63)
     v: cython.Py_ssize_t = raw >> (8 * n)
     us: cython.Py_ssize_t = 0
     if n:
         us = _us(raw & ((1 << (8 * n)) - 1), fsp)
     # bit 39, set in every datetime that a server stores, is the sign
     sign: cython.Py_ssize_t = c.data[c.pos - 5 - n] & 0x80
-    v &= 0x7FFFFFFFFF
+    v &= _LOW_39
     ymd: cython.Py_ssize_t = v >> 17
     if (
         sign == 0
@@ -81,7 +86,7 @@ def read_datetime2(c: Cursor, fsp: cython.int) -> int:
 def read_datetime_old(c: Cursor) -> int:
     """8 bytes little-endian, the decimal number YYYYMMDDhhmmss."""
     raw: cython.ulonglong = c.u64()
-    if raw > 99991231235959:
+    if raw > _LAST_DATETIME:
         raise _refuse(c, 8, "DATETIME")
     v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, raw)
     day: cython.Py_ssize_t = v // 1_000_000
@@ -107,7 +112,7 @@ def read_time2(c: Cursor, fsp: cython.int) -> int:
     packed: cython.Py_ssize_t
     size: cython.Py_ssize_t = 1
     if n == 3:
-        packed = v - 0x800000000000
+        packed = v - _TIME2_ZERO
     else:
         size <<= 8 * n
         hms: cython.Py_ssize_t = (v >> (8 * n)) - 0x800000

@@ -22,7 +22,9 @@ cdef class RowWalker:
     cdef readonly Py_ssize_t rows
     cdef readonly Py_ssize_t decoded_bytes
     cdef readonly Py_ssize_t passed_bytes
-    cdef public Py_ssize_t limit_bytes
+    cdef readonly Py_ssize_t limit_bytes
+    cdef Py_ssize_t recount_bytes
+    cdef Py_ssize_t uncounted_bytes
 
     cdef object resolve
     cdef object format
@@ -70,5 +72,6 @@ cdef class RowWalker:
     cdef int _rows(self, int type_code) except -1
     cdef Binding _binding(self)
     cdef int _take(self, TableSink sink, int type_code) except -1
+    cdef int _recount(self) except -1
     cdef int _open_transaction(self) except -1
     cdef int _enter(self, Cursor cursor, Py_ssize_t frame) except -1

@@ -145,8 +145,8 @@ class RowWalker:
                 rows = walker.finish()
 
     A walk stops early once `held_bytes` reaches `limit_bytes`, also in the middle of a
-    transaction, and goes on where it stopped after `finish()`; one rows event may exceed the
-    limit by its own size. `rows`, `decoded_bytes` and `passed_bytes` count the changes taken
+    transaction, and goes on where it stopped after `finish()`; it may exceed the limit by a
+    sixteenth and by one rows event. `rows`, `decoded_bytes` and `passed_bytes` count the changes taken
     and the bytes of the rows events decoded and passed over, since the walker was made.
     """
 
@@ -157,7 +157,9 @@ class RowWalker:
     ) -> None:
         self.resolve = resolve
         self.limit_bytes = limit_bytes
+        self.recount_bytes = max(limit_bytes >> 4, 1)
         self.held_bytes = 0
+        self.uncounted_bytes = 0
         self.rows = 0
         self.decoded_bytes = 0
         self.passed_bytes = 0
@@ -315,6 +317,7 @@ class RowWalker:
         self.facts.txn = -1  # an open transaction is named again by its next rows
         self.active = []
         self.held_bytes = 0
+        self.uncounted_bytes = 0
         self.full = False
         if len(self.tables) > _MOST_TABLES:
             self.tables.clear()
@@ -510,7 +513,6 @@ class RowWalker:
         facts.server_id = self.block.server_id[self.frame]
         facts.row = self.next_row
         facts.seq = self.rows
-        held: cython.Py_ssize_t = sink.held()
         if sink.rows == 0:
             self.active.append(sink)
         sink.select(cursor, self.header, op)
@@ -518,10 +520,21 @@ class RowWalker:
         self.next_row += count
         self.rows += count
         self.decoded_bytes += size
-        self.held_bytes += sink.held() - held
-        if (
-            self.held_bytes + self.transactions.held() >= self.limit_bytes
-            or sink.largest() > _FULL_COLUMN
-        ):
+        # A guess per event, near enough for a while; then the truth is added up.
+        self.uncounted_bytes += size + count * sink.row_bytes
+        if self.uncounted_bytes >= self.recount_bytes:
+            self._recount()
+        return 0
+
+    def _recount(self) -> int:
+        """Add up what is held, and see whether that is enough."""
+        self.uncounted_bytes = 0
+        self.held_bytes = self.transactions.held()
+        sink: TableSink
+        for sink in self.active:
+            self.held_bytes += sink.held()
+            if sink.largest > _FULL_COLUMN:
+                self.full = True
+        if self.held_bytes >= self.limit_bytes:
             self.full = True
         return 0
