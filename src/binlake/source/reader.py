@@ -64,7 +64,9 @@ def source_error(path: str, error: Exception) -> SourceError:
     if isinstance(error, FileNotFoundError):
         return SourceError(f"{without_secrets(path)} does not exist")
     if isinstance(error, PermissionError):
-        return SourceError(f"{without_secrets(path)} may not be read", hint="check its owner and mode")
+        return SourceError(
+            f"{without_secrets(path)} may not be read", hint="check its owner and mode"
+        )
     if isinstance(error, IsADirectoryError):
         return SourceError(f"{without_secrets(path)} is a directory")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else what(error, path)

@@ -113,7 +113,9 @@ def first_frame(
 ) -> int:
     """Offset of the first event that starts at or after byte `at`; `file_size` if none does.
 
-    For logs whose log_pos is their own (no relay logs). Raises SourceError.
+    For logs whose log_pos is their own (no relay logs). MariaDB since 11.7 gives only the
+    events that open and end transactions a log_pos: inside of one longer than `before_bytes`
+    the answer is the first of those, which is all that `first_sync` needs. Raises SourceError.
     """
     if at >= file_size:
         return file_size
@@ -211,7 +213,7 @@ class _Walk:
         return None if self.broken else self._reader.size
 
     def follow(self, start: int, until: int, at: int = 0) -> _Chain:
-        """The chain of verified events from `start` until one ends at or after `until`.
+        """The chain of verified events from `start` on, to `until` and the first at or after `at`.
 
         With `until` END it ends at the first boundary of transactions.
         """
@@ -229,7 +231,7 @@ class _Walk:
             if good < len(block):
                 chain.holds = False
                 return chain
-            if chain.end >= until or chain.boundary is not None:
+            if chain.boundary is not None or (chain.end >= until and chain.first_at is not None):
                 return chain
         chain.holds = not self.broken
         return chain

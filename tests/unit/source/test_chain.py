@@ -59,7 +59,11 @@ def test_a_directory_leaves_and_counts_what_is_no_log(tmp_path: Path) -> None:
     )  # fmt: skip
     (tmp_path / "binlog.000009").mkdir()
     (chain,) = resolve([str(tmp_path)])
-    assert [file.name for file in chain.files] == ["binlog.000001", "binlog.000002", "binlog.000003"]
+    assert [file.name for file in chain.files] == [
+        "binlog.000001",
+        "binlog.000002",
+        "binlog.000003",
+    ]
     assert [Path(file.path).suffix for file in chain.files] == [".000001", ".gz", ".zst"]
     assert sorted(chain.ignored) == sorted(others)
 
@@ -110,7 +114,7 @@ def test_nothing_found_is_an_error_that_says_so(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="nothing matches"):
         resolve([str(tmp_path / "absent.*")])
     touch(tmp_path, "ibdata1")
-    with pytest.raises(SourceError, match="no binary log in .* 1 files"):
+    with pytest.raises(SourceError, match=r"no binary log in .* 1 files"):
         resolve([str(tmp_path)])
     with pytest.raises(SourceError, match="no log file"):
         resolve([])
@@ -129,7 +133,9 @@ def test_standard_input_and_names() -> None:
     assert log_name("C:\\logs\\binlog.000001") == "binlog.000001"
 
 
-def test_stores_are_resolved_like_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stores_are_resolved_like_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Through pyarrow's local file system, which URIs of stores take the same way."""
     from binlake.source import chain, places
 

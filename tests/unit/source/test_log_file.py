@@ -11,19 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from log_builder import (
-    ARTIFICIAL,
-    IN_USE,
-    MAGIC,
-    MARIADB_GTID,
-    QUERY,
-    RELAY,
-    ROTATE,
-    ROWS,
-    XID,
-    LogBuilder,
-    header,
-)
 
 from binlake.errors import (
     BinlogError,
@@ -40,6 +27,19 @@ from binlake.source.streams import StreamReader
 from binlake.source.window import Window
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
+from log_builder import (
+    ARTIFICIAL,
+    IN_USE,
+    MAGIC,
+    MARIADB_GTID,
+    QUERY,
+    RELAY,
+    ROTATE,
+    ROWS,
+    XID,
+    LogBuilder,
+    header,
+)
 
 
 class MemoryReader(ByteReader):
@@ -208,7 +208,9 @@ def test_reserved_space_that_was_never_written_is_a_torn_tail() -> None:
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"garbage, and not a header " * 9, b"\xff" * 200, b"\x01" * 19], ids=["text", "ff", "01"]
+    "garbage",
+    [b"garbage, and not a header " * 9, b"\xff" * 200, b"\x01" * 19],
+    ids=["text", "ff", "01"],
 )
 def test_bytes_that_are_no_header_are_no_torn_tail(garbage: bytes) -> None:
     built = shop_log()
@@ -261,7 +263,9 @@ def test_every_damaged_byte_stops_at_its_event() -> None:
 
 def test_damage_in_the_format_description_is_found() -> None:
     data = shop_log().bytes()
-    version = range(FIRST_EVENT + 21, FIRST_EVENT + 27)  # decides whether there is a checksum at all
+    version = range(
+        FIRST_EVENT + 21, FIRST_EVENT + 28
+    )  # decides whether there is a checksum at all
     for at in set(range(FIRST_EVENT, shop_log().offsets[1])) - set(version):
         damaged = bytearray(data)
         damaged[at] ^= 0x80
@@ -314,7 +318,9 @@ def test_skip_over_a_wrong_checksum_does_not_look_inside_the_event() -> None:
     start = built.transaction(b"head" + bytes(50) + shop_log().bytes())
     after = built.transaction(b"b")
     damaged = bytearray(built.bytes())
-    rows = max(o for o, t in zip(built.offsets, built.types, strict=True) if t == ROWS and o < after)
+    rows = max(
+        o for o, t in zip(built.offsets, built.types, strict=True) if t == ROWS and o < after
+    )
     damaged[rows + 20] ^= 1
     ledger = Ledger()
     list(open_bytes(bytes(damaged)).windows(ledger=ledger, on_damage=Damage.SKIP))
@@ -499,7 +505,7 @@ def test_a_cut_compressed_log_gives_its_whole_events_first(tmp_path: Path) -> No
 
 def test_a_stream_can_be_read_again_where_it_was_retained() -> None:
     built = LogBuilder("10.6.5-MariaDB")
-    for n in range(50):
+    for _n in range(50):
         built.transaction(bytes(300), gtid=MARIADB_GTID)
     log = stream_of(built.bytes())
     windows = log.windows(window_bytes=1000)
