@@ -75,9 +75,7 @@ class LogBuilder:
 
     def add(self, type_code: int, body: bytes = b"", **options: int) -> int:
         pad = 0 if type_code == ROTATE else self.header_length - 19
-        raw = event(
-            type_code, body, len(self.data), crc=self.alg == 1, header_pad=pad, **options
-        )
+        raw = event(type_code, body, len(self.data), crc=self.alg == 1, header_pad=pad, **options)
         return self._append(type_code, raw)
 
     def transaction(self, *rows: bytes, gtid: int | None = GTID) -> int:

@@ -36,9 +36,7 @@ def raw_event(type_code: int, length: int, log_pos: int = 0, **fields: int) -> b
 
 
 def test_every_field_of_the_header_at_its_extremes() -> None:
-    data = raw_event(
-        255, 40, 0xFFFFFFFF, timestamp=0xFFFFFFFE, server_id=0xFFFFFFFD, flags=0xFFFC
-    )
+    data = raw_event(255, 40, 0xFFFFFFFF, timestamp=0xFFFFFFFE, server_id=0xFFFFFFFD, flags=0xFFFC)
     block = FrameBlock()
     base = 5 << 40
     assert scan(data, base, 0, len(data), 19, block) == (40, MORE)
