@@ -31,14 +31,11 @@ class TableFilter:
     def wants(self, database: str, table: str) -> bool:
         """Whether `database.table` matches a wanted pattern (or there is none) and no excluded one."""
         name = f"{database}.{table}"
-        if any(_matches(name, pattern) for pattern in self._excluded):
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in self._excluded):
             return False
-        return not self._wanted or any(_matches(name, pattern) for pattern in self._wanted)
-
-
-def _matches(name: str, pattern: str) -> bool:
-    """A glob over `database.table`; one without a dot names a table of any database."""
-    return fnmatch.fnmatchcase(name, pattern if "." in pattern else f"*.{pattern}")
+        return not self._wanted or any(
+            fnmatch.fnmatchcase(name, pattern) for pattern in self._wanted
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,321 @@
+"""From log files to batches and lines: what the decoder makes of small logs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from binlake.errors import BinlogError, MalformedError, OptionError, SchemaError, UnsupportedError
+from binlake.table.row_json import change_batch, change_schema, json_lines
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+from log_builder import RELAY, ROTATE, TABLE_MAP, XID
+from table_log import DELETE, INSERT, UPDATE, Log, Row, day, decode, image, rows_body, table_map
+
+ADA: Row = (1, "Ada", day(2026, 11, 21))
+BOB: Row = (2, None, bytes(3))
+ROWS_QUERY = 29
+
+
+def _lines(path: Path, ledger: Ledger | None = None, **given: Any) -> list[dict[str, Any]]:
+    options = ReadOptions.parse(given)
+    text = b"".join(
+        json_lines(changes, options).to_pybytes()
+        for changes in decode(path, ledger=ledger, **given)
+    )
+    assert not text or text.endswith(b"\n")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _typed(path: Path, ledger: Ledger | None = None, **given: Any) -> list[dict[str, Any]]:
+    options = ReadOptions.parse(given)
+    rows: list[dict[str, Any]] = []
+    for changes in decode(path, Target.TYPED, ledger, **given):
+        for found in changes.table_batches(options):
+            found.batch.validate(full=True)
+            rows += found.batch.to_pylist()
+    return rows
+
+
+def _all_operations() -> Log:
+    log = Log()
+    log.insert(ADA, BOB, gno=5)
+    after: Row = (1, 'A "d" \\ a\n', ADA[2])
+    log.commit(
+        (TABLE_MAP, table_map()),
+        (UPDATE, rows_body(image(ADA), image(after), bitmaps=(7, 7))),
+        (TABLE_MAP, table_map()),
+        (DELETE, rows_body(image(BOB))),
+    )
+    return log
+
+
+def test_the_output_contract_to_the_letter(tmp_path: Path) -> None:
+    log = _all_operations()
+    first, second, update, delete = _lines(log.save(tmp_path))
+    assert list(first) == [
+        "op", "database", "table", "ts", "gtid", "server_id", "file", "pos", "end_pos", "row",
+        "before", "after",
+    ]  # fmt: skip
+    insert_at = log.offsets[4]
+    assert first == {
+        "op": "insert",
+        "database": "shop",
+        "table": "t",
+        "ts": "2023-11-14T22:13:20.000000Z",
+        "gtid": "00010203-0405-0607-0809-0a0b0c0d0e0f:5",
+        "server_id": 1,
+        "file": "binlog.000001",
+        "pos": insert_at,
+        "end_pos": log.offsets[5],
+        "row": 0,
+        "before": None,
+        "after": {"id": 1, "name": "Ada", "day": "2026-11-21"},
+    }
+    assert (second["pos"], second["row"]) == (insert_at, 1)
+    assert second["after"] == {"id": 2, "name": None, "day": "0000-00-00"}
+    assert update["before"] == {"id": 1, "name": "Ada", "day": "2026-11-21"}
+    assert update["after"]["name"] == 'A "d" \\ a\n'
+    assert update["gtid"] is None
+    assert (delete["op"], delete["row"], delete["after"]) == ("delete", 0, None)
+    assert delete["before"] == second["after"]
+
+
+def test_the_generic_view_has_the_same_rows(tmp_path: Path) -> None:
+    path = _all_operations().save(tmp_path)
+    options = ReadOptions()
+    (changes,) = decode(path)
+    batch = change_batch(changes, options)
+    assert batch.schema == change_schema(options)
+    rows = batch.to_pylist()
+    for row, line in zip(rows, _lines(path), strict=True):
+        for name in ("before", "after"):
+            assert row[name] is None if line[name] is None else json.loads(row[name]) == line[name]
+        assert row.pop("ts") == datetime.fromisoformat(line["ts"])
+        for name in (
+            "op",
+            "database",
+            "table",
+            "gtid",
+            "server_id",
+            "file",
+            "pos",
+            "end_pos",
+            "row",
+        ):
+            assert row[name] == line[name]
+
+
+def test_absent_is_not_null(tmp_path: Path) -> None:
+    log = Log()
+    log.insert((3, None, None), present=0b011)
+    after: Row = (None, None, day(2026, 1, 2))
+    log.commit(
+        (TABLE_MAP, table_map()),
+        (UPDATE, rows_body(image(ADA, 0b001), image(after, 0b110), bitmaps=(0b001, 0b110))),
+        (TABLE_MAP, table_map()),
+        (DELETE, rows_body(image(ADA))),
+    )
+    path = log.save(tmp_path)
+    insert, update, delete = _lines(path)
+    assert insert["after"] == {"id": 3, "name": None}
+    assert (update["before"], update["after"]) == ({"id": 1}, {"name": None, "day": "2026-01-02"})
+    assert delete["before"] == {"id": 1, "name": "Ada", "day": "2026-11-21"}
+    insert, update, delete = _typed(path, before=True)
+    assert (insert["id"], insert["name"], insert["day"], insert["_absent"]) == (
+        3,
+        None,
+        None,
+        ["day"],
+    )
+    assert (update["id"], update["_absent"]) == (None, ["id"])
+    assert update["_before"] == {"id": 1, "name": None, "day": None}
+    assert (delete["_absent"], delete["_before"]) == (None, None)
+
+
+def test_typed_rows_and_their_metadata(tmp_path: Path) -> None:
+    log = _all_operations()
+    path = log.save(tmp_path)
+    insert, _, update, delete = _typed(path, thread_id=True)
+    assert list(insert) == [
+        "id", "name", "day", "_op", "_ts", "_gtid", "_server_id", "_file", "_pos", "_row", "_seq",
+        "_absent", "_thread_id",
+    ]  # fmt: skip
+    assert insert["day"] == date(2026, 11, 21)
+    assert insert["_ts"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    assert insert["_seq"] == {"file": 0, "pos": log.offsets[4], "row": 0}
+    assert insert["_thread_id"] == 7
+    assert update["name"] == 'A "d" \\ a\n'
+    assert (delete["_op"], delete["id"]) == ("delete", 2)
+    (changes,) = decode(path, Target.TYPED)
+    (found,) = changes.table_batches(ReadOptions())
+    assert found.definition.full_name == "shop.t"
+    assert found.batch.schema.field("id").type == pa.int64()
+    assert found.batch.schema.metadata[b"binlake.table"] == b"shop.t"
+
+
+def test_options_that_choose(tmp_path: Path) -> None:
+    log = _all_operations()
+    log.insert((9, "x", None), table="other")
+    path = log.save(tmp_path)
+    assert [line["op"] for line in _lines(path, op="update,delete")] == ["update", "delete"]
+    assert {line["table"] for line in _lines(path, table="shop.o*")} == {"other"}
+    assert {line["table"] for line in _lines(path, exclude_table="*.other")} == {"t"}
+    assert _lines(path, columns="name,missing")[0]["after"] == {"name": "Ada"}
+    ledger = Ledger()
+    assert len(_typed(path, ledger, columns="id", table="shop.t")) == 4
+    assert ledger.rows == {("shop", "t"): {"insert": 2, "update": 1, "delete": 1}}
+
+
+def test_statement_and_thread(tmp_path: Path) -> None:
+    log = Log()
+    insert = (INSERT, rows_body(image(ADA)))
+    log.commit(
+        (ROWS_QUERY, b"\x05INSERT INTO t (1)"),
+        (TABLE_MAP, table_map()), insert,
+        (ROWS_QUERY, b"\x05second"), (TABLE_MAP, table_map()), insert,
+    )  # fmt: skip
+    log.insert(ADA)
+    path = log.save(tmp_path)
+    lines = _lines(path, query=True, thread_id=True)
+    assert [line["query"] for line in lines] == ["INSERT INTO t (1)", "second", None]
+    assert [line["thread_id"] for line in lines] == [7, 7, 7]
+    assert [row["_query"] for row in _typed(path, query=True)] == [
+        "INSERT INTO t (1)",
+        "second",
+        None,
+    ]
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 300, 1 << 20])
+def test_flushing_anywhere_changes_nothing(tmp_path: Path, batch_bytes: int) -> None:
+    log = Log()
+    for n in range(20):
+        log.commit(
+            (TABLE_MAP, table_map("a", 1)), (TABLE_MAP, table_map("b", 2)),
+            (INSERT, rows_body(image((n, "x" * n, None)), image((n, None, None)), table_id=1, flags=0)),
+            (INSERT, rows_body(image((n, "y", None)), table_id=2)),
+            gno=n + 1,
+        )  # fmt: skip
+    path = log.save(tmp_path)
+    lines = _lines(path, batch_bytes=batch_bytes)
+    # two statements end in one event pair each: table b's rows come after a's
+    assert [(line["table"], line["after"]["id"]) for line in lines] == [
+        (table, n) for n in range(20) for table in "aab"
+    ]
+    assert [line["gtid"].rpartition(":")[2] for line in lines] == [
+        str(n + 1) for n in range(20) for _ in range(3)
+    ]
+    assert lines == _lines(path)
+
+
+def test_zero_dates_follow_the_policy(tmp_path: Path) -> None:
+    log = Log()
+    log.insert(ADA, BOB, (3, "c", day(2026, 0, 0)))
+    path = log.save(tmp_path)
+    ledger = Ledger()
+    assert [row["day"] for row in _typed(path, ledger)] == [date(2026, 11, 21), None, None]
+    assert ledger.zero_dates == {"shop.t.day": 2}
+    as_text = [row["day"] for row in _typed(path, zero_date="text")]
+    assert as_text == ["2026-11-21", "0000-00-00", "2026-00-00"]
+    with pytest.raises(UnsupportedError, match=r"shop\.t\.day.*zero_date=null"):
+        _typed(path, zero_date="error")
+
+
+def test_invalid_text_names_the_place(tmp_path: Path) -> None:
+    log = Log()
+    log.insert(ADA)
+    log.insert(BOB, (3, "caf\udce9", None))
+    path = log.save(tmp_path)
+    with pytest.raises(MalformedError) as caught:
+        _lines(path)
+    assert caught.value.file == "binlog.000001"
+    assert caught.value.event_pos == log.offsets[9]
+    for part in ("shop.t.name", "0x636166e9", "utf8mb4", "invalid=hex"):
+        assert part in str(caught.value)
+    assert _lines(path, invalid="hex")[2]["after"]["name"] == "_utf8mb4 0x636166e9"
+
+
+def test_a_column_named_like_a_metadata_column(tmp_path: Path) -> None:
+    log = Log()
+    names = ("id", "_seq", "day")
+    log.commit((TABLE_MAP, table_map(names=names)), (INSERT, rows_body(image(ADA))))
+    path = log.save(tmp_path)
+    with pytest.raises(SchemaError, match=r"shop\.t has a column _seq.*metadata_prefix"):
+        _typed(path)
+    (row,) = _typed(path, metadata_prefix="binlog_")
+    assert row["_seq"] == "Ada"
+    assert row["binlog_op"] == "insert"
+    assert _lines(path)[0]["after"]["_seq"] == "Ada"  # nothing to collide with
+
+
+def test_schema_file_names_columns_and_signs(tmp_path: Path) -> None:
+    log = Log()
+    bare = table_map().partition(bytes([1, 1, 0x80]))[0]
+    log.commit((TABLE_MAP, bare), (INSERT, rows_body(image((2**32 - 1, "Ada", None)))))
+    path = log.save(tmp_path)
+    ledger = Ledger()
+    (line,) = _lines(path, ledger)
+    assert line["after"] == {"col_0": -1, "col_1": "0x416461", "col_2": None}
+    assert len(ledger.warnings) == 3  # names, sign, character set
+    declared = tmp_path / "schema.sql"
+    declared.write_text(
+        "CREATE TABLE shop.t (id int unsigned, name varchar(20), day date) DEFAULT CHARSET=utf8mb4"
+    )
+    ledger = Ledger()
+    (line,) = _lines(path, ledger, schema=str(declared))
+    assert line["after"] == {"id": 2**32 - 1, "name": "Ada", "day": None}
+    assert ledger.warnings == []
+    declared.write_text("CREATE TABLE t (id int unsigned, name int, day date)")
+    (line,) = _lines(path, ledger, schema=str(declared))
+    assert "col_0" in line["after"]
+    assert "column name is declared int" in ledger.warnings[0]
+
+
+def test_damage_is_skipped_by_transaction(tmp_path: Path) -> None:
+    log = Log()
+    log.insert(ADA, gno=1)
+    bad = log.commit((TABLE_MAP, table_map()), (INSERT, rows_body(image(ADA)[:-1])), gno=2)
+    after_bad = log.insert(BOB, gno=3)
+    path = log.save(tmp_path)
+    with pytest.raises(BinlogError) as caught:
+        _lines(path)
+    assert caught.value.file == "binlog.000001"
+    assert caught.value.event_pos == log.offsets[9]
+    ledger = Ledger()
+    lines = _lines(path, ledger, on_error="skip")
+    assert [line["after"]["id"] for line in lines] == [1, 2]
+    (lost,) = ledger.skipped
+    assert (lost.file, lost.start, lost.end) == ("binlog.000001", bad, after_bad)
+    assert ledger.rows == {("shop", "t"): {"insert": 2}}
+
+
+def test_rows_of_a_relay_log_say_where_the_source_has_them(tmp_path: Path) -> None:
+    log = Log(flags=RELAY)
+    log.add(ROTATE, b"\x04\0\0\0\0\0\0\0source.000042", log_pos=0, flags=0x20)
+    log.add_format("8.0.36", 1, log_pos=0)
+    log.add(34, b"\0" + bytes(24), log_pos=1000)
+    log.add(2, b"\x07\0\0\0\0\0\0\0\x04\0\0\0\0shop\0BEGIN", log_pos=1100)
+    log.add(TABLE_MAP, table_map(), log_pos=1200)
+    body = rows_body(image(ADA))
+    rows_at = log.add(INSERT, body, log_pos=1300)
+    log.add(XID, bytes(8), log_pos=1331)
+    (line,) = _lines(log.save(tmp_path, "relay.000003"))
+    assert line["pos"] == rows_at
+    assert line["source_file"] == "source.000042"
+    assert line["source_pos"] == 1300 - (19 + len(body) + 4)
+    assert "source_pos" not in _lines(_all_operations().save(tmp_path))[0]
+
+
+def test_a_wrong_assumed_character_set_is_a_wrong_option(tmp_path: Path) -> None:
+    log = Log()
+    bare = table_map().partition(bytes([1, 1, 0x80]))[0]
+    log.commit((TABLE_MAP, bare), (INSERT, rows_body(image(ADA))))
+    with pytest.raises(OptionError, match="klingon"):
+        _lines(log.save(tmp_path), assume_charset="klingon")
