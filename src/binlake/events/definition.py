@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from binlake.errors import MalformedError
+from binlake.errors import MalformedError, UnsupportedError
 from binlake.events.texts import collation_text
 from binlake.format.column_types import (
     COLUMN_TYPES,
@@ -33,7 +33,15 @@ _Value = TypeVar("_Value")
 
 
 def table_definition(event: TableMapEvent) -> TableDefinition:
-    """The table that `event` describes. Raises MalformedError when its fields disagree."""
+    """The table that `event` describes.
+
+    Raises MalformedError when its fields disagree, UnsupportedError when it lacks metadata.
+    """
+    if event.column_metadata is None:
+        raise UnsupportedError(
+            f"the log does not describe the columns of {event.database}.{event.table}: "
+            "pre-releases of MySQL 5.1 log their types only"
+        )
     optional = event.optional
     types = [entry[0] for entry in event.column_metadata]
     count = len(types)

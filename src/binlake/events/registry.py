@@ -21,7 +21,6 @@ from binlake.events.gtid_mysql import GtidEvent
 from binlake.events.gtid_tagged import GtidTaggedEvent
 from binlake.events.heartbeat import HeartbeatEvent, HeartbeatV2Event
 from binlake.events.incident import IncidentEvent
-from binlake.events.payload import TransactionPayloadEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
 from binlake.events.query import QueryEvent
 from binlake.events.raw import RawEvent
@@ -30,6 +29,7 @@ from binlake.events.rows import RowsEvent
 from binlake.events.rows_query import RowsQueryEvent
 from binlake.events.stop import StopEvent
 from binlake.events.table_map import TableMapEvent
+from binlake.events.transaction_payload import TransactionPayloadEvent
 from binlake.events.xa_prepare import XaPrepareEvent
 from binlake.events.xid import XidEvent
 from binlake.format.event_types import (

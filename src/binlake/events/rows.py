@@ -4,6 +4,10 @@ Source: libs/mysql/binlog/event/rows_event.cpp, Rows_event; MariaDB sql/log_even
 Rows_log_event; formats.md §2.1. Everything before the first row image is read by
 core/rows_header.py, which describes it; the images are the row decoders' (core/), which know
 the table. In MariaDB's compressed events the images are compressed together.
+Version 0 (20 to 22, pre-releases of 5.1): one bitmap for both images of an update, and images
+that begin with the null bytes of the server's own record (a bit unused, then one per nullable
+column), which a log of that time does not describe: the event is typed, its rows are not
+decoded.
 Extra data of version 2: chunks of type u8 and
     0  NDB        length u8 (counts itself and the format), format u8, data
     1  PARTITION  partition_id u16, for updates also source_partition_id u16
@@ -18,7 +22,7 @@ from typing import ClassVar, Self
 
 from binlake.core.inflate import inflate_event_data
 from binlake.core.rows_header import RowsHeader
-from binlake.errors import MalformedError
+from binlake.errors import BinlogError, MalformedError
 from binlake.events.base import HIDDEN, BodyReader, Event, Render, bits
 from binlake.events.format_description import table_id_bytes
 from binlake.format.event_types import EVENT_TYPES
@@ -73,12 +77,13 @@ class RowsEvent(Event):
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
         kind = EVENT_TYPES[frame.type_code]
         is_update = kind.operation == "update"
+        version = kind.rows_version or 0
         head = RowsHeader()
         head.parse(
             reader.at("rows_header"),
             table_id_bytes(frame.type_code, fmt),
-            kind.rows_version or 0,
-            2 if is_update else 1,
+            version,
+            2 if is_update and version > 0 else 1,
         )
         body = reader.body
         extra_raw = bytes(body[head.extra_start : head.extra_end])
@@ -128,14 +133,16 @@ class RowsEvent(Event):
     def inflate(self) -> memoryview:
         """The row images uncompressed; `rows` itself unless the type is a compressed one.
 
-        Raises MalformedError when the compressed data is corrupt.
+        Raises MalformedError when the compressed data is corrupt, UnsupportedError for an unknown
+        algorithm.
         """
         if not EVENT_TYPES[self.frame.type_code].compressed:
             return self.rows
         try:
             return memoryview(inflate_event_data(self.rows))
-        except MalformedError as error:
-            raise error.at(event_pos=self.frame.offset, event_type=self.name) from None
+        except BinlogError as error:
+            error.at(event_pos=self.frame.offset, event_type=self.name)
+            raise
 
 
 def _ordinals(bitmap: bytes, width: int) -> list[int]:

@@ -10,7 +10,7 @@ Body:
     1+n+1    table                the same
     lenenc   number of columns
     n        column types         one byte each: event column types (ENUM, SET, CHAR all 254)
-    lenenc   metadata length      missing, with all that follows, in 5.1 before 5.1.17
+    lenenc   metadata length      missing, with all that follows, in pre-releases of 5.1
     n        metadata             0 to 3 bytes per column, by its type
     (n+7)/8  nullable             bit i: column i
     rest     optional metadata    MySQL 8.0.1, MariaDB 10.5: optional_metadata.py
@@ -22,8 +22,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from binlake.errors import BinlogError
 from binlake.events.base import HIDDEN, BodyReader, Event, Render, bits
-from binlake.events.column_metadata import decode_column_metadata
+from binlake.events.column_metadata import ColumnMetadata, decode_column_metadata
 from binlake.events.definition import table_definition
 from binlake.events.format_description import table_id_bytes
 from binlake.events.optional_metadata import OptionalMetadata, decode_optional_metadata
@@ -40,8 +41,8 @@ class TableMapEvent(Event):
     """A table's columns as the server logged them; `definition()` relates them to each other.
 
     `column_types` are the types as in the event, `column_metadata` one (type, length,
-    precision, decimals) per column after ENUM, SET and CHAR have been told apart, `nullable`
-    the bitmap (bit i: column i, lowest first).
+    precision, decimals) per column after ENUM, SET and CHAR have been told apart (None when the
+    event ends before it), `nullable` the bitmap (bit i: column i, lowest first).
     """
 
     renders: ClassVar[Mapping[str, Render | None]] = {
@@ -59,7 +60,7 @@ class TableMapEvent(Event):
     database: str
     table: str
     column_types: bytes
-    column_metadata: tuple[tuple[int, int, int, int], ...]
+    column_metadata: tuple[ColumnMetadata, ...] | None
     nullable: bytes
     optional: OptionalMetadata
     flavour: str
@@ -73,27 +74,36 @@ class TableMapEvent(Event):
         table = reader.name_text("table", reader.short("table"))
         reader.nul("table")
         types = reader.counted("column_types")
-        nullable = b"\xff" * ((len(types) + 7) // 8)
+        metadata: tuple[ColumnMetadata, ...] | None = None
+        nullable = b""
         optional = OptionalMetadata()
         if reader.left:
             with reader.block("column_metadata", reader.at("column_metadata").length()):
                 metadata = decode_column_metadata(types, reader)
-            nullable = reader.take("nullable", len(nullable))
+            nullable = reader.take("nullable", (len(types) + 7) // 8)
             optional = decode_optional_metadata(reader)
-        else:
-            metadata = tuple((code, 0, 0, 0) for code in types)
         flavour = "mysql" if fmt is None else fmt.flavour
         return cls(
             frame, table_id, flags, database, table, types, metadata, nullable, optional, flavour
         )
 
     def definition(self) -> TableDefinition:
-        """The table as a value, for column plans. Raises MalformedError when fields disagree."""
-        return table_definition(self)
+        """The table as a value, for column plans.
+
+        Raises MalformedError when fields disagree, UnsupportedError when the server was too old
+        to describe its columns.
+        """
+        try:
+            return table_definition(self)
+        except BinlogError as error:
+            error.at(event_pos=self.frame.offset, event_type=self.name)
+            raise
 
     @property
     def columns(self) -> list[dict[str, Any]]:
         """The columns as `to_fields` shows them: what the log tells, nothing else."""
+        if self.column_metadata is None:
+            return [{"type": column_type_name(code)} for code in self.column_types]
         return [_shown_column(column) for column in self.definition().columns]
 
     @property

@@ -20,7 +20,7 @@ import zstandard
 
 from binlake.core.cursor import Cursor
 from binlake.errors import FormatError, MalformedError, UnsupportedError
-from binlake.events.base import BodyReader, Event, Render
+from binlake.events.base import HIDDEN, BodyReader, Event, Render
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["MAX_WINDOW_BYTES", "TransactionPayloadEvent"]
@@ -48,22 +48,19 @@ def _compression_name(value: int) -> str:
     return _COMPRESSIONS.get(value, f"UNKNOWN_{value}")
 
 
-def _payload_size(payload: memoryview) -> int:
-    return payload.nbytes
-
-
 @dataclass(slots=True)
 class TransactionPayloadEvent(Event):
     """A compressed transaction; `inflate` gives its events' bytes.
 
-    `payload` is a view of the buffer that was decoded, shown as its size in bytes.
+    `payload` is a view of the buffer that was decoded, `payload_size` its bytes.
     `uncompressed_size` is what the header claims (None when it does not), never trusted.
     """
 
     renders: ClassVar[Mapping[str, Render | None]] = {
         "compression": _compression_name,
-        "payload": _payload_size,
+        "payload": HIDDEN,
     }
+    extra_fields: ClassVar[tuple[str, ...]] = ("payload_size",)
 
     compression: int
     uncompressed_size: int | None
@@ -90,6 +87,11 @@ class TransactionPayloadEvent(Event):
         start = reader.pos
         return cls(frame, compression, uncompressed, reader.body[start : start + length])
 
+    @property
+    def payload_size(self) -> int:
+        """Bytes of the payload as it is in the log."""
+        return self.payload.nbytes
+
     def inflate(self, max_window_bytes: int = MAX_WINDOW_BYTES) -> Iterator[memoryview | bytes]:
         """The payload's events as chunks of at most 1 MiB, in order, decompressed as asked for.
 
@@ -111,9 +113,8 @@ class TransactionPayloadEvent(Event):
         try:
             yield from _zstd_frames(self.payload, max_window_bytes)
         except FormatError as error:
-            raise error.at(
-                event_pos=self.frame.offset, event_type=self.name, field="payload"
-            ) from None
+            error.at(event_pos=self.frame.offset, event_type=self.name, field="payload")
+            raise
 
 
 def _slices(payload: memoryview) -> Iterator[memoryview]:
