@@ -44,6 +44,16 @@ class _Stretch:
     at: int
     held: _Held | None
     outer: Frame | None = None
+    outer_held: tuple[Window, int] | None = None
+
+    def outer_pieces(self) -> Iterator[Piece]:
+        """The payload event itself, if this is one."""
+        if self.outer_held is not None:
+            window, index = self.outer_held
+            yield Piece(window, index, index + 1)
+        elif self.outer is not None:
+            for window, first, last in self._read_again(self.outer.offset, self.outer.end):
+                yield Piece(window, first, last)
 
     def windows(self) -> Iterable[tuple[Window, int, int]]:
         """The windows with the frames of this stretch, each with its first and last + 1."""
@@ -93,6 +103,7 @@ class Extent:
         outer = window.frame(index)
         held: _Held | None = [] if self._holding else None
         tail = _Stretch(window.file, window.format, 0, 0, self.size, held, outer)
+        tail.outer_held = (window, index) if self._holding else None
         self._stretches.append(tail)
         for inner in inner_windows(window, index):
             last = len(inner)
@@ -117,7 +128,23 @@ class Extent:
         self._holding = False
         self._held_bytes = 0
         for stretch in self._stretches:
-            stretch.held = None
+            stretch.held = stretch.outer_held = None
+
+    def start_in(self, file: LogFile) -> int | None:
+        """Offset of the first byte in a file; None if no part lies in it."""
+        for stretch in self._stretches:
+            if stretch.file is file:
+                return stretch.outer.offset if stretch.outer is not None else stretch.start
+        return None
+
+    def events(self) -> Iterator[Piece]:
+        """All frames as an event reader wants them: payload events, each before its content."""
+        for stretch in self._stretches:
+            yield from stretch.outer_pieces()
+            inner = 0
+            for window, first, last in stretch.windows():
+                yield Piece(window, first, last, stretch.outer, inner)
+                inner += last - first
 
     def pieces(self, undone: Sequence[tuple[int, int]]) -> Iterator[Piece]:
         """All frames but those in the ranges `undone` (sorted, apart), in order.

@@ -31,6 +31,7 @@ from binlake.events.gtid_mariadb import MariadbGtidEvent
 from binlake.events.gtid_mysql import GtidEvent
 from binlake.events.query import QueryEvent
 from binlake.events.xa_prepare import XaPrepareEvent
+from binlake.events.xid import XidEvent
 from binlake.format.event_types import QUERY_COMPRESSED_EVENT, QUERY_EVENT
 from binlake.format.flags import FL_ROLLBACK_ALTER, FL_STANDALONE, FL_START_ALTER
 from binlake.stream.event_at import event_at
@@ -63,8 +64,8 @@ class Group:
 
     __slots__ = (
         "_fresh", "_savepoints", "at", "begun", "decides", "end", "extent", "file", "file_bytes",
-        "first_us", "gtid_event", "outer", "server_id", "start", "statements", "thread_id", "undone",
-        "warnings", "xid",
+        "first_us", "gtid_event", "last_us", "outer", "server_id", "start", "statements", "thread_id", "undone",
+        "warnings", "xid", "xid_event",
     )  # fmt: skip
 
     def __init__(self, window: Window, index: int) -> None:
@@ -76,9 +77,11 @@ class Group:
         self.at = 0  # ordinal, in the extent, of the byte after the frame that is taken
         self.outer: Frame | None = None  # the payload event whose events are taken
         self.first_us = frame.timestamp * 1_000_000
+        self.last_us = self.first_us
         self.server_id = frame.server_id
         self.extent = Extent()
         self.gtid_event: GtidEvent | MariadbGtidEvent | None = None
+        self.xid_event: XidEvent | None = None
         self.thread_id: int | None = None
         self.begun = False  # BEGIN, XA START or a GTID that stands for BEGIN
         self.statements: list[Statement] = []
@@ -141,6 +144,8 @@ class Group:
         return None
 
     def _commit(self, window: Window, index: int, steps: Steps) -> Outcome | None:
+        event = event_at(window, index)
+        self.xid_event = event if isinstance(event, XidEvent) else None
         return Outcome.COMMITTED
 
     def _commit_text(self, window: Window, index: int, steps: Steps) -> Outcome | None:

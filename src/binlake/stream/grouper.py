@@ -179,6 +179,7 @@ class Grouper:
 def _note_bytes(group: Group, window: Window, first: int, last: int) -> None:
     end = window.block.end(last - 1)
     group.end = Spot(window.file.ordinal, window.file.name, end)
+    group.last_us = window.frame(last - 1).timestamp * 1_000_000
     group.file_bytes += end - window.frame(first).offset
 
 

@@ -17,6 +17,8 @@ from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.source.resync import first_sync
 from binlake.stream.elsewhere import Elsewhere
 from binlake.stream.filters import TransactionFilter
+from binlake.stream.grouper import Ended
+from binlake.stream.log_events import LogEvent, events_of_piece, events_of_window
 from binlake.stream.relay import carried_over
 from binlake.stream.runs import Run, Spot, Transaction
 from binlake.stream.splits import Split, chain_of
@@ -38,9 +40,8 @@ class LogReader:
         options: ReadOptions,
         ledger: Ledger,
     ) -> None:
-        self._reader = TransactionReader(
-            options, ledger, filters=filters, elsewhere=elsewhere
-        )
+        self._reader = TransactionReader(options, ledger, filters=filters, elsewhere=elsewhere)
+        self._filters = filters
         self._ranges = ranges
 
     @classmethod
@@ -66,6 +67,7 @@ class LogReader:
         """The transactions that start in a split; what it covers goes to the ledger."""
         opener = _Opener(lambda: chain_of(split).files)
         log = LogFile.open(split.log, split.ordinal)
+        opened = [log]
         start = first_sync(log, split.start)
         end = None if split.end is None else first_sync(log, split.end)
         if log.is_relay and start == FIRST_EVENT:
@@ -74,6 +76,8 @@ class LogReader:
         after = Spot(split.ordinal, log.name, end) if end is not None else Spot(split.ordinal + 1, "", 0)
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
+            # read a second time, the file has been closed (standard input cannot be)
+            log = opened.pop() if opened else LogFile.open(split.log, split.ordinal)
             yield FileRange(log, start, end)
             _cover(split, log, start, end, reader, ledger)
             if reader.inside_relay:
@@ -88,6 +92,27 @@ class LogReader:
     def transactions(self) -> Iterator[Transaction]:
         """Every transaction on its own, in commit order. Raises BinlogError."""
         return self._reader.transactions(self._ranges(self._reader))
+
+    def groups(self) -> Iterator[Ended]:
+        """Every wanted transaction group in the order of the log, whatever became of it.
+
+        Raises BinlogError.
+        """
+        return self._reader.groups(self._ranges(self._reader))
+
+    def events(self) -> Iterator[LogEvent]:
+        """Every event, those inside payloads after their payload event.
+
+        With filters, the events of the wanted transactions. A wrong checksum is told by the
+        event; damage of the framing is a FormatError, as everywhere. Raises BinlogError.
+        """
+        if self._filters.everything:
+            for window in self._reader.windows(self._ranges(self._reader)):
+                yield from events_of_window(window, 0, len(window))
+            return
+        for ended in self.groups():
+            for piece in ended.group.extent.events():
+                yield from events_of_piece(piece)
 
 
 class _Opener:

@@ -110,7 +110,10 @@ class Transaction:
     `start` is the first byte of the group (its GTID event, or BEGIN, or the prefix of a
     statement), `end` the byte after its last event, in the file where it ends (relay logs: a
     group may go on in the next file). `decided` is the start of the group that decides: the
-    sort key of commit order. `thread_id` is None when the log does not tell.
+    sort key of commit order. `thread_id` is None when the log does not tell. `bytes` in the
+    file. `xid` is the number that an XID event commits, `xa_xid` the name of an XA transaction
+    as servers write it. `duration_us` runs from the first event's time to the commit time (or,
+    where the log has that in seconds only, to the last event's time).
     """
 
     outcome: Outcome
@@ -124,6 +127,9 @@ class Transaction:
     statements: tuple[Statement, ...]
     bytes: int
     gtid_event: GtidEvent | MariadbGtidEvent | None
+    xid: int | None
+    xa_xid: str | None
+    duration_us: int
     _pieces: Callable[[], Iterator[Piece]]
 
     @property

@@ -20,8 +20,10 @@ DDL = "DDL"
 ACCOUNT = "account management"
 MAINTENANCE = "maintenance"
 CONTROL = "transaction control"
+ROWS_TEXT = "text of row events"
 
-#: The closed list of what `statement_kind` answers.
+#: The closed list of what `statement_kind` answers. (A statement that is logged only as the
+#: text behind row events is ROWS_TEXT: the rows show what it did.)
 KINDS = (DML, LOAD_DATA, TRUNCATE, DDL, ACCOUNT, MAINTENANCE, CONTROL)
 
 #: Kinds whose text may change rows of tables, which no row event then shows.
@@ -63,7 +65,7 @@ _BY_FIRST_WORD = {
 
 _ACCOUNT_OBJECTS = frozenset((b"USER", b"ROLE", b"PASSWORD", b"DEFAULT"))
 _START_TRANSACTION = b"TRANSACTION"
-_IMPORT_SCAN_BYTES = 65536  # longer leading comments are not read; the kind is then statement DML
+_HEAD_BYTES = 65536  # longer leading comments are not read; the kind is then statement DML
 
 
 def _words(text: bytes) -> list[bytes]:
@@ -71,7 +73,7 @@ def _words(text: bytes) -> list[bytes]:
     words: list[bytes] = []
     pos = 0
     for _ in range(2):
-        skipped = _SKIP.match(text, pos, min(len(text), _IMPORT_SCAN_BYTES))
+        skipped = _SKIP.match(text, pos, min(len(text), _HEAD_BYTES))
         pos = skipped.end() if skipped else pos
         word = _WORD.match(text, pos)
         if word is None:

@@ -26,6 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from binlake.errors import FormatError, IncompleteError
+from binlake.events.xa_prepare import xid_text
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter
 from binlake.stream.group import Group
@@ -42,6 +43,7 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
+    from binlake.source.window import Window
     from binlake.stream.elsewhere import Elsewhere
 
 __all__ = ["FileRange", "TransactionReader"]
@@ -103,6 +105,33 @@ class TransactionReader:
             assert isinstance(run, Transaction)
             yield run
 
+    def groups(self, ranges: Iterable[FileRange]) -> Iterator[Ended]:
+        """Every wanted group as the log has it: what XA prepared and what decided it stay two.
+
+        In the order of the log, whatever their outcome; nothing but bytes and events is counted.
+        Raises BinlogError.
+        """
+        grouper = self._grouper = Grouper(every_group_alone)
+        for part in ranges:
+            with part.file:
+                for window in self._windows(part):
+                    for item in grouper.window(window):
+                        if isinstance(item, Ended) and self._wants(item.group):
+                            yield item
+        yield from (ended for ended in grouper.finish() if self._wants(ended.group))
+
+    def windows(self, ranges: Iterable[FileRange]) -> Iterator[Window]:
+        """All events of the ranges, checksums not verified. Raises BinlogError."""
+        for part in ranges:
+            with part.file:
+                yield from part.file.windows(
+                    part.start,
+                    part.stop,
+                    verify=False,
+                    ledger=self._ledger,
+                    on_damage=Damage(self._options.on_error),
+                )
+
     def _read(self, ranges: Iterable[FileRange], find_plain: FindPlain) -> Iterator[Run]:
         grouper = self._grouper = Grouper(find_plain)
         self._prepared = {}
@@ -126,11 +155,14 @@ class TransactionReader:
 
     def _close_passed(self, files: list[LogFile]) -> list[LogFile]:
         """Close the files that no waiting group needs; returns the others."""
-        needed = [group.file for group in self._waiting()]
+        waiting = self._waiting()
+        kept = []
         for file in files:
-            if file not in needed:
+            if any(group.extent.start_in(file) is not None for group in waiting):
+                kept.append(file)
+            else:
                 file.close()
-        return [file for file in files if file in needed]
+        return kept
 
     def _waiting(self) -> list[Group]:
         """Groups whose frames may be read again: prepared, or open."""
@@ -142,14 +174,7 @@ class TransactionReader:
         wanted = self._filters.byte_range(file.ordinal)
         stop_at = wanted[1] if wanted is not None else FIRST_EVENT
         self.reached = FIRST_EVENT
-        windows = file.windows(
-            part.start,
-            part.stop,
-            verify=self._options.verify_checksum,
-            ledger=self._ledger,
-            on_damage=Damage(self._options.on_error),
-        )
-        for window in windows:
+        for window in self._windows(part):
             self.reached = window.end
             for item in grouper.window(window):
                 yield from self._item(grouper, item)
@@ -159,10 +184,19 @@ class TransactionReader:
         if file.tail is not None:
             self._ledger.warn(f"{file.name}: {file.tail.message}")
 
+    def _windows(self, part: FileRange) -> Iterator[Window]:
+        return part.file.windows(
+            part.start,
+            part.stop,
+            verify=self._options.verify_checksum,
+            ledger=self._ledger,
+            on_damage=Damage(self._options.on_error),
+        )
+
     def _retain(self, file: LogFile, end: int) -> None:
         """Tell a stream from where on bytes may still be wanted again."""
-        starts = [group.start.offset for group in self._waiting() if group.file is file]
-        file.reader.retain(min(starts, default=end))
+        starts = [group.extent.start_in(file) for group in self._waiting()]
+        file.reader.retain(min((start for start in starts if start is not None), default=end))
 
     def _item(self, grouper: Grouper, item: PlainRun | Ended) -> Iterator[Run]:
         if isinstance(item, Ended):
@@ -270,8 +304,20 @@ class TransactionReader:
             statements=tuple(rows.statements),
             bytes=rows.file_bytes,
             gtid_event=decider.gtid_event,
+            xid=rows.xid_event.xid if rows.xid_event is not None else None,
+            xa_xid=_xid_text(rows),
+            duration_us=max(0, max(decider.commit_us, decider.last_us) - rows.first_us),
             _pieces=partial(rows.extent.pieces, undone),
         )
+
+
+def _xid_text(group: Group) -> str | None:
+    """The name of the XA transaction that a group prepares or decides."""
+    xid = group.xid or (group.decides[0] if group.decides is not None else None)
+    if xid is None:
+        return None
+    format_id, gtrid, bqual = xid
+    return xid_text(gtrid, bqual, format_id)
 
 
 _NO_THREAD = "transactions whose thread the log does not tell were left out by option thread"

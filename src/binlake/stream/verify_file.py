@@ -138,6 +138,17 @@ class _Bodies:
         return self._cursor
 
 
+@dataclass(slots=True)
+class _GtidRun:
+    """Consecutive GTIDs of one source and tag, [start, end), the first at `pos`."""
+
+    sid: bytes
+    tag: str
+    start: int
+    end: int
+    pos: int
+
+
 class _Walk:
     """The walk over one file; fills a report."""
 
@@ -146,6 +157,7 @@ class _Walk:
         self._report = report
         self._gtid = GtidFields()
         self._bodies: _Bodies
+        self._run: _GtidRun | None = None
         self._last: tuple[int, int] | None = None  # type and flags of the last event
 
     def run(self) -> None:
@@ -167,6 +179,7 @@ class _Walk:
             report.add(error.event_pos or 0, Kind.BAD_LENGTH, error.message)
         except UnsupportedError as error:
             report.add(error.event_pos or 0, Kind.UNSUPPORTED, error.message)
+        self._end_run()
         if log.tail is not None and log.tail.in_use:
             report.add(log.tail.offset, Kind.TORN_TAIL, log.tail.message)
         if self._last is not None:
@@ -232,18 +245,28 @@ class _Walk:
             self._add_gtid(window, index, event.sid, event.gno, event.tag)
 
     def _add_gtid(self, window: Window, index: int, sid: bytes, gno: int, tag: str) -> None:
-        report = self._report
-        seen = report.gtids.contains(sid, gno, tag) or (
-            isinstance(report.previous, GtidSet) and report.previous.contains(sid, gno, tag)
-        )
+        """Lengthen the run of consecutive GTIDs, or begin another: sets take a run at once."""
+        run = self._run
+        if run is not None and run.sid == sid and run.end == gno and run.tag == tag:
+            run.end += 1
+            return
+        self._end_run()
+        self._run = _GtidRun(sid, tag, gno, gno + 1, window.frame(index).offset)
+
+    def _end_run(self) -> None:
+        run, report = self._run, self._report
+        self._run = None
+        if run is None:
+            return
+        seen = GtidSet()
+        seen.add_interval(run.sid, run.tag, run.start, run.end)
+        repeated = seen & report.gtids
+        if isinstance(report.previous, GtidSet):
+            repeated |= seen & report.previous
         # a replica's relay log holds a transaction again after it lost its connection in it
-        if seen and not self._log.is_relay:
-            shown = GtidSet()
-            shown.add(sid, gno, tag)
-            report.add(
-                window.frame(index).offset, Kind.GTID_REPEATED, f"{shown} was there before"
-            )
-        report.gtids.add(sid, gno, tag)
+        if repeated and not self._log.is_relay:
+            report.add(run.pos, Kind.GTID_REPEATED, f"{repeated} was there before")
+        report.gtids |= seen
 
     def _mariadb_gtid(self, window: Window, index: int) -> None:
         self._gtid.parse_mariadb(self._bodies.at(index))

@@ -1,0 +1,150 @@
+"""Single events, each with its place: what `inspect`, the events view and the API show.
+
+Events inside a compressed transaction follow their payload event, numbered from 0; they have
+its position, since only there can reading be taken up again. A wrong checksum does not end the
+walk: the event says so (`checksum`), and whoever reads events decides what that means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from binlake.core.checksum import first_bad
+from binlake.errors import BinlogError, FormatError
+from binlake.events.base import Event
+from binlake.events.raw import RawEvent
+from binlake.format.event_types import TRANSACTION_PAYLOAD_EVENT, event_name
+from binlake.format.flags import EVENT_FLAGS, flag_names
+from binlake.stream.event_at import event_at
+from binlake.stream.payload import inner_windows
+from binlake.stream.runs import Piece
+from binlake.values.frame import Frame
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+
+__all__ = ["LogEvent", "events_of_piece", "events_of_window"]
+
+
+class LogEvent:
+    """One event of a log, and where it lies. The body is decoded when `event` is asked for.
+
+    `frame` is its header; inside a payload its offset counts in the inflated payload. `pos` and
+    `end_pos` are the place in the file (of the payload event, for one inside), `inner` None or
+    the ordinal inside the payload. `checksum` is "ok", "none" or "bad".
+    """
+
+    __slots__ = ("_event", "_index", "_outer", "_window", "checksum", "frame", "inner")
+
+    def __init__(
+        self, window: Window, index: int, checksum: str, outer: Frame | None, inner: int | None
+    ) -> None:
+        self.frame = window.frame(index)
+        self.checksum = checksum
+        self.inner = inner
+        self._window = window
+        self._index = index
+        self._outer = outer
+        self._event: Event | None = None
+
+    @property
+    def file(self) -> str:
+        """Base name of the log file."""
+        return self._window.file.name
+
+    @property
+    def pos(self) -> int:
+        """Offset in the file of the event, or of the payload event that holds it."""
+        return (self._outer or self.frame).offset
+
+    @property
+    def end_pos(self) -> int:
+        """Offset of the byte after it."""
+        return (self._outer or self.frame).end
+
+    @property
+    def type(self) -> str:
+        """The type as the server's enumeration spells it."""
+        return event_name(self.frame.type_code)
+
+    @property
+    def event(self) -> Event:
+        """The typed event. Raises FormatError, UnsupportedError (a bad checksum: a RawEvent)."""
+        if self._event is None:
+            try:
+                self._event = event_at(self._window, self._index)
+            except BinlogError as error:
+                if self._outer is not None:
+                    raise error.at(event_pos=self._outer.offset) from None
+                if self.checksum != "bad" or not isinstance(error, FormatError):
+                    raise
+                self._event = RawEvent(self.frame, bytes(self._window.raw(self._index)[19:]))
+        return self._event
+
+    @property
+    def raw(self) -> memoryview:
+        """All bytes of the event: header, body, checksum."""
+        return self._window.raw(self._index)
+
+    @property
+    def flags(self) -> list[str]:
+        """Names of the header's flags."""
+        return flag_names(EVENT_FLAGS, self.frame.flags)
+
+    def to_json(self) -> dict[str, Any]:
+        """One line of `binlake inspect --json` (design §3)."""
+        frame = self.frame
+        return {
+            "file": self.file,
+            "pos": self.pos,
+            "end_pos": self.end_pos,
+            "log_pos": frame.log_pos,
+            "type": self.type,
+            "code": frame.type_code,
+            "ts": datetime.fromtimestamp(frame.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "server_id": frame.server_id,
+            "flags": self.flags,
+            "size": frame.length,
+            "checksum": self.checksum,
+            "inner": self.inner,
+            "event": self.event.to_fields(),
+        }
+
+    def __repr__(self) -> str:
+        inside = "" if self.inner is None else f" inner {self.inner}"
+        return f"<{self.type} {self.file}:{self.pos}{inside}>"
+
+
+def events_of_window(window: Window, first: int, last: int) -> Iterator[LogEvent]:
+    """The events of frames [first, last), those inside payloads after their payload event.
+
+    Raises FormatError for a payload that cannot be inflated.
+    """
+    for event in events_of_piece(Piece(window, first, last)):
+        yield event
+        if event.frame.type_code == TRANSACTION_PAYLOAD_EVENT and event.checksum != "bad":
+            index = window.block.find(event.frame.offset)
+            ordinal = 0
+            for inner in inner_windows(window, index):
+                yield from events_of_piece(Piece(inner, 0, len(inner), event.frame, ordinal))
+                ordinal += len(inner)
+
+
+def events_of_piece(piece: Piece) -> Iterator[LogEvent]:
+    """The events of a piece, without looking into payloads."""
+    window = piece.window
+    checked = window.format.checksum_bytes > 0
+    bad = _first_bad(window, piece.first, piece.last) if checked else -1
+    for index in range(piece.first, piece.last):
+        checksum = "ok" if checked else "none"
+        if index == bad:
+            checksum = "bad"
+            bad = _first_bad(window, index + 1, piece.last)
+        inner = None if piece.outer is None else piece.inner + index - piece.first
+        yield LogEvent(window, index, checksum, piece.outer, inner)
+
+
+def _first_bad(window: Window, first: int, last: int) -> int:
+    return first_bad(window.data, window.base, window.block, first, last)
