@@ -1,0 +1,53 @@
+"""Reading logs as `binlake rows` and `binlake inspect` do, without a process per log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from binlake.events.base import Event
+from binlake.events.registry import decode_event
+from binlake.source.chain import resolve
+from binlake.source.log_file import LogFile
+from binlake.stream.log_reader import LogReader
+from binlake.stream.splits import Split
+from binlake.table.decode import ChangeDecoder
+from binlake.table.row_json import json_lines
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["events", "row_lines", "split_lines"]
+
+Line = dict[str, Any]
+
+
+def row_lines(*paths: Path | str, ledger: Ledger | None = None, **given: Any) -> Iterator[Line]:
+    """The objects that `binlake rows PATH…` prints; options by their names."""
+    options = ReadOptions.parse(given)
+    held = Ledger() if ledger is None else ledger
+    for chain in resolve([str(path) for path in paths]):
+        yield from _lines(LogReader.of_chain(chain, options, held), options, held)
+
+
+def split_lines(splits: Iterable[Split], ledger: Ledger, **given: Any) -> Iterator[Line]:
+    """The same objects from splits, each read by itself as a Spark task does."""
+    options = ReadOptions.parse(given)
+    for split in splits:
+        yield from _lines(LogReader.of_split(split, options, ledger), options, ledger)
+
+
+def _lines(reader: LogReader, options: ReadOptions, ledger: Ledger) -> Iterator[Line]:
+    decoder = ChangeDecoder(options, Target.TEXT, ledger)
+    for changes in decoder.decode(reader.runs()):
+        yield from map(json.loads, json_lines(changes, options).to_pybytes().splitlines())
+
+
+def events(path: Path) -> Iterator[Event]:
+    """The events of the file itself, those of a payload not among them."""
+    with LogFile.open(str(path)) as log:
+        for window in log.windows():
+            for i in range(len(window)):
+                yield decode_event(window.frame(i), window.body(i), window.format)
