@@ -14,6 +14,6 @@ cdef class DecimalReader:
     cdef unsigned int[::1] bounds
     cdef unsigned int[::1] groups
 
-    cdef int read(self, Cursor c)
-    cdef int write(self, ByteBuffer out)
-    cdef Py_ssize_t _group(self, ByteBuffer out, int i, Py_ssize_t at, bint leading)
+    cdef int read(self, Cursor c) except -1
+    cdef int write(self, ByteBuffer out) except -1
+    cdef Py_ssize_t _group(self, ByteBuffer out, int i, Py_ssize_t at, bint leading) except -1

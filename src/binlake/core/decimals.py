@@ -59,7 +59,6 @@ class DecimalReader:
         for i, n in enumerate(sizes):
             self.bounds[i] = 10**n
 
-    @cython.cfunc
     def read(self, c: Cursor) -> cython.int:
         """Read one number. Raises TruncatedError, MalformedError for digits that cannot be."""
         c.need(self.width)
@@ -87,7 +86,6 @@ class DecimalReader:
         c.pos = p
         return 0
 
-    @cython.cfunc
     def write(self, out: ByteBuffer) -> cython.int:
         """Append the number as the server writes it."""
         out.reserve(MAX_DIGITS + 4)  # "-0." and the digits
@@ -110,7 +108,6 @@ class DecimalReader:
         out.size = at
         return 0
 
-    @cython.cfunc
     def _group(
         self, out: ByteBuffer, i: cython.int, at: cython.Py_ssize_t, leading: cython.bint
     ) -> cython.Py_ssize_t:
@@ -149,6 +146,7 @@ class Decimal128(Sink128):
         self.narrow = precision <= 18
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         self.wire.read(c)
@@ -190,6 +188,7 @@ class DecimalText(VarSink):
         self.wire = DecimalReader(precision, scale)
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         self.fill(row)

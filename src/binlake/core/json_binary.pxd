@@ -1,4 +1,5 @@
-# The C view of json_binary.py, for the JSON kernel.
+# The C view of json_binary.py, for the JSON kernel. (`except -1` is said here and not by a
+# decorator there: else Cython asks PyErr_Occurred after every call.)
 
 from libc.string cimport memcpy
 
@@ -13,30 +14,30 @@ cdef class JsonRenderer:
     cdef Py_ssize_t left  # bytes of the document that no value has used up yet
     cdef Py_ssize_t at  # where the data begins whose length was read last
 
-    cdef int render(self, Cursor c, Py_ssize_t size, ByteBuffer out)
-    cdef int _use(self, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t count)
-    cdef Py_ssize_t _uint(self, Py_ssize_t pos, Py_ssize_t end, int width)
-    cdef int _value(self, int kind, Py_ssize_t pos, Py_ssize_t end, int depth)
-    cdef int _container(self, int kind, Py_ssize_t start, Py_ssize_t end, int depth)
+    cdef int render(self, Cursor c, Py_ssize_t size, ByteBuffer out) except -1
+    cdef int _use(self, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t count) except -1
+    cdef Py_ssize_t _uint(self, Py_ssize_t pos, Py_ssize_t end, int width) except -1
+    cdef int _value(self, int kind, Py_ssize_t pos, Py_ssize_t end, int depth) except -1
+    cdef int _container(self, int kind, Py_ssize_t start, Py_ssize_t end, int depth) except -1
     cdef int _key(
         self, Py_ssize_t entry, Py_ssize_t start, Py_ssize_t end, Py_ssize_t head, int width
-    )
+    ) except -1
     cdef int _entry(
         self, Py_ssize_t entry, Py_ssize_t start, Py_ssize_t end, Py_ssize_t head, int width,
         int depth
-    )
-    cdef int _scalar(self, int kind, Py_ssize_t pos)
-    cdef unsigned long long _bits(self, Py_ssize_t pos, int width)
-    cdef Py_ssize_t _length(self, Py_ssize_t pos, Py_ssize_t end)
-    cdef int _string(self, Py_ssize_t pos, Py_ssize_t size)
-    cdef int _escape(self, int byte)
-    cdef int _character(self, Py_ssize_t pos, Py_ssize_t end)
-    cdef int _double(self, Py_ssize_t pos)
-    cdef bint _few_places(self, double value)
-    cdef int _fixed(self, unsigned long long digits, int places)
-    cdef int _number(self, unsigned long long value)
-    cdef int _opaque(self, int sql_type, Py_ssize_t pos, Py_ssize_t end)
-    cdef int _decimal(self, Py_ssize_t size)
-    cdef int _temporal(self, int sql_type)
-    cdef int _mark(self, int character)
-    cdef int _mark_two(self, int first, int second)
+    ) except -1
+    cdef int _scalar(self, int kind, Py_ssize_t pos) except -1
+    cdef unsigned long long _bits(self, Py_ssize_t pos, int width) noexcept
+    cdef Py_ssize_t _length(self, Py_ssize_t pos, Py_ssize_t end) except -1
+    cdef int _string(self, Py_ssize_t pos, Py_ssize_t size) except -1
+    cdef int _escape(self, int byte) except -1
+    cdef int _character(self, Py_ssize_t pos, Py_ssize_t end) except -1
+    cdef int _double(self, Py_ssize_t pos) except -1
+    cdef bint _few_places(self, double value) except -1
+    cdef int _fixed(self, unsigned long long digits, int places) except -1
+    cdef int _number(self, unsigned long long value) except -1
+    cdef int _opaque(self, int sql_type, Py_ssize_t pos, Py_ssize_t end) except -1
+    cdef int _decimal(self, Py_ssize_t size) except -1
+    cdef int _temporal(self, int sql_type) except -1
+    cdef int _mark(self, int character) except -1
+    cdef int _mark_two(self, int first, int second) except -1

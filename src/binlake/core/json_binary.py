@@ -74,7 +74,6 @@ class JsonRenderer:
         self.left = 0
         self.at = 0
 
-    @cython.cfunc
     def render(self, c: Cursor, size: cython.Py_ssize_t, out: ByteBuffer) -> cython.int:
         """Append the text of the document in the next `size` bytes of `c`, stepping over them.
 
@@ -96,7 +95,6 @@ class JsonRenderer:
     def _refuse(self, pos: cython.Py_ssize_t, why: str) -> MalformedError:
         return MalformedError(f"malformed JSON: {why}", offset=pos - self.c.start)
 
-    @cython.cfunc
     def _use(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.int:
         """Check that `count` bytes are at `pos`, before `end`, and use them up."""
         if count < 0 or count > end - pos:
@@ -106,20 +104,20 @@ class JsonRenderer:
         self.left -= count
         return 0
 
-    @cython.cfunc
     def _uint(
         self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, width: cython.int
     ) -> cython.Py_ssize_t:
-        """Unsigned, little-endian, `width` bytes (1 to 4), not used up yet."""
+        """Unsigned, little-endian, 1, 2 or 4 bytes, not used up here."""
         if end - pos < width:
             raise self._refuse(pos, "a value goes beyond its container")
-        value: cython.Py_ssize_t = 0
-        i: cython.int
-        for i in range(width):
-            value |= cython.cast(cython.Py_ssize_t, self.c.data[pos + i]) << (8 * i)
+        c: Cursor = self.c
+        if width == 1:
+            return c.data[pos]
+        value: cython.Py_ssize_t = c.data[pos] | c.data[pos + 1] << 8
+        if width == 4:
+            value |= cython.cast(cython.Py_ssize_t, c.data[pos + 2] | c.data[pos + 3] << 8) << 16
         return value
 
-    @cython.cfunc
     def _value(
         self,
         kind: cython.int,
@@ -145,7 +143,6 @@ class JsonRenderer:
         self._use(pos, end, width)
         return self._scalar(kind, pos)
 
-    @cython.cfunc
     def _container(
         self,
         kind: cython.int,
@@ -181,7 +178,6 @@ class JsonRenderer:
             value += value_entry
         return self._mark(125 if is_object else 93)
 
-    @cython.cfunc
     def _key(
         self,
         entry: cython.Py_ssize_t,
@@ -199,7 +195,6 @@ class JsonRenderer:
         self._string(start + offset, size)
         return self._mark_two(58, 32)
 
-    @cython.cfunc
     def _entry(
         self,
         entry: cython.Py_ssize_t,
@@ -218,7 +213,6 @@ class JsonRenderer:
             raise self._refuse(entry, "a value lies inside the entries")
         return self._value(kind, start + offset, end, depth)
 
-    @cython.cfunc
     def _scalar(self, kind: cython.int, pos: cython.Py_ssize_t) -> cython.int:
         """Render a literal or an integer; its bytes are there."""
         bits: cython.ulonglong = self._bits(pos, _width(kind))
@@ -235,7 +229,6 @@ class JsonRenderer:
             bits = (sign - 1 - (bits & (sign - 1))) + 1
         return self._number(bits)
 
-    @cython.cfunc
     def _bits(self, pos: cython.Py_ssize_t, width: cython.int) -> cython.ulonglong:
         """Unsigned, little-endian, up to 8 bytes that are there."""
         value: cython.ulonglong = 0
@@ -244,7 +237,6 @@ class JsonRenderer:
             value |= cython.cast(cython.ulonglong, self.c.data[pos + i]) << (8 * i)
         return value
 
-    @cython.cfunc
     def _length(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read a length (7 bits a byte, the high bit: more), use up its data; `at`: the data."""
         size: cython.Py_ssize_t = 0
@@ -260,7 +252,6 @@ class JsonRenderer:
                 return size
         raise self._refuse(pos, "a length has more than 5 bytes")
 
-    @cython.cfunc
     def _string(self, pos: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
         """Render `size` bytes of UTF-8 as a JSON string: runs of plain characters, escapes."""
         c: Cursor = self.c
@@ -281,7 +272,6 @@ class JsonRenderer:
         self.out.copy(c, pos - c.pos)
         return self._mark(34)
 
-    @cython.cfunc
     def _escape(self, byte: cython.int) -> cython.int:
         """Render a quote, a backslash or a control character."""
         self._mark(92)
@@ -292,7 +282,6 @@ class JsonRenderer:
         self.out.put(b"u00")
         return self._mark_two(_HEX[byte >> 4], _HEX[byte & 15])
 
-    @cython.cfunc
     def _character(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """How many bytes the character beyond ASCII at `pos` has; refuses what is not UTF-8."""
         first: cython.int = self.c.data[pos]
@@ -311,7 +300,6 @@ class JsonRenderer:
                 raise self._refuse(pos, "a string is not UTF-8")
         return width
 
-    @cython.cfunc
     def _double(self, pos: cython.Py_ssize_t) -> cython.int:
         """Render the double at `pos`, whose 8 bytes are there."""
         value: cython.double = 0.0
@@ -330,7 +318,6 @@ class JsonRenderer:
             return 0
         return self.out.put(_shortest(value))
 
-    @cython.cfunc
     def _few_places(self, value: cython.double) -> cython.bint:
         """Render a number with at most 15 digits, up to 6 of them after the point.
 
@@ -349,7 +336,6 @@ class JsonRenderer:
                 return True
         return False
 
-    @cython.cfunc
     def _fixed(self, digits: cython.ulonglong, places: cython.int) -> cython.int:
         """Render `digits` with a point before the last `places` of them, at least `.0`."""
         scale: cython.ulonglong = 1
@@ -364,7 +350,6 @@ class JsonRenderer:
             scale //= 10
         return self._number(digits)
 
-    @cython.cfunc
     def _number(self, value: cython.ulonglong) -> cython.int:
         """Render decimal digits."""
         width: cython.int = 1
@@ -382,7 +367,6 @@ class JsonRenderer:
             value //= 10
         return 0
 
-    @cython.cfunc
     def _opaque(
         self, sql_type: cython.int, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.int:
@@ -407,7 +391,6 @@ class JsonRenderer:
             self.out.put(text[start : start + _BASE64_LINE])
         return self._mark(34)
 
-    @cython.cfunc
     def _decimal(self, size: cython.Py_ssize_t) -> cython.int:
         """Render a DECIMAL: precision u8, scale u8, and its wire bytes."""
         pos: cython.Py_ssize_t = self.c.pos
@@ -421,7 +404,6 @@ class JsonRenderer:
         wire.write(self.out)
         return 0
 
-    @cython.cfunc
     def _temporal(self, sql_type: cython.int) -> cython.int:
         """Render a packed date or time (core/temporal_wire.py), i64, with six digits."""
         pos: cython.Py_ssize_t = self.c.pos
@@ -451,15 +433,15 @@ class JsonRenderer:
             write_time(self.out, packed & 0x3FFFFFFFFFFF if is_time else packed & 0x1FFFFFFFFFF, 6)
         return self._mark(34)
 
-    @cython.cfunc
     def _mark(self, character: cython.int) -> cython.int:
         """Append one ASCII character."""
-        self.out.reserve(1)
-        self.out.view[self.out.size] = cython.cast(cython.uchar, character)
-        self.out.size += 1
+        out: ByteBuffer = self.out
+        if out.size >= out.capacity:
+            out.reserve(1)
+        out.view[out.size] = cython.cast(cython.uchar, character)
+        out.size += 1
         return 0
 
-    @cython.cfunc
     def _mark_two(self, first: cython.int, second: cython.int) -> cython.int:
         """Append two ASCII characters."""
         self._mark(first)
@@ -468,6 +450,7 @@ class JsonRenderer:
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _width(kind: cython.int) -> cython.int:
     """Bytes of a literal or integer; 0 for other types."""
     if kind == _LITERAL:
@@ -481,6 +464,7 @@ def _width(kind: cython.int) -> cython.int:
 
 @cython.cfunc
 @cython.inline
+@cython.exceptval(check=False)
 def _power(places: cython.int) -> cython.double:
     power: cython.double = 1.0
     i: cython.int

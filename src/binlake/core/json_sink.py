@@ -25,6 +25,7 @@ class JsonText(VarSink):
         self.renderer = JsonRenderer()
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         self.fill(row)

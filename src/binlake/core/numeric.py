@@ -74,6 +74,7 @@ class Int8(Sink8):
     """One byte, as it is."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         p: cython.Py_ssize_t = c.pos
@@ -96,6 +97,7 @@ class Int16(Sink16):
         self.width = width
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         if self.width == 2:
@@ -122,6 +124,7 @@ class Int32(Sink32):
         self.sign = sign
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         if self.width == 4:
@@ -147,6 +150,7 @@ class Int64(Sink64):
         self.width = width
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         if self.width == 8:
@@ -170,6 +174,7 @@ class BigEndian64(Sink64):
         self.width = width
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         self.values[row] = c.be_uint(self.width)
@@ -182,6 +187,7 @@ class Little128(Sink128):
     """8 bytes unsigned, in a decimal128: BIGINT UNSIGNED."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         self.values[2 * row] = _le64(c)
@@ -194,6 +200,7 @@ class Big128(Sink128):
     """8 bytes big-endian, in a decimal128: BIT(64)."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         self.values[2 * row] = c.be_uint(8)
@@ -206,6 +213,7 @@ class Year(Sink16):
     """One byte: 0 is the year 0000, otherwise years since 1900."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         value: cython.int = c.u8()
@@ -219,6 +227,7 @@ class Null(Sink):
     """A column of type NULL: no bytes, always null."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.append_null(row)

@@ -9,16 +9,16 @@ cdef class Validity:
     cdef bytearray raw
     cdef unsigned char[::1] bits
 
-    cdef int clear(self, Py_ssize_t row)
-    cdef int reserve(self, Py_ssize_t rows)
+    cdef int clear(self, Py_ssize_t row) except -1
+    cdef int reserve(self, Py_ssize_t rows) except -1
 
 cdef class Sink:
     cdef readonly Py_ssize_t zero_dates
     cdef Validity validity
 
-    cdef int append(self, Cursor c, Py_ssize_t row)
-    cdef int append_null(self, Py_ssize_t row)
-    cdef int reserve(self, Py_ssize_t rows)
+    cdef int append(self, Cursor c, Py_ssize_t row) except -1
+    cdef int append_null(self, Py_ssize_t row) except -1
+    cdef int reserve(self, Py_ssize_t rows) except -1
     cdef Py_ssize_t var_bytes(self) noexcept
     cdef Py_ssize_t row_bytes(self) noexcept
     cdef object take_offsets(self, Py_ssize_t count)
@@ -28,7 +28,7 @@ cdef class FixedSink(Sink):
     cdef Py_ssize_t item_bytes
     cdef bytearray raw
 
-    cdef int bind(self)
+    cdef int bind(self) except -1
 
 cdef class Sink8(FixedSink):
     cdef unsigned char[::1] values
@@ -51,7 +51,7 @@ cdef class VarSink(Sink):
     cdef unsigned int[::1] offsets
     cdef Py_ssize_t filled
 
-    cdef int fill(self, Py_ssize_t row)
+    cdef int fill(self, Py_ssize_t row) except -1
 
 cdef class SkipFixed(Sink):
     cdef Py_ssize_t width

@@ -33,11 +33,11 @@ cdef class TableSink:
     cdef Sink32 server_id
 
     cpdef bint wants(self, int op) noexcept
-    cdef int select(self, Cursor c, RowsHeader header, int op)
-    cdef int change(self, Cursor c, int op)
-    cdef Py_ssize_t add(self, Cursor c, int op, EventFacts facts)
-    cdef Py_ssize_t pass_over(self, Cursor head, RowsHeader header, Cursor c, int op)
-    cdef int grow(self)
+    cdef int select(self, Cursor c, RowsHeader header, int op) except -1
+    cdef int change(self, Cursor c, int op) except -1
+    cdef Py_ssize_t add(self, Cursor c, int op, EventFacts facts) except -1
+    cdef Py_ssize_t pass_over(self, Cursor head, RowsHeader header, Cursor c, int op) except -1
+    cdef int grow(self) except -1
     cpdef Py_ssize_t held(self) noexcept
 
 cdef class BothImages(TableSink):

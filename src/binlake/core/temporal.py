@@ -86,6 +86,7 @@ class Date(Sink32):
     """DATE to days since 1970-01-01."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         days: cython.Py_ssize_t = _days(read_date(c))
@@ -109,6 +110,7 @@ class _DatetimeSink(Sink64):
         self.last_days = _NO_DAY
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def put(self, packed: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.int:
         """Store a packed datetime as the value of `row`."""
         day: cython.Py_ssize_t = packed >> 41
@@ -135,6 +137,7 @@ class Datetime2(_DatetimeSink):
         self.fsp = fsp
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put(read_datetime2(c, self.fsp), row)
@@ -146,6 +149,7 @@ class DatetimeOld(_DatetimeSink):
     """DATETIME of before MySQL 5.6."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put(read_datetime_old(c), row)
@@ -156,6 +160,7 @@ class _TimeSink(Sink64):
     """A packed time to microseconds, negative ones too."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def put(self, packed: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.int:
         """Store a packed time as the value of `row`."""
         us: cython.Py_ssize_t = -_time_us(-packed) if packed < 0 else _time_us(packed)
@@ -175,6 +180,7 @@ class Time2(_TimeSink):
         self.fsp = fsp
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put(read_time2(c, self.fsp), row)
@@ -186,6 +192,7 @@ class TimeOld(_TimeSink):
     """TIME of before MySQL 5.6."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put(read_time_old(c), row)
@@ -203,6 +210,7 @@ class Timestamp2(Sink64):
         self.fsp = fsp
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         us: cython.Py_ssize_t = read_timestamp2(c, self.fsp)
@@ -219,6 +227,7 @@ class TimestampOld(Sink64):
     """TIMESTAMP of before MySQL 5.6 to microseconds since 1970 UTC."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         seconds: cython.Py_ssize_t = c.u32()

@@ -10,5 +10,5 @@ from binlake.core.temporal_wire cimport (
     read_timestamp2,
 )
 
-cpdef int write_date(ByteBuffer out, Py_ssize_t packed)
-cpdef int write_time(ByteBuffer out, Py_ssize_t packed, int fsp)
+cpdef int write_date(ByteBuffer out, Py_ssize_t packed) except -1
+cpdef int write_time(ByteBuffer out, Py_ssize_t packed, int fsp) except -1

@@ -124,6 +124,7 @@ class _TextSink(VarSink):
         self.fsp = fsp
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def put_date(self, packed: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.int:
         """The date alone."""
         self.fill(row)
@@ -132,6 +133,7 @@ class _TextSink(VarSink):
         return self.fill(row + 1)
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def put_datetime(self, packed: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.int:
         """Date, a space, time of day."""
         self.fill(row)
@@ -142,6 +144,7 @@ class _TextSink(VarSink):
         return self.fill(row + 1)
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def put_time(self, packed: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.int:
         """A time with its sign."""
         self.fill(row)
@@ -159,6 +162,7 @@ class DateText(_TextSink):
     """DATE."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put_date(read_date(c), row)
@@ -170,6 +174,7 @@ class Datetime2Text(_TextSink):
     """DATETIME(fsp)."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put_datetime(read_datetime2(c, self.fsp), row)
@@ -181,6 +186,7 @@ class DatetimeOldText(_TextSink):
     """DATETIME of before MySQL 5.6."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put_datetime(read_datetime_old(c), row)
@@ -192,6 +198,7 @@ class Time2Text(_TextSink):
     """TIME(fsp)."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put_time(read_time2(c, self.fsp), row)
@@ -203,6 +210,7 @@ class TimeOldText(_TextSink):
     """TIME of before MySQL 5.6."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put_time(read_time_old(c), row)
@@ -214,6 +222,7 @@ class Timestamp2Text(_TextSink):
     """TIMESTAMP(fsp), UTC."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put_datetime(_pack(read_timestamp2(c, self.fsp)), row)
@@ -225,6 +234,7 @@ class TimestampOldText(_TextSink):
     """TIMESTAMP of before MySQL 5.6, UTC."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         return self.put_datetime(_pack(c.u32() * 1_000_000), row)

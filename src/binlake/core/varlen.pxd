@@ -4,4 +4,4 @@ from binlake.core.cursor cimport Cursor
 from binlake.core.sink cimport VarSink
 
 cdef class Text(VarSink):
-    cdef int put(self, bytes text, Py_ssize_t row)
+    cdef int put(self, bytes text, Py_ssize_t row) except -1

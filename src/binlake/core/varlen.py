@@ -29,6 +29,7 @@ class Bytes(VarSink):
         self.padded = padded
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         if self.filled != row:
@@ -68,6 +69,7 @@ class Latin(VarSink):
         self.entries = memoryview(bytearray(b"".join((e or b"").ljust(4, b"\0") for e in table)))
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
         self.fill(row)
