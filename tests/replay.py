@@ -117,8 +117,10 @@ class Replay:
         pending = sorted(definitions, key=lambda d: (self.order[d.file], d.end_pos))
         for definition in reversed(pending):
             if definition.new_table is not None:  # snapshots may know the later name only
-                later = self.keys.get(f"{definition.database}.{definition.new_table}")
-                self.keys.setdefault(f"{definition.database}.{definition.table}", later)
+                later = f"{definition.database}.{definition.new_table}"
+                if later in self.keys:
+                    name = f"{definition.database}.{definition.table}"
+                    self.keys.setdefault(name, self.keys[later])
         for line in lines:
             at = (self.order[line["file"]], line["end_pos"])
             while pending and (self.order[pending[0].file], pending[0].end_pos) < at:

@@ -18,10 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from definitions import definitions
-from oracle import Snapshot, snapshots
-from reading import events, row_lines
-from replay import Replay
 
 from binlake.errors import (
     BinlogError,
@@ -31,6 +27,10 @@ from binlake.errors import (
     UnsupportedError,
 )
 from binlake.source.log_file import LogFile
+from definitions import definitions
+from oracle import Snapshot, snapshots
+from reading import events, row_lines
+from replay import Replay
 
 FOLDER = Path(os.environ.get("BINLAKE_CORPUS", "/nonexistent"))
 

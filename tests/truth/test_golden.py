@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from binlake.errors import UnsupportedError
 from definitions import definitions
 from oracle import Snapshot, snapshots
 from reading import events, row_lines
 from replay import Replay
-
-from binlake.errors import UnsupportedError
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
@@ -45,7 +45,7 @@ class Case:
     def options(self) -> dict[str, str]:
         """A schema where the log tells no names or signs."""
         told = "--binlog-row-metadata=FULL" in self.about["options"]
-        if told and not self.name.startswith("mysql-5.6") or not self.has_snapshots:
+        if (told and not self.name.startswith("mysql-5.6")) or not self.has_snapshots:
             return {}
         # definitions that change in the log cannot all be in the schema: assume for the others
         return {"schema": str(self.folder / "schema.sql"), "assume_charset": "utf8mb4"}
