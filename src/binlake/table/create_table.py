@@ -214,6 +214,7 @@ def _column(item: list[_Token], table_charset: str | None, table: str) -> Declar
     members = tuple(token.text for token in args) if word in ("ENUM", "SET") else None
     shown = word.lower() + (f"({','.join(token.text for token in args)})" if args else "")
     unsigned = word == "SERIAL" or "UNSIGNED" in words or "ZEROFILL" in words
+    shown += " unsigned" if unsigned else ""
     return DeclaredColumn(
         name, shown, frozenset(codes), length, decimals, unsigned, charset, members, kind.special
     )

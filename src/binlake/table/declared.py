@@ -185,10 +185,13 @@ def _with_hint(column: ColumnDefinition, hint: DeclaredColumn, source: str) -> C
     collation = column.collation_id
     if collation is None and hint.charset is not None and column.type_code in STRING_TYPES:
         collation = _A_COLLATION.get(hint.charset)
+    unsigned = column.unsigned
+    if unsigned is None and ct.COLUMN_TYPES[column.type_code].signed_bit:
+        unsigned = hint.unsigned
     return replace(
         column,
         name=name,
-        unsigned=hint.unsigned if column.unsigned is None else column.unsigned,
+        unsigned=unsigned,
         collation_id=collation,
         members=hint.members if column.members is None else column.members,
         declared=hint.special,

@@ -1,0 +1,122 @@
+"""What a declaration adds to a table of the log, and when it is not believed."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from binlake.format import column_types as ct
+from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
+from binlake.table.declared import DeclaredSchema
+from binlake.table.schema_file import parse_schema
+from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+
+LATIN1, UTF8MB4, BINARY = 8, 45, 63
+
+
+def _table(
+    *columns: ColumnDefinition, flags: int = 0, source: str = NameSource.NONE
+) -> TableDefinition:
+    return TableDefinition("shop", "t", columns, flags, name_source=source)
+
+
+def _bare(ordinal: int, code: int, **known: object) -> ColumnDefinition:
+    return ColumnDefinition(ordinal, f"col_{ordinal}", code, **known)  # type: ignore[arg-type]
+
+
+def _schema(sql: str) -> DeclaredSchema:
+    return parse_schema(sql.encode())
+
+
+def test_everything_that_the_log_lacks_is_filled_in() -> None:
+    table = _table(
+        _bare(0, ct.MYSQL_TYPE_LONGLONG),
+        _bare(1, ct.MYSQL_TYPE_ENUM, length=1),
+        _bare(2, ct.MYSQL_TYPE_VARCHAR, length=80),
+        _bare(3, ct.MYSQL_TYPE_STRING, length=16, collation_id=BINARY),
+    )
+    completed, problem = _schema(
+        "CREATE TABLE t (id bigint unsigned, state enum('new','paid'), note varchar(20), u uuid,"
+        " PRIMARY KEY (note(3), id)) DEFAULT CHARSET=utf8mb4"
+    ).complete(table)
+    assert problem is None
+    assert [c.name for c in completed.columns] == ["id", "state", "note", "u"]
+    identity, state, note, uuid = completed.columns
+    assert identity.unsigned is True
+    assert state.members == ("new", "paid")
+    assert note.collation_id is not None
+    assert uuid.declared == "uuid"
+    assert completed.primary_key == (2, 0)
+    assert completed.name_source == NameSource.SCHEMA
+
+
+def test_the_log_wins_over_a_declaration() -> None:
+    logged = ColumnDefinition(0, "id", ct.MYSQL_TYPE_LONG, unsigned=False)
+    text = ColumnDefinition(1, "v", ct.MYSQL_TYPE_VARCHAR, length=80, collation_id=UTF8MB4)
+    table = _table(logged, text, source=NameSource.METADATA)
+    sql = "CREATE TABLE t (v varchar(20) charset latin1, extra int, id int)"
+    completed, problem = _schema(sql).complete(table)
+    assert completed.columns == table.columns
+    assert completed.name_source == NameSource.METADATA
+    assert problem is not None
+    assert "declared with character set latin1, the log says utf8mb4" in problem
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("a int", "it has 1 columns, the log has 2"),
+        ("a int, b int", "column b is declared int, the log says decimal(10,2)"),
+        (
+            "a int, b decimal(10,3)",
+            "column b is declared decimal(10,3), the log says decimal(10,2)",
+        ),
+        ("a bigint, b decimal(10,2)", "column a is declared bigint, the log says int"),
+        ("a int unsigned, b decimal(10,2)", "column a is declared int unsigned, the log says int"),
+    ],
+)
+def test_a_declaration_that_does_not_fit_is_not_used(sql: str, why: str) -> None:
+    table = _table(
+        _bare(0, ct.MYSQL_TYPE_LONG, unsigned=False),
+        _bare(1, ct.MYSQL_TYPE_NEWDECIMAL, precision=10, decimals=2),
+    )
+    completed, problem = _schema(f"CREATE TABLE shop.t ({sql})").complete(table)
+    assert completed is table
+    assert problem is not None
+    assert why in problem
+    assert "shop.t" in problem
+
+
+def test_the_newest_declaration_that_fits_is_taken() -> None:
+    schema = _schema(
+        "CREATE TABLE t (a int); CREATE TABLE t (b int); CREATE TABLE t (c int, d int);"
+        " CREATE TABLE other.t (x int)"
+    )
+    completed, problem = schema.complete(_table(_bare(0, ct.MYSQL_TYPE_LONG)))
+    assert (completed.columns[0].name, problem) == ("b", None)
+    assert _schema("CREATE TABLE other.t (x int)").complete(completed) == (completed, None)
+
+
+def test_columns_that_show_create_table_hides() -> None:
+    integer, stamp = ct.MYSQL_TYPE_LONG, ct.MYSQL_TYPE_TIMESTAMP2
+    versioned = _table(_bare(0, integer), _bare(1, stamp, decimals=6), _bare(2, stamp, decimals=6))
+    completed, problem = _schema("CREATE TABLE t (a int) WITH SYSTEM VERSIONING").complete(
+        versioned
+    )
+    assert ([c.name for c in completed.columns], problem) == (["a", "row_start", "row_end"], None)
+    keyed = _table(
+        _bare(0, ct.MYSQL_TYPE_LONGLONG), _bare(1, integer), flags=TM_GENERATED_INVISIBLE_PK_F
+    )
+    completed, _ = _schema("CREATE TABLE t (a int)").complete(keyed)
+    assert [c.name for c in completed.columns] == ["my_row_id", "a"]
+    assert completed.columns[0].unsigned is True
+    hashed = _table(_bare(0, ct.MYSQL_TYPE_BLOB, length=2), _bare(1, ct.MYSQL_TYPE_LONGLONG))
+    completed, _ = _schema("CREATE TABLE t (a text UNIQUE)").complete(hashed)
+    assert [c.name for c in completed.columns] == ["a", "DB_ROW_HASH_1"]
+
+
+def test_a_schema_travels_to_other_processes() -> None:
+    schema = pickle.loads(pickle.dumps(_schema("CREATE TABLE t (a int)")))
+    completed, _ = schema.complete(_table(_bare(0, ct.MYSQL_TYPE_LONG)))
+    assert completed.columns[0].name == "a"
