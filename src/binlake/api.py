@@ -1,0 +1,208 @@
+"""The Python API: a log is opened once and read as often as wanted.
+
+    import binlake
+
+    log = binlake.open("/var/lib/mysql/")                  # file, glob, directory, .index, URI
+    for event in log.events():                             # LogEvent: file, pos, type, .event
+        ...
+    for transaction in log.transactions():                 # committed, in commit order
+        ...
+    for batch in log.changes("shop.orders"):               # pyarrow.RecordBatch, typed columns
+        ...
+    orders = log.to_arrow("shop.orders")                   # one pyarrow.Table
+    log.ledger                                             # what the last read saw and left out
+
+Options are keywords of `open`, the same as everywhere: see `values.options.READ_OPTIONS`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from binlake.errors import OptionError, SourceError
+from binlake.source.chain import Chain, LogPath, resolve
+from binlake.stream.log_events import LogEvent
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import Transaction
+from binlake.stream.views import VIEWS, statements, transaction_rows
+from binlake.table.batches import Changes, TableBatch
+from binlake.table.decode import ChangeDecoder
+from binlake.table.evolution import Evolution
+from binlake.table.row_counts import RowCounter
+from binlake.table.row_json import change_batch, change_schema
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Log", "open"]
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def open(paths: Paths, **options: Any) -> Log:  # noqa: A001 - the API is binlake.open
+    """Open logs: a file, several, a glob, a directory, an index file, a URI, or "-".
+
+    Options as keywords, as text or as values (`since="2026-11-21 14:00"`, `table=["shop.*"]`).
+    Nothing but names is read yet. Raises SourceError where there is nothing, OptionError.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    return Log([os.fspath(path) for path in given], ReadOptions.parse(options))
+
+
+class Log:
+    """Opened logs: one chain of files, or several that are read one after the other.
+
+    Every method that reads starts from the beginning and fills a new `ledger`, which is
+    complete when the read is. All of them raise BinlogError.
+    """
+
+    def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
+        self._chains = resolve(paths)
+        self.options = options
+        self.ledger = Ledger()
+
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        """The chains of files that the paths mean."""
+        return tuple(self._chains)
+
+    @property
+    def files(self) -> tuple[LogPath, ...]:
+        """All files, in the order in which they are read."""
+        return tuple(file for chain in self._chains for file in chain.files)
+
+    def events(self) -> Iterator[LogEvent]:
+        """Every event with its place; `.event` is the typed event, decoded when asked for.
+
+        Events inside a compressed transaction follow it. With options that choose
+        transactions, only the events of those.
+        """
+        for reader in self._readers(self.options):
+            yield from reader.events()
+
+    def transactions(self) -> Iterator[Transaction]:
+        """Every committed transaction, in commit order (with `uncommitted=True`: every one).
+
+        A transaction's `pieces()` can be read until the next transaction is asked for.
+        """
+        for reader in self._readers(self.options):
+            yield from reader.transactions()
+
+    def changes(self, table: str | None = None) -> Iterator[pa.RecordBatch]:
+        """Row changes, in commit order.
+
+        Of one table (`database.table`): typed columns and metadata columns; a batch has the
+        schema of the definition that its rows were written under, and the order holds within a
+        definition. Without a table: the generic view of all tables, images as JSON text.
+        """
+        if table is None:
+            for changes in self._changes(self.options, Target.TEXT):
+                yield change_batch(changes, self.options)
+            return
+        for found in self._typed(table):
+            yield found.batch
+
+    def tables(self) -> dict[str, Mapping[str, int]]:
+        """The tables with changes, by `database.table`, and how many rows by operation."""
+        for _ in self._changes(self.options, Target.TEXT):
+            pass
+        return {f"{name[0]}.{name[1]}": dict(counts) for name, counts in self.ledger.rows.items()}
+
+    def to_arrow(self, table: str | None = None) -> pa.Table:
+        """All row changes of one table as one Arrow table; without a table, the generic view.
+
+        Where the table's definition changed, columns are united by name (design §3): types are
+        promoted, or the newest definition names the type, and older rows with a value that does
+        not fit are in `<table>@<n>`, which can be asked for; `ledger.warnings` says so. Raises
+        SourceError for a table without changes here.
+        """
+        if table is None:
+            return pa.Table.from_batches(self.changes(), change_schema(self.options))
+        name, number = _versioned(table)
+        batches = [found.batch for found in self._typed(name)]
+        if not batches:
+            raise SourceError(f"no change of table {name} in the logs", hint="check the name")
+        evolution = Evolution.of(name, _distinct([batch.schema for batch in batches]))
+        conformed = [evolution.conform(batch) for batch in batches]
+        if number is None:
+            for note in evolution.notes:
+                self.ledger.warn(note)
+            return pa.Table.from_batches([c.fitting for c in conformed], evolution.schema)
+        if not 1 <= number <= len(evolution.versions):
+            raise OptionError(
+                f"table {name} has {len(evolution.versions)} definitions here, no @{number}",
+                name="table",
+                value=table,
+            )
+        schema = evolution.versions[number - 1]
+        misfits = [c.misfits for c in conformed if c.misfits is not None]
+        return pa.Table.from_batches([b for b in misfits if b.schema.equals(schema)], schema)
+
+    def to_pandas(self, table: str | None = None) -> pd.DataFrame:
+        """`to_arrow` as a pandas DataFrame with Arrow-backed columns. pandas must be installed."""
+        import pandas as pd
+
+        return self.to_arrow(table).to_pandas(types_mapper=pd.ArrowDtype)
+
+    def to_pylist(self, table: str | None = None) -> list[dict[str, Any]]:
+        """`to_arrow` as a list of dicts, one per row."""
+        rows: list[dict[str, Any]] = self.to_arrow(table).to_pylist()
+        return rows
+
+    def view(self, name: str, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """Batches of the view `events`, `transactions` or `statements` (stream/views.py).
+
+        `columns`: only these, in this order; default all. Raises OptionError.
+        """
+        if name not in VIEWS:
+            raise OptionError(
+                f"there is no view {name!r}", name="view", value=name, hint=f"views: {', '.join(VIEWS)}"
+            )
+        view = VIEWS[name]
+        for reader in self._readers(self.options):
+            if name == "events":
+                yield from view.batches(reader.events(), columns)
+            elif name == "statements":
+                yield from view.batches(statements(reader.groups()), columns)
+            else:
+                counter = RowCounter(self.options, self.ledger)
+                rows = transaction_rows(reader.transactions(), counter)
+                yield from view.batches(rows, columns)
+
+    def _readers(self, options: ReadOptions) -> Iterator[LogReader]:
+        ledger = self.ledger = Ledger()
+        for chain in self._chains:
+            yield LogReader.of_chain(chain, options, ledger)
+
+    def _changes(self, options: ReadOptions, target: Target) -> Iterator[Changes]:
+        for reader in self._readers(options):
+            yield from ChangeDecoder(options, target, self.ledger).decode(reader.runs())
+
+    def _typed(self, table: str) -> Iterator[TableBatch]:
+        """The batches of the tables that a pattern names."""
+        options = replace(self.options, table=(table,))
+        for changes in self._changes(options, Target.TYPED):
+            yield from changes.table_batches(options)
+
+
+def _versioned(table: str) -> tuple[str, int | None]:
+    """`db.t@2` as ("db.t", 2); a name without such an end as it is."""
+    name, at, number = table.rpartition("@")
+    return (name, int(number)) if at and number.isdecimal() else (table, None)
+
+
+def _distinct(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
+    """Each schema once, in the order of its last appearance: the last is the newest."""
+    kept: list[pa.Schema] = []
+    for schema in reversed(schemas):
+        if not any(schema.equals(known) for known in kept):
+            kept.append(schema)
+    return kept[::-1]
