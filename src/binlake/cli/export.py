@@ -44,7 +44,7 @@ def export(
     ] = "128MB",
     target_file_bytes: Annotated[
         str, typer.Option(help="Wanted size of a Parquet file.", metavar="SIZE")
-    ] = "256MB",
+    ] = "128MB",
 ) -> None:
     """Export row changes to DIR/<database>/<table>/*.parquet, with a ledger of what was read.
 

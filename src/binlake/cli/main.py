@@ -21,7 +21,9 @@ __all__ = ["COMMANDS", "app", "main"]
 # name -> (module, function); a module is imported when the program starts, so it must import
 # heavy libraries (pyspark) inside its function only.
 COMMANDS = {
+    "inspect": "binlake.cli.inspect:inspect",
     "rows": "binlake.cli.rows:rows",
+    "verify": "binlake.cli.verify:verify",
     "export": "binlake.cli.export:export",
 }
 
@@ -56,7 +58,7 @@ def _root(
 def _register() -> None:
     for name, target in COMMANDS.items():
         module, _, function = target.partition(":")
-        app.command(name, no_args_is_help=True)(getattr(import_module(module), function))
+        app.command(name)(getattr(import_module(module), function))
 
 
 _register()
@@ -66,6 +68,8 @@ def _usage_line(error: TyperException) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "binlake"
     message = " ".join(error.format_message().split()).rstrip(".")
+    if message.startswith("Usage:"):  # the program without a command: its help is the answer
+        return error.format_message()
     return f"{path}: {message}; see {path} --help"
 
 

@@ -1,0 +1,71 @@
+"""`binlake verify FILE|DIR…`: is every log whole, and do they follow one another."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from binlake.cli.terminal import note
+from binlake.format.event_types import event_name
+from binlake.stream.problems import Kind
+from binlake.stream.verify import VerifyReport
+from binlake.stream.verify import verify as check
+from binlake.stream.verify_file import FileReport
+
+__all__ = ["verify"]
+
+
+def verify(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE|DIR…", help="Logs, directories, .index files.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="The report as one JSON object.")] = False,
+) -> None:
+    """Verify checksums and framing of every event, and the chain of files.
+
+    The chain: no number missing, each file named by the one before it and ended by ROTATE or
+    STOP, and GTIDs (PREVIOUS_GTIDS, GTID_LIST) without gap or overlap. Exit code 0 if all is
+    well (a file in use alone is no failure), 1 if there are problems.
+
+    Examples:
+      binlake verify /var/lib/mysql/
+
+      binlake verify --json s3://logs/shop/binlog.index | jq .chain
+    """
+    report = check(files)
+    if as_json:
+        print(json.dumps(report.to_json(), ensure_ascii=False, indent=1))
+    else:
+        _print_report(report)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _print_report(report: VerifyReport) -> None:
+    for file in report.files:
+        print(_file_line(file))
+        for problem in file.problems:
+            print(f"    {problem.kind.value} at {problem.pos}: {problem.message}")
+    for link in report.chain:
+        print(f"{link.file}: {link.kind.value}: {link.message}")
+    if report.ignored:
+        note(f"left out, not named like a log: {len(report.ignored)} files")
+    problems = sum(p.kind is not Kind.IN_USE for f in report.files for p in f.problems)
+    total = problems + len(report.chain)
+    events = sum(f.types.total() for f in report.files)
+    verdict = "all is well" if report.ok else f"{total} problem{'s' if total != 1 else ''}"
+    print(f"{len(report.files)} files, {events:,} events: {verdict}")
+
+
+def _file_line(file: FileReport) -> str:
+    top = ", ".join(f"{event_name(code)} {count:,}" for code, count in file.types.most_common(3))
+    if file.algorithm is None:
+        checksums = "no checksums (old server)"
+    elif file.algorithm == "NONE":
+        checksums = "checksums off"
+    else:
+        checksums = f"{file.verified:,} checksums verified, {file.bad:,} bad"
+    state = "ok" if file.ok else "PROBLEMS"
+    return f"{file.file}: {state}, {file.bytes:,} bytes, {file.types.total():,} events ({top}), {checksums}"
