@@ -33,18 +33,27 @@ from __future__ import annotations
 import cython
 
 from binlake.core.cursor import Cursor
+from binlake.format.flags import (
+    FL_COMMIT_ALTER,
+    FL_COMPLETED_XA,
+    FL_EXTRA_MULTI_ENGINE,
+    FL_EXTRA_THREAD_ID,
+    FL_GROUP_COMMIT_ID,
+    FL_PREPARED_XA,
+    FL_ROLLBACK_ALTER,
+)
 
 __all__ = ["GtidFields"]
 
-# The bits that decide the layout; all names are in format.flags (core does not look names up).
+# The bits that decide the layout, as C numbers.
 LOGICAL_CLOCK: cython.int = 2  # LOGICAL_TIMESTAMP_TYPECODE, the only clock type ever written
 HAS_ORIGINAL_COMMIT_US: cython.ulonglong = 1 << 55
 HAS_ORIGINAL_VERSION: cython.ulonglong = 1 << 31
-MARIADB_GROUP_COMMIT_ID: cython.int = 0x02
-MARIADB_XA: cython.int = 0x40 | 0x80  # prepared, completed
-MARIADB_MULTI_ENGINE: cython.int = 0x01
-MARIADB_ALTER_END: cython.int = 0x04 | 0x08  # commit, rollback of a two-phase ALTER
-MARIADB_THREAD_ID: cython.int = 0x10
+GROUP_COMMIT_ID: cython.int = FL_GROUP_COMMIT_ID
+HAS_XID: cython.int = FL_PREPARED_XA | FL_COMPLETED_XA
+MULTI_ENGINE: cython.int = FL_EXTRA_MULTI_ENGINE
+ENDS_ALTER: cython.int = FL_COMMIT_ALTER | FL_ROLLBACK_ALTER
+HAS_THREAD_ID: cython.int = FL_EXTRA_THREAD_ID
 
 
 @cython.final
@@ -133,11 +142,11 @@ class GtidFields:
         self.seq_no = cursor.u64()
         self.domain_id = cursor.u32()
         self.flags = cursor.u8()
-        self.commit_id = cursor.u64() if self.flags & MARIADB_GROUP_COMMIT_ID else 0
+        self.commit_id = cursor.u64() if self.flags & GROUP_COMMIT_ID else 0
         self.xid_format = -1
         self.xid_gtrid = b""
         self.xid_bqual = b""
-        if self.flags & MARIADB_XA:
+        if self.flags & HAS_XID:
             self.xid_format = cursor.u32()
             gtrid_bytes: cython.int = cursor.u8()
             bqual_bytes: cython.int = cursor.u8()
@@ -153,11 +162,11 @@ class GtidFields:
 
     def _parse_mariadb_extra(self, cursor: Cursor) -> int:
         self.flags_extra = cursor.u8()
-        if self.flags_extra & MARIADB_MULTI_ENGINE:
+        if self.flags_extra & MULTI_ENGINE:
             self.extra_engines = cursor.u8()
-        if self.flags_extra & MARIADB_ALTER_END:
+        if self.flags_extra & ENDS_ALTER:
             self.start_alter_seq_no = cursor.u64()
-        if self.flags_extra & MARIADB_THREAD_ID:
+        if self.flags_extra & HAS_THREAD_ID:
             self.thread_id = cursor.u32()
         return 0
 

@@ -19,6 +19,8 @@ from binlake.values.gtid import Gtid
 
 __all__ = ["GtidEvent"]
 
+_LOGICAL_CLOCK = 2  # the only clock type; the fields after another one are not read
+
 
 @dataclass(slots=True)
 class GtidEvent(Event):
@@ -51,7 +53,7 @@ class GtidEvent(Event):
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
         parsed = GtidFields()
         parsed.parse_mysql(reader.at("gtid"))
-        has_clock = parsed.clock_type == 2
+        has_clock = parsed.clock_type == _LOGICAL_CLOCK
         return cls(
             frame=frame,
             flags=parsed.flags,
