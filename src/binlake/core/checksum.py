@@ -8,9 +8,14 @@ the checksum alone (MySQL `sql/binlog.cc`, MariaDB `sql/log_event.cc`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import cython
 
 from binlake.core.frames import FrameBlock
+
+if TYPE_CHECKING:
+    Buffer = bytes | bytearray | memoryview
 
 if not cython.compiled:
     from zlib import crc32
@@ -25,7 +30,7 @@ MASK32 = cython.declare(cython.uint, 0xFFFFFFFF)
 
 
 def first_bad(
-    data: cython.const[cython.uchar][::1],
+    data: Buffer,
     base: cython.longlong,
     block: FrameBlock,
     first: cython.Py_ssize_t,
@@ -59,7 +64,7 @@ def first_bad(
     return bad
 
 
-def event_crc32(data: cython.const[cython.uchar][::1]) -> int:
+def event_crc32(data: Buffer) -> int:
     """The CRC32 that the event in `data` (header to checksum) should store.
 
     Raises IndexError if it is shorter than a header and a checksum.
@@ -69,17 +74,14 @@ def event_crc32(data: cython.const[cython.uchar][::1]) -> int:
     return _event_crc(data, 0, len(data))
 
 
-def stored_crc32(data: cython.const[cython.uchar][::1]) -> int:
+def stored_crc32(data: Buffer) -> int:
     """The CRC32 stored in the last four bytes of the event in `data`. Raises IndexError."""
     if len(data) < 4:
         raise IndexError(f"no checksum in {len(data)} bytes")
     return _stored(data, len(data))
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def _stored(data: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cython.uint:
+def _stored(data: Buffer, end: cython.Py_ssize_t) -> int:
     return (
         data[end - 4]
         | (data[end - 3] << 8)
@@ -88,11 +90,7 @@ def _stored(data: cython.const[cython.uchar][::1], end: cython.Py_ssize_t) -> cy
     )
 
 
-@cython.cfunc
-@cython.nogil
-def _event_crc(
-    data: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.uint:
+def _event_crc(data: Buffer, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:
     """CRC32 of `data[start:end - 4]` by the rule for its type."""
     if data[start + 4] != FORMAT_DESCRIPTION_TYPE:
         return _crc(0, data, start, end - 4)
@@ -101,9 +99,7 @@ def _event_crc(
     return _crc(crc, data, start + 18, end - 4)
 
 
-@cython.cfunc
-@cython.nogil
-def _crc_of_byte(crc: cython.uint, byte: cython.uint) -> cython.uint:
+def _crc_of_byte(crc: cython.uint, byte: cython.uint) -> int:
     """`crc` continued over one byte, bit by bit (the reflected polynomial of zlib)."""
     _: cython.int
     crc = (crc ^ MASK32) ^ byte
@@ -112,15 +108,12 @@ def _crc_of_byte(crc: cython.uint, byte: cython.uint) -> cython.uint:
     return crc ^ MASK32
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
 def _crc(
     crc: cython.uint,
-    data: cython.const[cython.uchar][::1],
+    data: Buffer,
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-) -> cython.uint:
+) -> int:
     """CRC32 `crc` continued over `data[start:end]`; the caller has checked that they exist."""
     if start >= end:
         return crc
@@ -128,6 +121,8 @@ def _crc(
         # Both ends are indexed, hence bounds-checked, before zlib gets an address and a size.
         first: cython.p_const_uchar = cython.address(data[start])
         last: cython.p_const_uchar = cython.address(data[end - 1])
-        return crc32(crc, first, cython.cast(cython.uint, last - first + 1))
+        return zlib_crc32(  # type: ignore[name-defined]  # noqa: F821 - cimported in checksum.pxd
+            crc, first, cython.cast(cython.uint, last - first + 1)
+        )
     else:  # noqa: RET505 - Cython drops the branch that is not its own
         return crc32(data[start:end], crc)

@@ -15,5 +15,41 @@ cdef class FrameBlock:
     cdef readonly unsigned int[::1] log_pos
     cdef readonly unsigned short[::1] flags
 
-    cdef object _allocate(self, Py_ssize_t capacity)
-    cdef object _reserve(self)
+    cdef _allocate(self, Py_ssize_t capacity)
+    cdef _reserve(self)
+
+
+cpdef tuple scan(
+    const unsigned char[::1] data,
+    long long base,
+    Py_ssize_t pos,
+    Py_ssize_t end,
+    unsigned int header_length,
+    FrameBlock block,
+)
+cpdef read_frame(const unsigned char[::1] data, long long base, Py_ssize_t pos)
+cpdef Py_ssize_t find_anchor(
+    const unsigned char[::1] data,
+    long long base,
+    Py_ssize_t pos,
+    Py_ssize_t end,
+    unsigned int header_length,
+) except -2
+cpdef Py_ssize_t find_pair(
+    const unsigned char[::1] data,
+    Py_ssize_t pos,
+    Py_ssize_t end,
+    unsigned int header_length,
+    const unsigned char[::1] known_types,
+) except -2
+cpdef Py_ssize_t first_unanchored(FrameBlock block, Py_ssize_t first, Py_ssize_t last) except -2
+
+cdef (Py_ssize_t, int) _scan(
+    const unsigned char[::1] data,
+    long long base,
+    Py_ssize_t pos,
+    Py_ssize_t end,
+    unsigned int minimum,
+    FrameBlock block,
+) nogil
+cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) except? 0xFFFFFFFF nogil

@@ -18,9 +18,14 @@ first event that is not wholly there, so a caller never meets half an event.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import cython
 
 from binlake.values.frame import Frame
+
+if TYPE_CHECKING:
+    Buffer = bytes | bytearray | memoryview
 
 __all__ = [
     "BAD_LENGTH",
@@ -55,6 +60,15 @@ class FrameBlock:
     appended (27 bytes a frame); a view of one taken before is then stale.
     """
 
+    if not cython.compiled:  # declared in frames.pxd
+        offset: memoryview
+        type_code: memoryview
+        length: memoryview
+        timestamp: memoryview
+        server_id: memoryview
+        log_pos: memoryview
+        flags: memoryview
+
     def __init__(self, capacity: cython.Py_ssize_t = 1024) -> None:
         if capacity < 1:
             raise ValueError("capacity must be positive")
@@ -62,8 +76,7 @@ class FrameBlock:
         self.capacity = 0
         self._allocate(capacity)
 
-    @cython.cfunc
-    def _allocate(self, capacity: cython.Py_ssize_t) -> object:
+    def _allocate(self, capacity: cython.Py_ssize_t) -> None:
         """Move the frames to columns of `capacity` entries."""
         offset = memoryview(bytearray(8 * capacity)).cast("q")
         type_code = memoryview(bytearray(capacity))
@@ -87,14 +100,11 @@ class FrameBlock:
         self.log_pos = log_pos
         self.flags = flags
         self.capacity = capacity
-        return None
 
-    @cython.cfunc
-    def _reserve(self) -> object:
+    def _reserve(self) -> None:
         """Make room for at least one more frame."""
         if self.count == self.capacity:
             self._allocate(2 * self.capacity)
-        return None
 
     def __len__(self) -> int:
         return self.count
@@ -149,7 +159,7 @@ class FrameBlock:
 
 
 def scan(
-    data: cython.const[cython.uchar][::1],
+    data: Buffer,
     base: cython.longlong,
     pos: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
@@ -173,16 +183,14 @@ def scan(
     return pos, reason
 
 
-@cython.cfunc
-@cython.nogil
 def _scan(
-    data: cython.const[cython.uchar][::1],
+    data: Buffer,
     base: cython.longlong,
     pos: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     minimum: cython.uint,
     block: FrameBlock,
-) -> tuple[cython.Py_ssize_t, cython.int]:
+) -> tuple[int, int]:
     """The loop of `scan`; reason -1 when the block is full."""
     count: cython.Py_ssize_t = block.count
     capacity: cython.Py_ssize_t = block.capacity
@@ -216,9 +224,7 @@ def _scan(
     return pos, reason
 
 
-def read_frame(
-    data: cython.const[cython.uchar][::1], base: cython.longlong, pos: cython.Py_ssize_t
-) -> Frame:
+def read_frame(data: Buffer, base: cython.longlong, pos: cython.Py_ssize_t) -> Frame:
     """The header at `data[pos]`, unjudged; the event's body need not be there.
 
     Raises IndexError if the 19 bytes are not.
@@ -237,7 +243,7 @@ def read_frame(
 
 
 def find_anchor(
-    data: cython.const[cython.uchar][::1],
+    data: Buffer,
     base: cython.longlong,
     pos: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
@@ -274,11 +280,11 @@ def find_anchor(
 
 
 def find_pair(
-    data: cython.const[cython.uchar][::1],
+    data: Buffer,
     pos: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     header_length: cython.uint,
-    known_types: cython.const[cython.uchar][::1],
+    known_types: Buffer,
 ) -> int:
     """The first position in `data[pos:end]` of two events that follow one another, or -1.
 
@@ -320,10 +326,7 @@ def first_unanchored(block: FrameBlock, first: cython.Py_ssize_t, last: cython.P
     return -1
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-def _u32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.uint:
+def _u32(data: Buffer, at: cython.Py_ssize_t) -> int:
     return (
         data[at]
         | (data[at + 1] << 8)
