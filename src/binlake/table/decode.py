@@ -82,7 +82,15 @@ class ChangeDecoder:
         Raises BinlogError with file and event; with the option on_error=skip a transaction
         whose rows cannot be decoded is left out and its byte range kept in the ledger.
         """
-        for run in runs:
+        source = iter(runs)
+        while True:
+            try:
+                run = next(source, None)
+            except BinlogError:
+                yield from self._flush()  # the transactions before the damage are whole
+                raise
+            if run is None:
+                break
             if len(self._types) > _MOST_DEFINITIONS:
                 yield from self._flush()
                 self._start_walker()
