@@ -21,6 +21,7 @@ from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 __all__ = ["DeclaredColumn", "DeclaredSchema", "DeclaredTable"]
 
 _FRACTIONAL = (ct.MYSQL_TYPE_TIMESTAMP2, ct.MYSQL_TYPE_DATETIME2, ct.MYSQL_TYPE_TIME2)
+_OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
 _INTEGERS = (
     ct.MYSQL_TYPE_TINY,
     ct.MYSQL_TYPE_SHORT,
@@ -188,9 +189,13 @@ def _with_hint(column: ColumnDefinition, hint: DeclaredColumn, source: str) -> C
     unsigned = column.unsigned
     if unsigned is None and ct.COLUMN_TYPES[column.type_code].signed_bit:
         unsigned = hint.unsigned
+    decimals = column.decimals
+    if column.type_code in _OLD_TEMPORAL:
+        decimals = hint.decimals  # MariaDB's old fractional formats: the log does not tell them
     return replace(
         column,
         name=name,
+        decimals=decimals,
         unsigned=unsigned,
         collation_id=collation,
         members=hint.members if column.members is None else column.members,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.errors import UnsupportedError
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
 from binlake.table.images import Image
 from binlake.table.json_text import join, number, quoted, quoted_plain
@@ -81,7 +82,17 @@ def _change_columns(table: TableChanges, changes: Changes, options: ReadOptions)
         columns.append(changes.per_stretch("query", pa.string()).take(stretch))
     if options.thread_id:
         columns.append(transactions.thread_id.take(of))
-    return [*columns, *(image.to_json().cast(pa.string()) for _, image in _images(table))]
+    return [*columns, *(_json_column(image.to_json()) for _, image in _images(table))]
+
+
+def _json_column(text: pa.Array) -> pa.Array:
+    try:
+        return text.cast(pa.string())  # what Spark reads; lines are not bound by it
+    except pa.ArrowInvalid:
+        raise UnsupportedError(
+            "one batch would hold more than 2 GiB of JSON",
+            hint="lower batch_bytes, or leave large columns out with the option columns",
+        ) from None
 
 
 def _images(table: TableChanges) -> tuple[tuple[str, Image], tuple[str, Image]]:

@@ -116,6 +116,12 @@ def test_columns_that_show_create_table_hides() -> None:
     assert [c.name for c in completed.columns] == ["a", "DB_ROW_HASH_1"]
 
 
+def test_old_temporal_types_take_their_digits_from_the_declaration() -> None:
+    table = _table(_bare(0, ct.MYSQL_TYPE_DATETIME), _bare(1, ct.MYSQL_TYPE_TIME))
+    completed, _ = _schema("CREATE TABLE t (a datetime(3), b time)").complete(table)
+    assert [c.decimals for c in completed.columns] == [3, 0]
+
+
 def test_a_schema_travels_to_other_processes() -> None:
     schema = pickle.loads(pickle.dumps(_schema("CREATE TABLE t (a int)")))
     completed, _ = schema.complete(_table(_bare(0, ct.MYSQL_TYPE_LONG)))

@@ -21,13 +21,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from binlake.errors import MalformedError
+from binlake.errors import MalformedError, UnsupportedError
 from binlake.format import column_types as ct
 from binlake.table.sql_types import sql_type
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel, TableDefinition
 
 __all__ = [
+    "MAX_COLUMN_BYTES",
     "Buffers",
     "ByteValues",
     "ColumnContext",
@@ -37,6 +38,10 @@ __all__ = [
     "fixed_width",
     "var_width",
 ]
+
+
+# Arrow's string and binary layouts count with int32
+MAX_COLUMN_BYTES = 0x7FFF_FFFF
 
 
 class Target(Enum):
@@ -149,6 +154,12 @@ class ColumnType(ABC):
     def _undecodable(self, why: str) -> tuple[ColumnPlan, pa.DataType]:
         """A plan without a kernel: the core raises `why` when a row holds such a column."""
         return self._plan(None, why=f"column {self.name}: {why}"), pa.string()
+
+    def _too_large(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"column {self.name}: one batch would hold more than 2 GiB of it",
+            hint="lower batch_bytes",
+        )
 
     def _malformed(self, message: str, row: int, hint: str | None = None) -> MalformedError:
         return MalformedError(f"column {self.name}: {message}", hint=hint, row=row)

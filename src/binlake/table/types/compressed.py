@@ -11,7 +11,13 @@ from array import array
 
 import pyarrow as pa
 
-from binlake.table.types.base import Buffers, ByteValues, ColumnContext, ColumnType
+from binlake.table.types.base import (
+    MAX_COLUMN_BYTES,
+    Buffers,
+    ByteValues,
+    ColumnContext,
+    ColumnType,
+)
 from binlake.table.types.binary import length_prefix_bytes
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
@@ -51,6 +57,8 @@ class CompressedType(ColumnType):
                 raise self._malformed(f"compressed value: {error}", row) from None
             values.append(value)
             total += len(value)
+            if total > MAX_COLUMN_BYTES:
+                raise self._too_large()
             ends.append(total)
         inflated = ByteValues(
             buffers.count, buffers.null_count, buffers.validity, ends, b"".join(values)

@@ -83,6 +83,8 @@ class TextType(ColumnType):
             except UnicodeDecodeError:
                 texts.append(self._invalid(raw, row))
         made = pa.array(texts, pa.string())
+        if isinstance(made, pa.ChunkedArray):
+            raise self._too_large()
         if buffers.null_count == 0:
             return made
         validity = pa.py_buffer(buffers.validity)
