@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from dev.servers.server import Server, Session, running
+from dev.servers.server import Server, Session
 
 from binlake.format.charsets import BINARY, CHARSETS
 from binlake.values.text import decode
@@ -15,12 +15,6 @@ pytestmark = pytest.mark.server
 
 _UNICODE = {"utf8mb3", "utf8mb4", "utf8", "ucs2", "utf16", "utf16le", "utf32"}
 _KATAKANA = range(0xA0, 0xE0)  # of sjis and cp932: one byte each, so never a lead byte
-
-
-@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with running(request.param) as started:
-        yield started
 
 
 def _codes(charset: str, max_bytes: int) -> list[bytes]:

@@ -152,5 +152,5 @@ def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.Signature(parameters)
     run.__signature__ = signature  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
-    del run.__wrapped__  # type: ignore[attr-defined]  # the signature above is the real one
+    del run.__wrapped__  # the signature above is the real one
     return run

@@ -88,8 +88,9 @@ def main(argv: list[str] | None = None) -> int:
     except BinlogError as error:
         print(f"binlake: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        # the reader of our output went away (head, less): not an error of anybody
+    except (BrokenPipeError, SystemExit):
+        # the reader of our output went away (head, less), which is nobody's error; Typer turns
+        # that, and in this mode nothing else, into SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TypeVar
 
 from rich.console import Console
@@ -50,7 +51,7 @@ def say_time_zone(options: ReadOptions, raw: Sequence[str]) -> None:
 
 
 def _given(flag: str, raw: Sequence[str]) -> list[str]:
-    found = [following for word, following in zip(raw, raw[1:], strict=False) if word == flag]
+    found = [following for word, following in pairwise(raw) if word == flag]
     return found + [word.partition("=")[2] for word in raw if word.startswith(flag + "=")]
 
 
