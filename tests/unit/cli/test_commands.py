@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import subprocess
 import sys
@@ -242,14 +241,14 @@ def test_every_option_is_a_flag(capfd: pytest.CaptureFixture[str], command: str)
 
 
 def test_a_closed_pipe_is_no_error(log: str) -> None:
-    reader = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "binlake.cli.main", "inspect", log],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    )
-    assert reader.stdout is not None
-    assert reader.stderr is not None
-    reader.stdout.readline()
-    reader.stdout.close()
-    assert reader.wait() == 0
-    assert io.TextIOWrapper(reader.stderr).read() == ""
+    ) as reader:
+        assert reader.stdout is not None
+        assert reader.stderr is not None
+        reader.stdout.readline()
+        reader.stdout.close()
+        assert reader.stderr.read() == b""
+    assert reader.returncode == 0
