@@ -31,7 +31,7 @@ def options_page() -> str:
         "",
         "Made from `binlake.values.options.READ_OPTIONS` by `dev/gen_docs.py`. The same options",
         "exist as command line flags (`--exclude-table`), as options of the Spark data source",
-        "(`.option(\"exclude_table\", …)`, any case, `-` or `_`) and as keywords of `binlake.open`",
+        '(`.option("exclude_table", …)`, any case, `-` or `_`) and as keywords of `binlake.open`',
         "(`exclude_table=…`). A repeatable one also takes several values separated by commas.",
         "",
         "| option | value | meaning | default | where |",
