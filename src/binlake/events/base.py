@@ -211,7 +211,7 @@ def _renderers(cls: type[Event]) -> tuple[tuple[str, Render], ...]:
             for item in fields(cls)
             if item.name != "frame"
         ]
-        listed += [(name, json_value) for name in cls.extra_fields]
+        listed += [(name, cls.renders.get(name, json_value)) for name in cls.extra_fields]
         known = tuple((name, render) for name, render in listed if render is not HIDDEN)
         _RENDERERS[cls] = known
     return known

@@ -2,7 +2,7 @@
 
 Types, sources and who writes them: format/optional_metadata.py; formats.md §4. Fields come in
 any order, as type u8, length lenenc, value; an unknown type is kept. This module reads the
-values; events/table_map.py relates them to the columns.
+values; events/table_description.py relates them to the columns.
 """
 
 from __future__ import annotations

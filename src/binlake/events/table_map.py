@@ -19,73 +19,66 @@ Body:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from binlake.errors import BinlogError
 from binlake.events.base import HIDDEN, BodyReader, Event, Render, bits
 from binlake.events.column_metadata import ColumnMetadata, decode_column_metadata
-from binlake.events.definition import table_definition
 from binlake.events.format_description import table_id_bytes
 from binlake.events.optional_metadata import OptionalMetadata, decode_optional_metadata
-from binlake.format.column_types import column_type_name
+from binlake.events.table_description import TableDescription
 from binlake.format.flags import TABLE_MAP_FLAGS
 from binlake.values.frame import EventFormat, Frame
-from binlake.values.plan import ColumnDefinition, TableDefinition
+from binlake.values.plan import TableDefinition
 
 __all__ = ["TableMapEvent"]
 
 
+# Tables are described again for every statement, always with the same bytes, so a description is
+# read once. When too many tables come by, it starts anew.
+_DESCRIPTIONS: dict[tuple[bytes, str], TableDescription] = {}
+_DESCRIPTIONS_MAX = 1024
+
+
 @dataclass(slots=True)
 class TableMapEvent(Event):
-    """A table's columns as the server logged them; `definition()` relates them to each other.
-
-    `column_types` are the types as in the event, `column_metadata` one (type, length,
-    precision, decimals) per column after ENUM, SET and CHAR have been told apart (None when the
-    event ends before it), `nullable` the bitmap (bit i: column i, lowest first).
-    """
+    """A table's columns as the server logged them; `definition()` relates them to each other."""
 
     renders: ClassVar[Mapping[str, Render | None]] = {
         "flags": bits(TABLE_MAP_FLAGS),
-        "column_types": HIDDEN,
-        "column_metadata": HIDDEN,
-        "nullable": HIDDEN,
-        "optional": HIDDEN,
-        "flavour": HIDDEN,
+        "description": HIDDEN,
+        "columns": list,
     }
-    extra_fields: ClassVar[tuple[str, ...]] = ("columns", "primary_key")
+    extra_fields: ClassVar[tuple[str, ...]] = ("database", "table", "columns", "primary_key")
 
     table_id: int
     flags: int
-    database: str
-    table: str
-    column_types: bytes
-    column_metadata: tuple[ColumnMetadata, ...] | None
-    nullable: bytes
-    optional: OptionalMetadata
-    flavour: str
+    description: TableDescription
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
         table_id = reader.at("table_id").le_uint(table_id_bytes(frame.type_code, fmt))
         flags = reader.u16("flags")
-        database = reader.name_text("database", reader.short("database"))
-        reader.nul("database")
-        table = reader.name_text("table", reader.short("table"))
-        reader.nul("table")
-        types = reader.counted("column_types")
-        metadata: tuple[ColumnMetadata, ...] | None = None
-        nullable = b""
-        optional = OptionalMetadata()
-        if reader.left:
-            with reader.block("column_metadata", reader.at("column_metadata").length()):
-                metadata = decode_column_metadata(types, reader)
-            nullable = reader.take("nullable", (len(types) + 7) // 8)
-            optional = decode_optional_metadata(reader)
         flavour = "mysql" if fmt is None else fmt.flavour
-        return cls(
-            frame, table_id, flags, database, table, types, metadata, nullable, optional, flavour
-        )
+        key = (bytes(reader.body[reader.pos :]), flavour)
+        known = _DESCRIPTIONS.get(key)
+        if known is None:
+            known = _decode_description(reader, flavour)
+            if len(_DESCRIPTIONS) >= _DESCRIPTIONS_MAX:
+                _DESCRIPTIONS.clear()
+            _DESCRIPTIONS[key] = known
+        return cls(frame, table_id, flags, known)
+
+    @property
+    def database(self) -> str:
+        """The table's database."""
+        return self.description.database
+
+    @property
+    def table(self) -> str:
+        """The table's name in its database."""
+        return self.description.table
 
     def definition(self) -> TableDefinition:
         """The table as a value, for column plans.
@@ -94,42 +87,40 @@ class TableMapEvent(Event):
         to describe its columns.
         """
         try:
-            return table_definition(self)
+            definition = self.description.definition
         except BinlogError as error:
             error.at(event_pos=self.frame.offset, event_type=self.name)
             raise
+        return replace(definition, flags=self.flags) if self.flags else definition
 
     @property
     def columns(self) -> list[dict[str, Any]]:
         """The columns as `to_fields` shows them: what the log tells, nothing else."""
-        if self.column_metadata is None:
-            return [{"type": column_type_name(code)} for code in self.column_types]
-        return [_shown_column(column) for column in self.definition().columns]
+        if self.description.column_metadata is not None:
+            self.definition()  # its errors name the event
+        return self.description.shown_columns
 
     @property
     def primary_key(self) -> list[str] | None:
         """Names of the key's columns, None when the log does not tell."""
-        if self.optional.primary_key is None:
+        if self.description.optional.primary_key is None:
             return None
         definition = self.definition()
         return [definition.columns[ordinal].name for ordinal in definition.primary_key]
 
 
-def _shown_column(column: ColumnDefinition) -> dict[str, Any]:
-    shown_column: dict[str, Any] = {
-        "name": column.name,
-        "type": column_type_name(column.type_code),
-        "length": column.length,
-        "precision": column.precision,
-        "decimals": column.decimals,
-        "nullable": column.nullable,
-    }
-    for name in ("unsigned", "collation_id", "geometry_type", "dimensionality"):
-        value = getattr(column, name)
-        if value is not None:
-            shown_column[name] = value
-    if column.members is not None:
-        shown_column["members"] = list(column.members)
-    if not column.visible:
-        shown_column["visible"] = False
-    return shown_column
+def _decode_description(reader: BodyReader, flavour: str) -> TableDescription:
+    database = reader.name_text("database", reader.short("database"))
+    reader.nul("database")
+    table = reader.name_text("table", reader.short("table"))
+    reader.nul("table")
+    types = reader.counted("column_types")
+    metadata: tuple[ColumnMetadata, ...] | None = None
+    nullable = b""
+    optional = OptionalMetadata()
+    if reader.left:
+        with reader.block("column_metadata", reader.at("column_metadata").length()):
+            metadata = decode_column_metadata(types, reader)
+        nullable = reader.take("nullable", (len(types) + 7) // 8)
+        optional = decode_optional_metadata(reader)
+    return TableDescription(database, table, types, metadata, nullable, optional, flavour)

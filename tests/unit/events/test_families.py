@@ -378,8 +378,23 @@ def test_table_map() -> None:
     assert (columns[8].geometry_type, columns[10].dimensionality) == (1, 3)
     assert [c.name for c in columns if not c.visible] == ["c1"]
     assert [c.name for c in columns if not c.nullable] == ["c0"]
-    assert event.optional.unknown == ((0x63, b"\xab\xcd"),)
+    assert event.description.optional.unknown == ((0x63, b"\xab\xcd"),)
     assert event.to_fields()["primary_key"] == ["c1", "c0"]
+
+
+def test_table_described_again_differs_in_id_and_flags_only() -> None:
+    first = sample("table_map")
+    second = event_of(types.TABLE_MAP_EVENT, u(5, 6) + u(0x4000, 2) + TABLE_MAP[8:])
+    assert isinstance(first, TableMapEvent)
+    assert isinstance(second, TableMapEvent)
+    assert first.description is second.description
+    assert (second.table_id, second.definition().flags) == (5, 0x4000)
+    assert first.definition().flags == 1
+    assert replace(second.definition(), flags=1) == first.definition()
+    # the same bytes mean something else to the other flavour
+    other = event_of(types.TABLE_MAP_EVENT, TABLE_MAP, MARIADB)
+    assert isinstance(other, TableMapEvent)
+    assert other.description is not first.description
 
 
 def test_mariadb_counts_a_geometry_among_the_character_columns() -> None:

@@ -1,4 +1,4 @@
-"""From a TABLE_MAP event to a TableDefinition: which field belongs to which column.
+"""What a TABLE_MAP event says of its table, and which field belongs to which column.
 
 Each optional field counts only the columns of its kind: signedness the numeric ones, charsets
 the character ones (which differ by flavour), and so on (formats.md §4). Lists that do not have
@@ -9,9 +9,13 @@ an error, not a guess.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
 
 from binlake.errors import MalformedError, UnsupportedError
+from binlake.events.column_metadata import ColumnMetadata
+from binlake.events.optional_metadata import DefaultCharset, OptionalMetadata
 from binlake.events.texts import collation_text
 from binlake.format.column_types import (
     COLUMN_TYPES,
@@ -19,34 +23,81 @@ from binlake.format.column_types import (
     MYSQL_TYPE_GEOMETRY,
     MYSQL_TYPE_SET,
     MYSQL_TYPE_VECTOR,
+    column_type_name,
     is_character_type,
 )
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
-if TYPE_CHECKING:
-    from binlake.events.optional_metadata import DefaultCharset
-    from binlake.events.table_map import TableMapEvent
-
-__all__ = ["table_definition"]
+__all__ = ["TableDescription"]
 
 _Value = TypeVar("_Value")
 
 
-def table_definition(event: TableMapEvent) -> TableDefinition:
-    """The table that `event` describes.
+@dataclass(frozen=True)
+class TableDescription:
+    """A TABLE_MAP event but for its table id and flags: the same for every event of a table.
 
-    Raises MalformedError when its fields disagree, UnsupportedError when it lacks metadata.
+    `column_types` are the types as in the event, `column_metadata` one (type, length,
+    precision, decimals) per column after ENUM, SET and CHAR have been told apart (None when the
+    event ends before it), `nullable` the bitmap (bit i: column i, lowest first).
     """
-    if event.column_metadata is None:
+
+    database: str
+    table: str
+    column_types: bytes
+    column_metadata: tuple[ColumnMetadata, ...] | None
+    nullable: bytes
+    optional: OptionalMetadata
+    flavour: str
+
+    @cached_property
+    def definition(self) -> TableDefinition:
+        """The table as a value, with flags 0.
+
+        Raises MalformedError when fields disagree, UnsupportedError when the server was too old
+        to describe its columns.
+        """
+        return _definition(self)
+
+    @cached_property
+    def shown_columns(self) -> list[dict[str, Any]]:
+        """The columns for people: what the log tells, nothing else."""
+        if self.column_metadata is None:
+            return [{"type": column_type_name(code)} for code in self.column_types]
+        return [_shown_column(column) for column in self.definition.columns]
+
+
+def _shown_column(column: ColumnDefinition) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": column.name,
+        "type": column_type_name(column.type_code),
+        "length": column.length,
+        "precision": column.precision,
+        "decimals": column.decimals,
+        "nullable": column.nullable,
+    }
+    for name in ("unsigned", "collation_id", "geometry_type", "dimensionality"):
+        value = getattr(column, name)
+        if value is not None:
+            shown[name] = value
+    if column.members is not None:
+        shown["members"] = list(column.members)
+    if not column.visible:
+        shown["visible"] = False
+    return shown
+
+
+def _definition(described: TableDescription) -> TableDefinition:
+    if described.column_metadata is None:
         raise UnsupportedError(
-            f"the log does not describe the columns of {event.database}.{event.table}: "
+            f"the log does not describe the columns of {described.database}.{described.table}: "
             "pre-releases of MySQL 5.1 log their types only"
         )
-    optional = event.optional
-    types = [entry[0] for entry in event.column_metadata]
+    optional = described.optional
+    types = [entry[0] for entry in described.column_metadata]
     count = len(types)
     numeric = [i for i, code in enumerate(types) if COLUMN_TYPES[code].signed_bit]
-    character = [i for i, code in enumerate(types) if is_character_type(code, event.flavour)]
+    character = [i for i, code in enumerate(types) if is_character_type(code, described.flavour)]
     listed = [i for i, code in enumerate(types) if code in (MYSQL_TYPE_ENUM, MYSQL_TYPE_SET)]
 
     names = _spread("column_names", range(count), optional.column_names)
@@ -75,7 +126,7 @@ def table_definition(event: TableMapEvent) -> TableDefinition:
             length=length,
             precision=precision,
             decimals=decimals,
-            nullable=bool(event.nullable[i >> 3] >> (i & 7) & 1),
+            nullable=bool(described.nullable[i >> 3] >> (i & 7) & 1),
             unsigned=unsigned.get(i),
             collation_id=collations.get(i),
             members=_texts(members.get(i), collations.get(i)),
@@ -83,7 +134,7 @@ def table_definition(event: TableMapEvent) -> TableDefinition:
             dimensionality=dimensions.get(i),
             visible=visible.get(i, True),
         )
-        for i, (code, length, precision, decimals) in enumerate(event.column_metadata)
+        for i, (code, length, precision, decimals) in enumerate(described.column_metadata)
     )
     key = optional.primary_key or ()
     if any(column >= count for column, _ in key):
@@ -91,14 +142,13 @@ def table_definition(event: TableMapEvent) -> TableDefinition:
             "the primary key names a column that is not there", field="primary_key"
         )
     return TableDefinition(
-        database=event.database,
-        table=event.table,
+        database=described.database,
+        table=described.table,
         columns=columns,
-        flags=event.flags,
         primary_key=tuple(column for column, _ in key),
         key_prefixes=tuple(prefix for _, prefix in key),
         name_source=NameSource.NONE if optional.column_names is None else NameSource.METADATA,
-        flavour=event.flavour,
+        flavour=described.flavour,
     )
 
 
