@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from binlake.spark.batch import LogReader
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
+
+from binlake.spark.batch import BinlogReader
 
 
 class PushingReader(DataSourceReader):
@@ -67,4 +68,4 @@ def test_a_union_of_two_filters_has_one_of_them_twice(frame: Any) -> None:
 
 
 def test_our_reader_does_not_push() -> None:
-    assert LogReader.pushFilters is DataSourceReader.pushFilters
+    assert BinlogReader.pushFilters is DataSourceReader.pushFilters

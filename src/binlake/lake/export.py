@@ -24,6 +24,7 @@ from binlake.lake.staging import Staging, now
 from binlake.lake.unite import MergeTask, merged_files, unite
 from binlake.spark.hosts import check_hosts
 from binlake.spark.partitions import LogPartition, plan_partitions
+from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExportResult", "TableSummary", "export"]
 
-DEFAULT_FILE_BYTES = 256 << 20
+DEFAULT_FILE_BYTES = 128 << 20
 # Rewriting less than this is not worth a Spark job: the driver does it.
 _DRIVER_MERGE_BYTES = 32 << 20
 
@@ -107,9 +108,10 @@ class DecodeTask(Task):
             self.directory.fs, self.attempts, f"{self.number:05d}", self.target_file_bytes
         )
         try:
-            for found in self.partition.tables(self.options, ledger):
-                key = TableKey(found.definition.database, found.definition.table)
-                files.write(key, found.batch)
+            for changes in self.partition.changes(self.options, Target.TYPED, ledger):
+                for found in changes.table_batches(self.options):
+                    key = TableKey(found.definition.database, found.definition.table)
+                    files.write(key, found.batch)
             written = files.close()
         except BaseException:
             files.abort()
@@ -146,7 +148,7 @@ def export(
             for i, part in enumerate(partitions)
         ]
         results = [json.loads(r) for r in run_tasks(spark, tasks, f"decode {target}", progress)]
-        ledger = _proven_ledger(results)
+        ledger = _proven_ledger(partitions, results)
         files = [DataFile.from_json(f) for result in results for f in result["files"]]
         tables = _united(spark, files, staging, target_file_bytes)
         _commit(staging, before, tables, ledger, paths)
@@ -168,14 +170,18 @@ def _check_cluster(
     check_hosts(spark, [*paths, *([staging.attempts] if local else [])])
 
 
-def _proven_ledger(results: Sequence[Mapping[str, Any]]) -> Ledger:
+def _proven_ledger(
+    partitions: Sequence[LogPartition], results: Sequence[Mapping[str, Any]]
+) -> Ledger:
     ledger = Ledger()
     for result in results:
         ledger += Ledger.from_json(result["ledger"])
-    problems = ledger.join_problems()
+    asked = {path for part in partitions for path in part.paths}
+    problems = [f"{path} was not read" for path in sorted(asked - set(ledger.planned))]
+    problems += ledger.join_problems()
     if problems:
         raise IncompleteError(
-            f"the ranges that the tasks read do not join: {'; '.join(map(str, problems[:3]))}",
+            f"the ranges that the tasks read do not join: {'; '.join(problems[:3])}",
             hint="nothing was written; this is a fault of binlake, please report it",
         )
     return ledger
@@ -217,7 +223,7 @@ def _commit(
 ) -> None:
     content = {
         "export": {
-            "binlake": metadata.version("binlake"),
+            "binlake": _version(),
             "started": staging.started,
             "finished": now(),
             "inputs": list(paths),
@@ -227,3 +233,10 @@ def _commit(
         **ledger.to_json(),
     }
     staging.commit({t.path: [f.name for f in t.files] for t in tables}, content, before)
+
+
+def _version() -> str:
+    try:
+        return metadata.version("binlake")
+    except metadata.PackageNotFoundError:  # run from a source tree
+        return "not installed"

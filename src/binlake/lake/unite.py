@@ -22,6 +22,10 @@ from binlake.table.evolution import Evolution
 __all__ = ["MergeTask", "UnitedTable", "merged_files", "unite"]
 
 
+# Only files under this part of the wanted size are joined: rewriting costs as much as writing.
+_WORTH_REWRITING = 8
+
+
 @dataclass(frozen=True, slots=True)
 class UnitedTable:
     """One table of an export: files to keep, and groups of files to rewrite, in order."""
@@ -57,8 +61,7 @@ def _unite_table(key: TableKey, files: Sequence[DataFile], target: int) -> Unite
         group.clear()
 
     for file in files:
-        # a file of half the wanted size is worth no rewriting
-        if file.schema.equals(evolution.schema) and file.bytes >= target // 2:
+        if file.schema.equals(evolution.schema) and file.bytes >= target // _WORTH_REWRITING:
             finish_group()
             kept.append(file)
             continue

@@ -1,7 +1,58 @@
-from pyspark.sql.datasource import DataSource
+"""The data source `binlog`: options in, a schema and a reader out.
+
+Spark makes it anew for every load, in a helper process of the driver, and asks `schema` only
+when the user gave none. What `schema` found travels inside the pickled source to `reader`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from binlake.spark.hosts import in_few_lines
+from binlake.spark.options import SourceOptions
+
+if TYPE_CHECKING:
+    from binlake.spark.typed import InferredView
+
+__all__ = ["BinlogDataSource"]
 
 
 class BinlogDataSource(DataSource):
+    """`spark.read.format("binlog")`; its options are documented in `spark/options.py`."""
+
+    _inferred: InferredView | None = None
+
     @classmethod
-    def name(cls):
+    def name(cls) -> str:
+        """The format name."""
         return "binlog"
+
+    @in_few_lines
+    def schema(self) -> StructType:
+        """The schema of the view that the options ask for."""
+        from binlake.spark.schema import spark_schema
+        from binlake.spark.typed import InferredView
+        from binlake.spark.views import view_schema
+
+        options = SourceOptions.parse(self.options)
+        if options.view != "table":
+            return spark_schema(view_schema(options))
+        self._inferred, self._read = InferredView.find(options)
+        return spark_schema(self._inferred.schema)
+
+    @in_few_lines
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of that view, for the schema that Spark has settled on."""
+        from binlake.spark.batch import BinlogReader
+        from binlake.spark.typed import options_for_schema
+
+        options = SourceOptions.parse(self.options)
+        if self._inferred is not None:
+            options = replace(options, read=self._read)
+        elif options.view == "table":
+            options = replace(options, read=options_for_schema(options.read, schema.names))
+        return BinlogReader(options, schema, self._inferred)

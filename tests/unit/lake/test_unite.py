@@ -58,7 +58,7 @@ def test_small_files_become_one_in_order(directory: Directory) -> None:
 
 def test_files_of_a_good_size_stay(directory: Directory) -> None:
     files = [f for i in range(3) for f in written(directory, i, numbers(i))]
-    [table] = unite(files, files[0].bytes * 2)
+    [table] = unite(files, files[0].bytes * 8)
     assert (list(table.kept), table.merges) == (files, ())
 
 

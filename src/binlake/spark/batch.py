@@ -1,0 +1,69 @@
+"""The batch reader of the data source: what the driver plans and what a task yields.
+
+It has no `pushFilters` on purpose (see the package's docstring).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from binlake.errors import BinlogError
+from binlake.spark.hosts import Shipped, in_few_lines
+from binlake.spark.options import SourceOptions
+from binlake.spark.partitions import LogPartition, plan_partitions
+from binlake.spark.schema import Conformer, arrow_schema
+from binlake.spark.typed import InferredView
+from binlake.table.row_json import change_batch
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+
+__all__ = ["BinlogReader"]
+
+
+class BinlogReader(Shipped, DataSourceReader):
+    """Reads one view of a log as Arrow batches of exactly the schema that Spark expects."""
+
+    def __init__(
+        self, options: SourceOptions, schema: StructType, inferred: InferredView | None
+    ) -> None:
+        self.options = options
+        self.schema = schema
+        self.inferred = inferred
+
+    @in_few_lines
+    def partitions(self) -> list[InputPartition]:
+        """One per task."""
+        options = self.options
+        return [*plan_partitions(options.paths, options.read, options.max_partition_bytes)]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The batches of one partition; runs on an executor."""
+        if partition is None:  # Spark's way to say that there are no partitions
+            return
+        assert isinstance(partition, LogPartition)
+        try:
+            yield from self.batches(partition, Ledger())
+        except BinlogError as error:
+            raise error.with_traceback(None) from None
+
+    def batches(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+        """As `read`, counting in `ledger`. Raises BinlogError."""
+        conformer = Conformer(arrow_schema(self.schema))
+        for batch in self._decoded(partition, ledger):
+            yield from conformer.conform(batch)
+
+    def _decoded(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+        read = self.options.read
+        if self.options.view == "changes":
+            for changes in partition.changes(read, Target.TEXT, ledger):
+                yield change_batch(changes, read)
+        elif self.options.view == "table":
+            for changes in partition.changes(read, Target.TYPED, ledger):
+                for found in changes.table_batches(read):
+                    batch = self.inferred.conform(found.batch) if self.inferred else found.batch
+                    if batch is not None:
+                        yield batch

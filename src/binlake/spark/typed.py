@@ -1,0 +1,205 @@
+"""The typed view of one table: its schema, and batches of any of its definitions in it.
+
+Where the user gives no schema, the newest part of the range is looked at (at most
+`schema_scan_bytes`) for the definitions that the table has there, and they are united
+(table/evolution.py). Tasks then convert: a row of an older definition with a value that does
+not fit is not in the view but in `<table>@<n>`, as it is in an export. What the look cannot
+have seen is an error in the task that meets it, not a guess.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from binlake.errors import OptionError, SchemaError, SourceError
+from binlake.events.base import BodyReader
+from binlake.events.table_map import TableMapEvent
+from binlake.format.event_types import TABLE_MAP_EVENT
+from binlake.spark.options import SourceOptions
+from binlake.spark.schema import Conformer, exact_schema
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import Piece, PlainRun
+from binlake.stream.splits import Split, plan_splits
+from binlake.table.batches import typed_schema
+from binlake.table.declared import DeclaredSchema
+from binlake.table.evolution import Evolution
+from binlake.table.metadata import METADATA
+from binlake.table.plan import TableFilter, TableTypes
+from binlake.table.schema_file import read_schema_file
+from binlake.table.types.base import Target
+from binlake.values.frame import EventFormat, Frame
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["InferredView", "options_for_schema"]
+
+_LOOK_BYTES = 32 << 20  # one step of the look, from the newest backwards
+_VERSION = re.compile(r"(?P<table>.+)@(?P<number>\d+)")
+_TABLE_ID_AND_FLAGS = 8  # bytes of a TABLE_MAP body that may differ for one definition
+
+
+@dataclass(frozen=True, slots=True)
+class InferredView:
+    """A typed view whose schema was found in the log.
+
+    `number` is None, or the n of `<table>@<n>`: the rows that were set aside.
+    """
+
+    table: str
+    evolution: Evolution
+    number: int | None = None
+
+    @classmethod
+    def find(cls, options: SourceOptions) -> tuple[InferredView, ReadOptions]:
+        """Look for the table; and the options that its tasks read with.
+
+        Raises SourceError when the look does not meet it, OptionError for unknown columns.
+        """
+        look = _Look(options)
+        table, number = options.table, None
+        found = look.definitions(options.read)
+        version = _VERSION.fullmatch(table)
+        read = options.read
+        if not found and version is not None:
+            table, number = version["table"], int(version["number"])
+            read = replace(read, table=(table,))
+            found = look.definitions(read)
+        if not found:
+            raise SourceError(
+                f"no change of table {table} in the newest {look.looked_bytes} bytes of the log",
+                hint="check the name, raise option schema_scan_bytes, or give .schema(…)",
+            )
+        _check_columns(table, found, read)
+        schemas = [exact_schema(typed_schema(types, read)) for types in found]
+        view = cls(table, Evolution.of(table, _distinct(schemas)), number)
+        view._check_number()
+        return view, read
+
+    def _check_number(self) -> None:
+        known = len(self.evolution.versions)
+        if self.number is not None and not 1 <= self.number <= known:
+            raise OptionError(
+                f"table {self.table} has {known} definitions in this range, no @{self.number}",
+                name="table",
+            )
+        if self.number is None:
+            for note in self.evolution.notes:
+                # Spark shows what a source's planning writes to stderr, and nothing else
+                print(f"binlake: {note}", file=sys.stderr)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the view's batches."""
+        if self.number is None:
+            return self.evolution.schema
+        return self.evolution.versions[self.number - 1]
+
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """The rows of a decoded batch that are in the view, in its schema; None if there are none.
+
+        Raises SchemaError for a definition that the look has not seen and that does not fit.
+        """
+        exact = Conformer(exact_schema(batch.schema)).exact(batch)
+        fitting, misfits = self.evolution.conform(exact)
+        if not any(exact.schema.equals(version) for version in self.evolution.versions):
+            unseen = set(exact.schema.names) - set(self.evolution.schema.names)
+            if unseen or misfits is not None:
+                what = f"columns {', '.join(sorted(unseen))}" if unseen else "other types"
+                raise SchemaError(
+                    f"an older definition of {self.table} has {what}",
+                    hint="raise option schema_scan_bytes so that it is seen, or give .schema(…)",
+                )
+        if self.number is None:
+            return fitting
+        if misfits is None or self.evolution.number(exact.schema) != self.number:
+            return None
+        return misfits
+
+
+class _Look:
+    """Reads splits from the newest backwards, at most `schema_scan_bytes` of them."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self.looked_bytes = 0
+
+    def definitions(self, read: ReadOptions) -> list[TableTypes]:
+        """The table's definitions, in the order in which they were last used."""
+        schema = read_schema_file(read.schema) if read.schema is not None else DeclaredSchema()
+        wanted = TableFilter(read)
+        newest_first: dict[bytes, TableTypes] = {}
+        self.looked_bytes = 0
+        for split in reversed(plan_splits(self._options.paths, read, _LOOK_BYTES)):
+            if self.looked_bytes >= self._options.schema_scan_bytes:
+                break
+            for body, fmt in reversed(_table_maps(split, read).items()):
+                if body in newest_first:
+                    continue
+                frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
+                event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
+                if wanted.wants(event.database, event.table):
+                    definition, _ = schema.complete(event.definition())
+                    newest_first[body] = TableTypes.of(
+                        definition, read, Target.TYPED, lambda _sentence: None
+                    )
+            self.looked_bytes += split.bytes
+        return list(newest_first.values())[::-1]
+
+
+def _table_maps(split: Split, read: ReadOptions) -> dict[bytes, EventFormat]:
+    """Distinct TABLE_MAP bodies (table id and flags zeroed), in the order of their last use."""
+    found: dict[bytes, EventFormat] = {}
+    unchecked = replace(read, verify_checksum=False, on_unshown="count")
+    for run in LogReader.of_split(split, unchecked, Ledger()).runs():
+        pieces = (
+            [Piece(run.window, run.first, run.last)] if isinstance(run, PlainRun) else run.pieces()
+        )
+        for piece in pieces:
+            for body in _bodies(piece):
+                found.pop(body, None)
+                found[body] = piece.window.format
+    return found
+
+
+def _bodies(piece: Piece) -> Iterator[bytes]:
+    window = piece.window
+    for at in range(piece.first, piece.last):
+        if window.block.type_code[at] == TABLE_MAP_EVENT:
+            yield bytes(_TABLE_ID_AND_FLAGS) + bytes(window.body(at)[_TABLE_ID_AND_FLAGS:])
+
+
+def _distinct(schemas: list[pa.Schema]) -> list[pa.Schema]:
+    """Without repetitions; of equal ones the last counts."""
+    kept: list[pa.Schema] = []
+    for schema in reversed(schemas):
+        if not any(schema.equals(known) for known in kept):
+            kept.append(schema)
+    return kept[::-1]
+
+
+def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> None:
+    names = [column.name for types in found for column in types.definition.columns]
+    for column in read.columns:
+        if column not in names:
+            near = difflib.get_close_matches(column, names, n=1)
+            raise OptionError(
+                f"table {table} has no column {column!r}",
+                name="columns",
+                hint=f"did you mean {near[0]}?"
+                if near
+                else f"it has {', '.join(dict.fromkeys(names))}",
+            )
+
+
+def options_for_schema(read: ReadOptions, names: list[str]) -> ReadOptions:
+    """Options that decode only what a schema given by the user asks for."""
+    metadata = {read.metadata_prefix + column.name: column.option for column in METADATA}
+    asked = {option: True for name in names if (option := metadata.get(name))}
+    columns = tuple(name for name in names if name not in metadata)
+    return replace(read, columns=read.columns or columns, **asked)
