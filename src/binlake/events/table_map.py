@@ -36,9 +36,11 @@ __all__ = ["TableMapEvent"]
 
 
 # Tables are described again for every statement, always with the same bytes, so a description is
-# read once. When too many tables come by, it starts anew.
+# read once. When too many tables come by, it starts anew; long ones (thousands of ENUM members)
+# are not kept, so memory is bounded.
 _DESCRIPTIONS: dict[tuple[bytes, str], TableDescription] = {}
-_DESCRIPTIONS_MAX = 1024
+_DESCRIPTIONS_MAX = 256
+_DESCRIPTION_BYTES_MAX = 1 << 16
 
 
 @dataclass(slots=True)
@@ -67,7 +69,8 @@ class TableMapEvent(Event):
             known = _decode_description(reader, flavour)
             if len(_DESCRIPTIONS) >= _DESCRIPTIONS_MAX:
                 _DESCRIPTIONS.clear()
-            _DESCRIPTIONS[key] = known
+            if len(key[0]) <= _DESCRIPTION_BYTES_MAX:
+                _DESCRIPTIONS[key] = known
         return cls(frame, table_id, flags, known)
 
     @property
