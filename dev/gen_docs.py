@@ -60,7 +60,7 @@ def events_page() -> str:
     ]
     lines.extend(
         f"| {t.code} | `{t.name}` | {t.flavour} | {t.since} | {t.role.name.lower()} |"
-        for t in EVENT_TYPES
+        for t in EVENT_TYPES.values()
     )
     return "\n".join(lines) + "\n"
 
