@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from binlake.errors import BinlogError
 
 if TYPE_CHECKING:
-    from binlake.api import Log, open  # noqa: A004
+    from binlake.api import Log, open
     from binlake.stream.verify import VerifyReport, verify
     from binlake.values.ledger import Ledger
     from binlake.values.options import ReadOptions

@@ -47,7 +47,7 @@ __all__ = ["Log", "open"]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-def open(paths: Paths, **options: Any) -> Log:  # noqa: A001 - the API is binlake.open
+def open(paths: Paths, **options: Any) -> Log:
     """Open logs: a file, several, a glob, a directory, an index file, a URI, or "-".
 
     Options as keywords, as text or as values (`since="2026-11-21 14:00"`, `table=["shop.*"]`).
@@ -164,7 +164,10 @@ class Log:
         """
         if name not in VIEWS:
             raise OptionError(
-                f"there is no view {name!r}", name="view", value=name, hint=f"views: {', '.join(VIEWS)}"
+                f"there is no view {name!r}",
+                name="view",
+                value=name,
+                hint=f"views: {', '.join(VIEWS)}",
             )
         view = VIEWS[name]
         for reader in self._readers(self.options):

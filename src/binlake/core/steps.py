@@ -9,120 +9,27 @@ run of *plain* transactions, which need no Python at all:
 (a MariaDB GTID stands for BEGIN). `stream/transactions.py` treats the frames between such
 runs one by one. A step that the header and a few bytes cannot tell (a compressed QUERY, a
 body too short) is UNDECIDED, and left to `stream/`, which can decode events.
-
-Sources: event types and flags as `format/` cites them; the texts BEGIN, COMMIT, ROLLBACK are
-written by the servers themselves (MySQL sql/binlog.cc, MariaDB sql/log.cc), SAVEPOINT and
-ROLLBACK TO are the user's own text in servers before 5.5.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import cython
 
+from binlake.core.control_text import text_step
 from binlake.core.cursor import Cursor
 from binlake.core.frames import FrameBlock
 from binlake.core.gtid import GtidFields
 from binlake.errors import MalformedError
 from binlake.format.event_types import QUERY_EVENT
+from binlake.values.step import Step
 
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
-__all__ = ["Step", "Steps", "text_step"]
-
-
-class Step(IntEnum):
-    """The meaning of one event for transaction grouping."""
-
-    NEUTRAL = 0  # belongs to whatever is open: heartbeat, checkpoint, ignorable events
-    CONTROL = 1  # format description, rotate, stop, previous GTIDs: between transactions
-    UNKNOWN = 2  # a type that nobody knows and that is not marked ignorable
-    UNDECIDED = 3  # to be decided by decoding the event
-    PREFIX = 4  # precedes its statement: INTVAR, RAND, USER_VAR, BEGIN_LOAD_QUERY …
-    TEXT = 5  # text of the statement behind row events: ROWS_QUERY, ANNOTATE_ROWS
-    TABLE_MAP = 6
-    ROWS = 7
-    ROWS_END = 8  # ROWS with STMT_END
-    GTID = 9  # MySQL: BEGIN, a statement or a payload follows
-    GTID_OPEN = 10  # MariaDB: stands for BEGIN
-    GTID_OTHER = 11  # MariaDB standalone, XA, DDL; MySQL tagged
-    BEGIN = 12
-    XID = 13
-    COMMIT = 14
-    ROLLBACK = 15
-    STATEMENT = 16
-    SAVEPOINT = 17
-    ROLLBACK_TO = 18
-    RELEASE = 19
-    XA_START = 20
-    XA_END = 21
-    XA_PREPARE = 22
-    XA_COMMIT = 23
-    XA_ROLLBACK = 24
-    PAYLOAD = 25
-    INCIDENT = 26
-    LOAD_FAILED = 27  # DELETE_FILE: the statement that its blocks belong to did not happen
-
-
-# Possessive quantifiers (`*+`, `++`): a hostile text costs linear time.
-_SPACE = rb"(?:\s|/\*(?!M?!).*?\*/|--[ \t\r\n][^\n]*+(?:\n|\Z)|#[^\n]*+(?:\n|\Z))"
-_NAME = rb"(?:`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$\x80-\xff]++)"
-_END = rb"(?:" + _SPACE + rb"|;)*+\Z"
-#: `_` stands for white space and comments, `@` for a savepoint's name, `;` for the end.
-_CONTROL_TEXTS = (
-    (Step.BEGIN, rb"BEGIN(?:_+WORK)?;"),
-    (Step.BEGIN, rb"START_+TRANSACTION\b"),
-    (Step.COMMIT, rb"COMMIT(?:_+WORK)?(?:_+AND\b.*|_+(?:NO_+)?RELEASE)?;"),
-    (Step.ROLLBACK_TO, rb"ROLLBACK(?:_+WORK)?_+TO(?:_+SAVEPOINT)?_*(?P<name>@);"),
-    (Step.ROLLBACK, rb"ROLLBACK(?:_+WORK)?(?:_+AND\b.*|_+(?:NO_+)?RELEASE)?;"),
-    (Step.SAVEPOINT, rb"SAVEPOINT_*(?P<name>@);"),
-    (Step.RELEASE, rb"RELEASE_+SAVEPOINT_*(?P<name>@);"),
-    (Step.XA_START, rb"XA_+(?:START|BEGIN)\b"),
-    (Step.XA_END, rb"XA_+END\b"),
-    (Step.XA_PREPARE, rb"XA_+PREPARE\b"),
-    (Step.XA_COMMIT, rb"XA_+COMMIT\b"),
-    (Step.XA_ROLLBACK, rb"XA_+ROLLBACK\b"),
-)
-
-
-def _compile(pattern: bytes) -> re.Pattern[bytes]:
-    for short, full in (
-        (b"_*", _SPACE + b"*+"),
-        (b"_+", _SPACE + b"++"),
-        (b"@", _NAME),
-        (b";", _END),
-    ):
-        pattern = pattern.replace(short, full)
-    return re.compile(_SPACE + b"*+" + pattern, re.IGNORECASE | re.DOTALL)
-
-
-_CONTROL = tuple((step, _compile(pattern)) for step, pattern in _CONTROL_TEXTS)
-
-
-def text_step(text: bytes) -> tuple[Step, bytes]:
-    """The step of a QUERY's text, and the savepoint it names (b"" for other steps).
-
-    Savepoint names come unquoted and folded to lower case (they are compared without regard
-    to case), as far as ASCII goes.
-    """
-    for step, pattern in _CONTROL:
-        found = pattern.match(text)
-        if found is not None:
-            name = found["name"] if "name" in pattern.groupindex else b""
-            return step, _unquote(name).lower()
-    return Step.STATEMENT, b""
-
-
-def _unquote(name: bytes) -> bytes:
-    quote = name[:1]
-    if quote in (b"`", b'"') and len(name) > 1:
-        return name[1:-1].replace(quote * 2, quote)
-    return name
+__all__ = ["Steps"]
 
 
 # The steps that the native loops compare with.
@@ -184,7 +91,7 @@ class Steps:
         self._query_header = query_header_bytes
         self.count = 0
         self.groups = 0
-        self.undecided = []
+        self.undecided: list[int] = []
         self._base = 0
         self._gtid = GtidFields()
         self._room(1024)
@@ -232,12 +139,12 @@ class Steps:
         block: FrameBlock = self._block
         type_code: cython.int = block.type_code[frame]
         step: cython.int = self._step_of[type_code]
-        if step == _TABLE_MAP or step == _XID:
+        if step == _TABLE_MAP:
             return step
         start: cython.Py_ssize_t = block.offset[frame] - self._base
         hi: cython.Py_ssize_t = start + block.length[frame] - self._checksum_bytes
         lo: cython.Py_ssize_t = start + self._header_bytes
-        if start < 0 or hi + self._checksum_bytes > self._data.shape[0]:
+        if start < 0 or hi + self._checksum_bytes > len(self._data):
             raise IndexError(f"frame {frame} is not in the data")
         if step == _ROWS:
             return self._rows_step(lo, hi, type_code)
@@ -317,7 +224,7 @@ class Steps:
     def _says(self, word: bytes) -> bool:
         """Whether the bytes at the cursor are `word`; there are at least as many."""
         k: cython.Py_ssize_t
-        for k in range(len(word)):
+        for k in range(len(word)):  # noqa: SIM110 - a generator would be no C loop
             if self._data[self._cursor.pos + k] != word[k]:
                 return False
         return True

@@ -1,0 +1,1 @@
+"""From windows of events to transactions: grouping, filters, splits, verification, views."""

@@ -19,7 +19,7 @@ from binlake.core.steps import Steps
 from binlake.errors import OptionError
 from binlake.events.gtid_mariadb import MariadbGtidEvent
 from binlake.events.gtid_mysql import GtidEvent
-from binlake.stream.runs import Spot, PlainRun
+from binlake.stream.runs import PlainRun, Spot
 from binlake.values.gtid import Gtid, GtidFilter, MariaGtid, parse_gtid_filter
 from binlake.values.options import FilePosition, ReadOptions, parse_file_position
 
@@ -185,7 +185,8 @@ class TransactionFilter:
 
     def wants(self, group: Group, also_at: Group | None = None) -> bool:
         """Whether a transaction is wanted; `also_at` is the group with the rows of an XA
-        transaction that `group` decides."""
+        transaction that `group` decides.
+        """
         since, until = self._times()
         start = group.start
         if not since <= group.commit_us < until:

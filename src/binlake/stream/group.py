@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from binlake.core.steps import Step, Steps, text_step
+from binlake.core.control_text import text_step
+from binlake.core.steps import Steps
 from binlake.errors import BinlogError
 from binlake.events.gtid_mariadb import MariadbGtidEvent
 from binlake.events.gtid_mysql import GtidEvent
@@ -46,6 +47,7 @@ from binlake.stream.statements import (
     xid_of_statement,
 )
 from binlake.values.frame import Frame
+from binlake.values.step import Step
 
 if TYPE_CHECKING:
     from binlake.source.window import Window
@@ -172,9 +174,7 @@ class Group:
     def _xa_rollback(self, window: Window, index: int, steps: Steps) -> Outcome | None:
         return self._decide(window, index, steps, Outcome.ROLLED_BACK)
 
-    def _decide(
-        self, window: Window, index: int, steps: Steps, outcome: Outcome
-    ) -> Outcome | None:
+    def _decide(self, window: Window, index: int, steps: Steps, outcome: Outcome) -> Outcome | None:
         self._thread(window, index, steps)
         if not self.begun:  # else it ends the XA transaction that this very group holds
             self.decides = (self._named_xid(window, index, steps), outcome)
@@ -219,9 +219,7 @@ class Group:
         while self.undone and self.undone[-1][0] >= low:
             self.undone.pop()
         self.undone.append((low, self.at))
-        self.statements = [
-            s if s.at < low else s._replace(undone=True) for s in self.statements
-        ]
+        self.statements = [s if s.at < low else s._replace(undone=True) for s in self.statements]
         return None
 
     def _release(self, window: Window, index: int, steps: Steps) -> Outcome | None:

@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from binlake.core.steps import Step, Steps, text_step
+from binlake.core.control_text import text_step
+from binlake.core.steps import Steps
 from binlake.errors import MalformedError, UnsupportedError
 from binlake.events.format_description import has_permuted_types
 from binlake.events.query import QueryEvent
 from binlake.format.event_types import START_ENCRYPTION_EVENT, event_name
 from binlake.stream.event_at import event_at
 from binlake.stream.group import OPENING, Group
-from binlake.stream.runs import Outcome, Spot, PlainRun
+from binlake.stream.runs import Outcome, PlainRun, Spot
 from binlake.stream.step_table import steps_for
 from binlake.values.frame import EventFormat
+from binlake.values.step import Step
 
 if TYPE_CHECKING:
     from binlake.source.window import Window
@@ -100,7 +102,8 @@ class Grouper:
 
     def _after_gap(self, window: Window) -> Iterator[Ended]:
         """Bytes were skipped, or another file begins: unless a relay log goes on, the open
-        group is torn."""
+        group is torn.
+        """
         here = Spot(window.file.ordinal, window.file.name, window.start)
         same_file = self._next is not None and self._next.ordinal == here.ordinal
         joined = self._next == here if same_file else window.file.is_relay
@@ -113,7 +116,8 @@ class Grouper:
 
     def _ends_group(self, window: Window, index: int) -> bool:
         """Whether a control event tears the open group: not in a relay log, which has its own
-        between the source's events, nor if it is made up for a stream."""
+        between the source's events, nor if it is made up for a stream.
+        """
         artificial = window.frame(index).flags & _ARTIFICIAL
         return not window.file.is_relay and not artificial
 
@@ -126,7 +130,8 @@ class Grouper:
         self, window: Window, index: int, step: int, steps: Steps
     ) -> tuple[int, Outcome | None]:
         """Feed frame `index`, and the body frames after it; returns the next index and the
-        outcome if the group has ended."""
+        outcome if the group has ended.
+        """
         if step == Step.UNKNOWN:
             raise _unknown(window, index)
         group = self.open
@@ -215,7 +220,10 @@ def _decide(window: Window, index: int) -> Step:
     if isinstance(event, QueryEvent):
         return text_step(event.sql_raw)[0]
     raise MalformedError(
-        "the event is too short", file=window.file.name, event_pos=frame.offset, event_type=event.name
+        "the event is too short",
+        file=window.file.name,
+        event_pos=frame.offset,
+        event_type=event.name,
     )
 
 

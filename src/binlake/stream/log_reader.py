@@ -50,7 +50,9 @@ class LogReader:
         filters = TransactionFilter.from_options(options, [log.name for log in chain.files])
         opener = _Opener(lambda: chain.files)
         wanted = [
-            ordinal for ordinal in range(len(chain.files)) if filters.byte_range(ordinal) is not None
+            ordinal
+            for ordinal in range(len(chain.files))
+            if filters.byte_range(ordinal) is not None
         ]
         first = Spot(wanted[0] if wanted else 0, "", FIRST_EVENT)
         end = Spot(wanted[-1] + 1 if wanted else 0, "", FIRST_EVENT)
@@ -73,7 +75,11 @@ class LogReader:
         if log.is_relay and start == FIRST_EVENT:
             start = carried_over(opener, split.ordinal)
         first = Spot(split.ordinal, log.name, start)
-        after = Spot(split.ordinal, log.name, end) if end is not None else Spot(split.ordinal + 1, "", 0)
+        after = (
+            Spot(split.ordinal, log.name, end)
+            if end is not None
+            else Spot(split.ordinal + 1, "", 0)
+        )
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # read a second time, the file has been closed (standard input cannot be)
@@ -136,7 +142,12 @@ class _Opener:
 
 
 def _cover(
-    split: Split, log: LogFile, start: int, end: int | None, reader: TransactionReader, ledger: Ledger
+    split: Split,
+    log: LogFile,
+    start: int,
+    end: int | None,
+    reader: TransactionReader,
+    ledger: Ledger,
 ) -> None:
     """Say what of the file the split was to read, and what it has read.
 

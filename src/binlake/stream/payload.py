@@ -55,9 +55,7 @@ def inner_windows(window: Window, index: int) -> Iterator[Window]:
         ) from None
 
 
-def _windows(
-    event: TransactionPayloadEvent, file: LogFile, fmt: EventFormat
-) -> Iterator[Window]:
+def _windows(event: TransactionPayloadEvent, file: LogFile, fmt: EventFormat) -> Iterator[Window]:
     base = 0
     pending = bytearray()
     wanted = WINDOW_BYTES
@@ -79,9 +77,7 @@ def _windows(
         )
 
 
-def _scan(
-    data: bytes, base: int, file: LogFile, fmt: EventFormat
-) -> Generator[Window, None, int]:
+def _scan(data: bytes, base: int, file: LogFile, fmt: EventFormat) -> Generator[Window, None, int]:
     """Give the whole events of `data` as windows; returns how many bytes they are."""
     pos = 0
     while True:
@@ -90,7 +86,9 @@ def _scan(
         if len(block):
             yield Window(file, data, base, block, fmt)
         if why == BAD_LENGTH:
-            raise MalformedError("an event in the payload is shorter than a header", offset=base + pos)
+            raise MalformedError(
+                "an event in the payload is shorter than a header", offset=base + pos
+            )
         if why == MORE:
             return pos
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from binlake.core.steps import Step
 from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.stream.group import OPENING
 from binlake.stream.grouper import Ended, Grouper
 from binlake.stream.step_table import steps_for
+from binlake.values.step import Step
 
 __all__ = ["carried_over"]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
     from binlake.source.window import Window
 
-__all__ = ["Outcome", "Piece", "Spot", "PlainRun", "Run", "Statement", "Transaction"]
+__all__ = ["Outcome", "Piece", "PlainRun", "Run", "Spot", "Statement", "Transaction"]
 
 
 class Outcome(StrEnum):

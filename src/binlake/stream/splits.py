@@ -47,9 +47,7 @@ class Split:
         return max(0, end - self.start) if end is not None else 0
 
 
-def plan_splits(
-    inputs: Sequence[str], options: ReadOptions, split_bytes: int
-) -> list[Split]:
+def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -> list[Split]:
     """Cut the files that `inputs` mean into ranges of about `split_bytes`, in chain order.
 
     Files in which no wanted transaction can start (options start, stop, at) are left out.
@@ -83,7 +81,8 @@ def _cut(log: LogPath, split_bytes: int) -> list[tuple[int, int | None]]:
 
 def pack(splits: Sequence[Split], partition_bytes: int, file_bytes: int) -> list[list[Split]]:
     """Put splits, in order, together into partitions of at most `partition_bytes`, where
-    opening a file counts as `file_bytes` (a thousand small files make few tasks)."""
+    opening a file counts as `file_bytes` (a thousand small files make few tasks).
+    """
     partitions: list[list[Split]] = []
     room = 0
     for split in splits:

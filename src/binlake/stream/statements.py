@@ -46,7 +46,9 @@ UNSHOWN_KINDS = (
     ORPHAN_XA_COMMIT,
 )
 
-_SKIP = re.compile(rb"(?:[\s(;]+|/\*!\d*|\*/|/\*.*?\*/|--[ \t\r\n][^\n]*(?:\n|\Z)|--\Z|#[^\n]*(?:\n|\Z))*", re.S)
+_SKIP = re.compile(
+    rb"(?:[\s(;]+|/\*!\d*|\*/|/\*.*?\*/|--[ \t\r\n][^\n]*(?:\n|\Z)|--\Z|#[^\n]*(?:\n|\Z))*", re.S
+)
 _WORD = re.compile(rb"[A-Za-z_]+")
 
 _BY_FIRST_WORD = {
@@ -105,7 +107,11 @@ def statement_kind(text: bytes) -> str:
 
 _XID_PART = rb"(?:[xX]'((?:[0-9a-fA-F]{2})*)'|0[xX]((?:[0-9a-fA-F]{2})*)|'((?:[^'\\]|''|\\.)*)'|\"((?:[^\"\\]|\"\"|\\.)*)\")"
 _XID = re.compile(
-    rb"XA\s+[A-Z]+\s+" + _XID_PART + rb"(?:\s*,\s*" + _XID_PART + rb"(?:\s*,\s*(\d+|0[xX][0-9a-fA-F]+))?)?",
+    rb"XA\s+[A-Z]+\s+"
+    + _XID_PART
+    + rb"(?:\s*,\s*"
+    + _XID_PART
+    + rb"(?:\s*,\s*(\d+|0[xX][0-9a-fA-F]+))?)?",
     re.I | re.S,
 )
 _ESCAPE = re.compile(rb"\\(.)|''|\"\"", re.S)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from binlake.core.steps import Step, Steps
+from binlake.core.steps import Steps
 from binlake.events.format_description import effective_type
 from binlake.format import event_types as types
 from binlake.format.event_types import EVENT_TYPES, Role
 from binlake.values.frame import EventFormat
+from binlake.values.step import Step
 
 __all__ = ["STEP_OF_TYPE", "steps_for"]
 

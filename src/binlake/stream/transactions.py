@@ -31,7 +31,7 @@ from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter
 from binlake.stream.group import Group
 from binlake.stream.grouper import Ended, FindPlain, Grouper, every_group_alone, plain_runs
-from binlake.stream.runs import Outcome, Piece, PlainRun, Run, Transaction
+from binlake.stream.runs import Outcome, PlainRun, Run, Transaction
 from binlake.stream.statements import (
     DATA_KINDS,
     INCIDENT,
@@ -84,6 +84,7 @@ class TransactionReader:
         self._prepared: dict[Xid, Group] = {}
         self._decided_here: set[Xid] = set()
         self._grouper = Grouper()
+        self._wanted_count = 0
         self.reached = 0
 
     @property
@@ -145,6 +146,8 @@ class TransactionReader:
             for ended in grouper.finish():
                 yield from self._ended(*ended)
             yield from self._still_prepared()
+            if self._filters.at is not None and self._wanted_count > 1:
+                self._ledger.warn(BOUNDARY_REMARK.format(self._filters.at))
         except FormatError:
             if grouper.open is not None and self._wants(grouper.open):
                 self._ledger.transactions[Outcome.TORN] += 1
@@ -213,6 +216,7 @@ class TransactionReader:
 
     def _counted(self, run: PlainRun) -> PlainRun:
         self._ledger.transactions[Outcome.COMMITTED] += run.groups
+        self._wanted_count += run.groups
         return run
 
     # -- groups one by one ----------------------------------------------------------------------
@@ -269,6 +273,7 @@ class TransactionReader:
     def _shown(self, rows: Group, outcome: Outcome, decider: Group) -> Iterator[Transaction]:
         """Count a wanted transaction and give it, if transactions of its outcome are shown."""
         self._ledger.transactions[outcome] += 1
+        self._wanted_count += 1
         for statement in rows.statements:
             if outcome is not Outcome.COMMITTED or statement.undone:
                 if statement.kind in DATA_KINDS:

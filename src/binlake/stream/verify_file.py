@@ -271,9 +271,7 @@ class _Walk:
     def _mariadb_gtid(self, window: Window, index: int) -> None:
         self._gtid.parse_mariadb(self._bodies.at(index))
         server_id = window.frame(index).server_id
-        self._report.maria_gtids.add(
-            MariaGtid(self._gtid.domain_id, server_id, self._gtid.seq_no)
-        )
+        self._report.maria_gtids.add(MariaGtid(self._gtid.domain_id, server_id, self._gtid.seq_no))
 
     def _previous_gtids(self, window: Window, index: int) -> None:
         event = event_at(window, index)
@@ -282,7 +280,9 @@ class _Walk:
 
     def _gtid_list(self, window: Window, index: int) -> None:
         event = event_at(window, index)
-        if window.frame(index).flags & LOG_EVENT_ARTIFICIAL_F or not isinstance(event, GtidListEvent):
+        if window.frame(index).flags & LOG_EVENT_ARTIFICIAL_F or not isinstance(
+            event, GtidListEvent
+        ):
             return
         if self._report.previous is None:
             self._report.previous = event.gtid_set
