@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
 import struct
 import threading
 import tracemalloc
@@ -519,3 +520,30 @@ def test_a_stream_can_be_read_again_where_it_was_retained() -> None:
     assert last.end < offsets_of(windows)[-1]
     with pytest.raises(SourceError, match="gone by"):
         list(log.windows(first.start, last.end))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_after_any_damage_every_byte_is_delivered_or_reported_lost(seed: int) -> None:
+    rng = random.Random(seed)
+    for built in (shop_log(), shop_log(0), relay_log()):
+        data = bytearray(built.bytes())
+        for _ in range(rng.randrange(1, 6)):
+            at = rng.randrange(built.offsets[1], len(data))
+            match rng.randrange(4):
+                case 0:
+                    data[at] ^= rng.randrange(1, 256)
+                case 1:
+                    del data[at : at + rng.randrange(60)]
+                case 2:
+                    data[at:at] = rng.randbytes(rng.randrange(60))
+                case 3:
+                    data[at : at + 4] = rng.choice([b"\xff" * 4, bytes(4), b"\x13\0\0\0"])
+        log = open_bytes(bytes(data))
+        ledger = Ledger()
+        reached = FIRST_EVENT
+        for window in log.windows(ledger=ledger, on_damage=Damage.SKIP, window_bytes=300):
+            begin = window.start if window.skipped_from is None else window.skipped_from
+            assert begin == reached
+            reached = window.end
+        lost = sum(r.end - r.start for r in ledger.skipped)
+        assert ledger.file("binlog.000001").bytes + lost == len(data) - FIRST_EVENT
