@@ -95,7 +95,9 @@ class JsonRenderer:
     def _refuse(self, pos: cython.Py_ssize_t, why: str) -> MalformedError:
         return MalformedError(f"malformed JSON: {why}", offset=pos - self.c.start)
 
-    def _use(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.int:
+    def _use(
+        self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t
+    ) -> cython.int:
         """Check that `count` bytes are at `pos`, before `end`, and use them up."""
         if count < 0 or count > end - pos:
             raise self._refuse(pos, "a value goes beyond its container")
@@ -110,13 +112,7 @@ class JsonRenderer:
         """Unsigned, little-endian, 1, 2 or 4 bytes, not used up here."""
         if end - pos < width:
             raise self._refuse(pos, "a value goes beyond its container")
-        c: Cursor = self.c
-        if width == 1:
-            return c.data[pos]
-        value: cython.Py_ssize_t = c.data[pos] | c.data[pos + 1] << 8
-        if width == 4:
-            value |= cython.cast(cython.Py_ssize_t, c.data[pos + 2] | c.data[pos + 3] << 8) << 16
-        return value
+        return _read(self.c, pos, width)
 
     def _value(
         self,
@@ -170,7 +166,7 @@ class JsonRenderer:
         i: cython.Py_ssize_t
         for i in range(count):
             if i:
-                self._mark_two(44, 32)
+                self._pair(44, 32)
             if is_object:
                 self._key(key, start, end, head, width)
                 key += key_entry
@@ -187,13 +183,13 @@ class JsonRenderer:
         width: cython.int,
     ) -> cython.int:
         """Render the key of an entry (offset, length u16), and the colon."""
-        offset: cython.Py_ssize_t = self._uint(entry, end, width)
-        size: cython.Py_ssize_t = self._uint(entry + width, end, 2)
+        offset: cython.Py_ssize_t = _read(self.c, entry, width)
+        size: cython.Py_ssize_t = _read(self.c, entry + width, 2)
         if offset < head:
             raise self._refuse(entry, "a key lies inside the entries")
         self._use(start + offset, end, size)
         self._string(start + offset, size)
-        return self._mark_two(58, 32)
+        return self._pair(58, 32)
 
     def _entry(
         self,
@@ -205,10 +201,10 @@ class JsonRenderer:
         depth: cython.int,
     ) -> cython.int:
         """Render the value of an entry (type u8, then the offset, or a value that fits there)."""
-        kind: cython.int = self._uint(entry, end, 1)
+        kind: cython.int = self.c.data[entry]
         if _LITERAL <= kind <= _UINT32 and _width(kind) <= width:
             return self._scalar(kind, entry + 1)
-        offset: cython.Py_ssize_t = self._uint(entry + 1, end, width)
+        offset: cython.Py_ssize_t = _read(self.c, entry + 1, width)
         if offset < head:
             raise self._refuse(entry, "a value lies inside the entries")
         return self._value(kind, start + offset, end, depth)
@@ -253,24 +249,31 @@ class JsonRenderer:
         raise self._refuse(pos, "a length has more than 5 bytes")
 
     def _string(self, pos: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
-        """Render `size` bytes of UTF-8 as a JSON string: runs of plain characters, escapes."""
+        """Render `size` bytes of UTF-8 as a JSON string."""
         c: Cursor = self.c
+        out: ByteBuffer = self.out
         end: cython.Py_ssize_t = pos + size
-        c.pos = pos  # of the run that is not written yet
-        self._mark(34)
+        checked: cython.Py_ssize_t = pos  # up to here it is UTF-8
+        out.reserve(size + 2)  # enough if nothing needs an escape
+        at: cython.Py_ssize_t = out.size
+        out.view[at] = 34
+        at += 1
         while pos < end:
             byte: cython.int = c.data[pos]
-            if byte >= 0x80:
-                pos += self._character(pos, end)
-            elif byte >= 0x20 and byte != 34 and byte != 92:
-                pos += 1
+            if byte >= 0x80 and pos >= checked:
+                checked = pos + self._character(pos, end)
+            if byte >= 0x20 and byte != 34 and byte != 92:
+                out.view[at] = cython.cast(cython.uchar, byte)
+                at += 1
             else:
-                self.out.copy(c, pos - c.pos)
+                out.size = at
                 self._escape(byte)
-                pos += 1
-                c.pos = pos
-        self.out.copy(c, pos - c.pos)
-        return self._mark(34)
+                out.reserve(end - pos)
+                at = out.size
+            pos += 1
+        out.view[at] = 34
+        out.size = at + 1
+        return 0
 
     def _escape(self, byte: cython.int) -> cython.int:
         """Render a quote, a backslash or a control character."""
@@ -280,7 +283,7 @@ class JsonRenderer:
         if 8 <= byte <= 13 and byte != 11:
             return self._mark(_ESCAPES[byte - 8])
         self.out.put(b"u00")
-        return self._mark_two(_HEX[byte >> 4], _HEX[byte & 15])
+        return self._pair(_HEX[byte >> 4], _HEX[byte & 15])
 
     def _character(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """How many bytes the character beyond ASCII at `pos` has; refuses what is not UTF-8."""
@@ -339,8 +342,8 @@ class JsonRenderer:
     def _fixed(self, digits: cython.ulonglong, places: cython.int) -> cython.int:
         """Render `digits` with a point before the last `places` of them, at least `.0`."""
         scale: cython.ulonglong = 1
-        i: cython.int
-        for i in range(places):
+        _i: cython.int
+        for _i in range(places):
             scale *= 10
         self._number(digits // scale)
         self._mark(46)
@@ -360,8 +363,8 @@ class JsonRenderer:
         self.out.reserve(width)
         at: cython.Py_ssize_t = self.out.size + width
         self.out.size = at
-        i: cython.int
-        for i in range(width):
+        _i: cython.int
+        for _i in range(width):
             at -= 1
             self.out.view[at] = cython.cast(cython.uchar, 48 + value % 10)
             value //= 10
@@ -375,19 +378,14 @@ class JsonRenderer:
         self.c.pos = self.at
         if sql_type == _SQL_NEWDECIMAL:
             return self._decimal(size)
-        if size == 8 and (
-            sql_type == _SQL_DATE
-            or sql_type == _SQL_TIME
-            or sql_type == _SQL_DATETIME
-            or sql_type == _SQL_TIMESTAMP
-        ):
+        if size == 8 and (sql_type in (_SQL_DATE, _SQL_TIME, _SQL_DATETIME, _SQL_TIMESTAMP)):
             return self._temporal(sql_type)
         text = b2a_base64(self.c.take(size), newline=False)
         self.out.put(b'"base64:type%d:' % sql_type)
         start: cython.Py_ssize_t
         for start in range(0, len(text), _BASE64_LINE):
             if start:
-                self._mark_two(92, 110)
+                self._pair(92, 110)
             self.out.put(text[start : start + _BASE64_LINE])
         return self._mark(34)
 
@@ -427,7 +425,7 @@ class JsonRenderer:
             raise self._refuse(pos, "the bytes are not a date or time")
         if not is_time:
             write_date(self.out, packed)
-        if sql_type == _SQL_DATETIME or sql_type == _SQL_TIMESTAMP:
+        if sql_type in (_SQL_DATETIME, _SQL_TIMESTAMP):
             self._mark(32)
         if sql_type != _SQL_DATE:
             write_time(self.out, packed & 0x3FFFFFFFFFFF if is_time else packed & 0x1FFFFFFFFFF, 6)
@@ -436,16 +434,36 @@ class JsonRenderer:
     def _mark(self, character: cython.int) -> cython.int:
         """Append one ASCII character."""
         out: ByteBuffer = self.out
-        if out.size >= out.capacity:
+        at: cython.Py_ssize_t = out.size
+        if at >= out.capacity:
             out.reserve(1)
-        out.view[out.size] = cython.cast(cython.uchar, character)
-        out.size += 1
+        out.view[at] = cython.cast(cython.uchar, character)
+        out.size = at + 1
         return 0
 
-    def _mark_two(self, first: cython.int, second: cython.int) -> cython.int:
+    def _pair(self, first: cython.int, second: cython.int) -> cython.int:
         """Append two ASCII characters."""
-        self._mark(first)
-        return self._mark(second)
+        out: ByteBuffer = self.out
+        at: cython.Py_ssize_t = out.size
+        if at + 2 > out.capacity:
+            out.reserve(2)
+        out.view[at] = cython.cast(cython.uchar, first)
+        out.view[at + 1] = cython.cast(cython.uchar, second)
+        out.size = at + 2
+        return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _read(c: Cursor, pos: cython.Py_ssize_t, width: cython.int) -> cython.Py_ssize_t:
+    """Unsigned, little-endian, 1, 2 or 4 bytes that are there."""
+    if width == 1:
+        return c.data[pos]
+    value: cython.Py_ssize_t = c.data[pos] | c.data[pos + 1] << 8
+    if width == 4:
+        value |= cython.cast(cython.Py_ssize_t, c.data[pos + 2] | c.data[pos + 3] << 8) << 16
+    return value
 
 
 @cython.cfunc
@@ -455,11 +473,11 @@ def _width(kind: cython.int) -> cython.int:
     """Bytes of a literal or integer; 0 for other types."""
     if kind == _LITERAL:
         return 1
-    if kind == _INT16 or kind == _UINT16:
+    if kind in (_INT16, _UINT16):
         return 2
-    if kind == _INT32 or kind == _UINT32:
+    if kind in (_INT32, _UINT32):
         return 4
-    return 8 if kind == _INT64 or kind == _UINT64 else 0
+    return 8 if kind in (_INT64, _UINT64) else 0
 
 
 @cython.cfunc
@@ -467,8 +485,8 @@ def _width(kind: cython.int) -> cython.int:
 @cython.exceptval(check=False)
 def _power(places: cython.int) -> cython.double:
     power: cython.double = 1.0
-    i: cython.int
-    for i in range(places):
+    _i: cython.int
+    for _i in range(places):
         power *= 10.0
     return power
 
