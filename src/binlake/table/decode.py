@@ -22,7 +22,6 @@ from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableS
 from binlake.core.walk import RowWalker
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.base import BodyReader
-from binlake.events.definition import table_definition
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
@@ -177,7 +176,7 @@ class ChangeDecoder:
         event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
         if not self._tables.wants(event.database, event.table):
             return None
-        definition, problem = self._schema.complete(table_definition(event))
+        definition, problem = self._schema.complete(event.definition())
         if problem is not None:
             self._ledger.warn(problem)
         types = TableTypes.of(definition, self.options, self.target, self._ledger.warn)
