@@ -19,7 +19,7 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["events", "row_lines", "split_lines"]
+__all__ = ["Line", "events", "row_lines", "split_lines"]
 
 Line = dict[str, Any]
 

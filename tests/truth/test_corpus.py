@@ -6,13 +6,10 @@ corpus of that shape.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,12 +24,11 @@ from binlake.errors import (
     UnsupportedError,
 )
 from binlake.source.log_file import LogFile
+from corpus_files import FILES, FOLDER, Listed
 from definitions import definitions
 from oracle import Snapshot, snapshots
 from reading import events, row_lines
 from replay import Replay
-
-FOLDER = Path(os.environ.get("BINLAKE_CORPUS", "/nonexistent"))
 
 #: What this version cannot read yet: where reading must stop, and what it must say.
 #: The list can only shrink.
@@ -67,41 +63,6 @@ IN_USE_AND_TORN = (
 )
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A file of a manifest."""
-
-    part: str
-    row: dict[str, str]
-
-    @property
-    def path(self) -> Path:
-        return FOLDER / self.part / self.row["path"]
-
-    @property
-    def name(self) -> str:
-        return f"{self.part}/{self.row['path']}"
-
-    @property
-    def types(self) -> Counter[int]:
-        return Counter({int(k): int(v) for k, v in re.findall(r"(\d+):(\d+)", self.row["types"])})
-
-    def matches(self, pattern: str) -> bool:
-        """A pattern may end in @VERSION where several files have one name."""
-        return bool(re.fullmatch(pattern, self.name)) or bool(
-            re.fullmatch(pattern, f"{self.name}@{self.row['server_version']}")
-        )
-
-
-def _listed() -> Iterator[Listed]:
-    for part in ("generated", "public"):
-        manifest = FOLDER / part / "MANIFEST.csv"
-        if manifest.exists():
-            with manifest.open(newline="") as lines:
-                yield from (Listed(part, row) for row in csv.DictReader(lines))
-
-
-FILES = list(_listed())
 files = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 SCENARIOS = sorted(path.parent for path in FOLDER.glob("generated/*/*/oracle.jsonl.gz"))
 

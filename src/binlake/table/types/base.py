@@ -166,11 +166,20 @@ class ColumnType(ABC):
 
 
 class UndecodableType(ColumnType):
-    """A type whose values cannot be told from the log alone."""
+    """A column whose values cannot be told from the log alone; its NULLs can.
+
+    `why` is the reason of another type that could not make a plan for the column.
+    """
+
+    def __init__(self, column: ColumnDefinition, context: ColumnContext, why: str = "") -> None:
+        self._why = why
+        super().__init__(column, context)
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         if self.column.type_code == ct.MYSQL_TYPE_NULL:
             return self._plan(Kernel.NULL), pa.string()
+        if self._why:
+            return self._plan(None, why=self._why), pa.string()
         reason = {
             ct.MYSQL_TYPE_DECIMAL: "DECIMAL of before MySQL 5.0: its width is not in the log",
             ct.MYSQL_TYPE_TYPED_ARRAY: "TYPED_ARRAY belongs to an index and is not expected in a log",

@@ -51,7 +51,7 @@ class EnumType(ColumnType):
 
     def _check(self, values: pa.Array, largest: int) -> None:
         if len(values) and (pc.max(values).as_py() or 0) > largest:
-            row = pc.index(pc.greater(values, largest), True).as_py()
+            row = pc.index(pc.greater(values, pa.scalar(largest, pa.uint64())), True).as_py()
             raise self._no_member(values[row].as_py(), row)
 
     def _no_member(self, value: int, row: int) -> MalformedError:

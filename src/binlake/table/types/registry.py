@@ -66,6 +66,13 @@ _DECLARED: dict[str, type[ColumnType]] = {
 
 def column_type(column: ColumnDefinition, context: ColumnContext) -> ColumnType:
     """All faces of one column's type for a target. Raises OptionError for a bad assume_charset."""
+    kind = _of_family(column, context)
+    if kind.plan.kernel is None:
+        return UndecodableType(column, context, kind.plan.why)
+    return kind
+
+
+def _of_family(column: ColumnDefinition, context: ColumnContext) -> ColumnType:
     code = column.type_code
     if code == ct.MYSQL_TYPE_JSON:
         return JsonType(column, context, "utf8mb4")

@@ -1,0 +1,170 @@
+"""Whatever is in a file, reading it gives rows or a BinlogError: nothing else, soon, in bounds.
+
+BINLAKE_FUZZ_CASES says how many mutations are read (`make fuzz`: 100,000) and, from 100,000 on,
+that small logs are cut at every byte; otherwise at their event bounds and some bytes more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import binlake
+from binlake.errors import BinlogError, TruncatedError
+from mutations import frames, mutated, snippets
+from reading import Line, events, row_lines
+
+pytestmark = pytest.mark.fuzz
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+CASES = int(os.environ.get("BINLAKE_FUZZ_CASES", "3000"))
+EVERY_BYTE = CASES >= 100_000
+SMALL_BYTES = 6000
+SECONDS = 20  # one read; a loop without end would be longer
+MEMORY_BYTES = 1 << 30  # growth over all reads; an allocation by a claimed size would be more
+
+LOGS = sorted(GOLDEN.glob("*/*/binlog.0*"))
+SMALL = [path for path in LOGS if path.stat().st_size <= SMALL_BYTES]
+
+
+@contextmanager
+def limits() -> Iterator[None]:
+    """Fail what takes too long or allocates without bound."""
+
+    def stop(*_: object) -> None:
+        raise AssertionError(f"not done after {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) * 1024
+    assert grown < MEMORY_BYTES
+
+
+def _name(path: Path) -> str:
+    return "/".join(path.parts[-3:])
+
+
+# --- prefixes ---
+
+
+def _cuts(log: bytes) -> list[int]:
+    if EVERY_BYTE:
+        return list(range(len(log)))
+    bounds = [at + move for at, _, _ in frames(log) for move in (-1, 0, 1)]
+    return sorted({*bounds, *random.Random(len(log)).sample(range(len(log)), 40)})
+
+
+def _read_until_error(path: Path) -> tuple[list[Line], BinlogError | None]:
+    lines = []
+    try:
+        for line in row_lines(path):
+            lines.append(line)
+    except BinlogError as error:
+        return lines, error
+    return lines, None
+
+
+@pytest.mark.parametrize("path", SMALL, ids=_name)
+def test_every_prefix_gives_a_prefix_of_the_rows(path: Path, tmp_path: Path) -> None:
+    log = path.read_bytes()
+    whole, stopped = _read_until_error(path)
+    cut = tmp_path / path.name
+    cut.write_bytes(log)
+    in_use = log[21] & 1
+    format_end = next(frames(log))[1] + 4
+    for size in reversed(_cuts(log)):
+        os.truncate(cut, size)
+        with limits():
+            lines, error = _read_until_error(cut)
+        assert lines == whole[: len(lines)]
+        if not error:
+            continue
+        assert isinstance(error, TruncatedError) or size < 4 or type(error) is type(stopped), error
+        assert not in_use or size < format_end or type(error) is type(stopped), error
+
+
+# --- mutations ---
+
+
+def _read_rows(path: Path) -> None:
+    for _ in row_lines(path):
+        pass
+
+
+def _read_text_rows_of_lenient_reader(path: Path) -> None:
+    for _ in row_lines(path, on_error="skip", invalid="hex", assume_charset="utf8mb4", query=True):
+        pass
+
+
+def _read_tables(path: Path) -> None:
+    log = binlake.open(path, before=True, uncommitted=True)
+    for table in log.tables():
+        for batch in log.changes(table):
+            batch.validate(full=True)
+
+
+def _read_events(path: Path) -> None:
+    for event in events(path):
+        json.dumps(event.to_fields())
+
+
+def _read_views(path: Path) -> None:
+    log = binlake.open(path)
+    for view in ("events", "transactions", "statements"):
+        for batch in log.view(view):
+            batch.validate(full=True)
+
+
+READERS: tuple[Callable[[Path], None], ...] = (
+    _read_rows,
+    _read_text_rows_of_lenient_reader,
+    _read_tables,
+    _read_events,
+    _read_views,
+)
+
+
+def _seeds() -> list[bytes]:
+    """Small logs: every small golden file, every transaction of the others."""
+    found = []
+    for path in LOGS:
+        log = path.read_bytes()
+        found += [log] if len(log) <= SMALL_BYTES else snippets(log)
+    return [log for log in found if len(log) < 100_000]
+
+
+SEEDS = _seeds()
+SHARDS = 20
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_mutations_give_rows_or_a_binlog_error(shard: int, tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    for number in range(shard, CASES, SHARDS):
+        chance = random.Random(number)
+        log = mutated(chance.choice(SEEDS), chance)
+        reader = READERS[number % len(READERS)]
+        path.write_bytes(log)
+        try:
+            with limits():
+                reader(path)
+        except BinlogError as error:
+            str(error)
+        except BaseException as error:
+            kept = Path(os.environ.get("BINLAKE_FUZZ_KEEP", tmp_path)) / f"case-{number}.log"
+            kept.write_bytes(log)
+            raise AssertionError(f"case {number}, {reader.__name__}: {error!r}; {kept}") from error

@@ -1,0 +1,69 @@
+"""Any cut of any log gives the rows of the whole log (design D8), and the ranges join.
+
+A file cut at all its bytes at once is the hardest plan: the pieces' rows are those of the whole
+only if every single cut is decided alike by the piece that ends there and the one that begins.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from binlake.errors import BinlogError
+from binlake.stream.splits import Split, plan_splits
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+from corpus_files import FILES, Listed
+from reading import Line, row_lines, split_lines
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+EVERY_BYTE = 4096  # files up to this size are cut at every byte
+CUTS = 1000
+
+OPTIONS = {"assume_charset": "utf8mb4", "invalid": "hex"}
+
+
+def _cuts(path: Path) -> list[int]:
+    size = path.stat().st_size
+    if size <= EVERY_BYTE:
+        return list(range(size + 1))
+    return sorted(random.Random(path.name).sample(range(size), CUTS))
+
+
+def _pieces(path: Path, cuts: Sequence[int]) -> list[Split]:
+    (whole,) = plan_splits([str(path)], ReadOptions.parse(OPTIONS), 1 << 60)
+    bounds = [whole.start, *cuts]
+    ends: list[int | None] = [*cuts, whole.end]
+    return [replace(whole, start=a, end=b) for a, b in zip(bounds, ends, strict=True)]
+
+
+def _split_rows(path: Path, cuts: Sequence[int]) -> list[Line]:
+    ledger = Ledger()
+    lines = list(split_lines(_pieces(path, cuts), ledger, **OPTIONS))
+    assert ledger.join_problems() == []
+    return lines
+
+
+GOLDEN_FILES = [
+    path for path in sorted(GOLDEN.glob("*/*/binlog.0*")) if "partial-json" not in path.parts
+]
+
+
+@pytest.mark.parametrize("path", GOLDEN_FILES, ids=lambda path: "/".join(path.parts[-3:]))
+def test_golden_logs(path: Path) -> None:
+    assert _split_rows(path, _cuts(path)) == list(row_lines(path, **OPTIONS))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_corpus_files(file: Listed) -> None:
+    if file.path.suffix == ".gz":
+        return  # a compressed file is one split
+    try:
+        whole = list(row_lines(file.path, **OPTIONS))
+    except BinlogError:
+        return  # what cannot be read whole has no rows to compare; see test_corpus
+    assert _split_rows(file.path, _cuts(file.path)) == whole
