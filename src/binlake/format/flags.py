@@ -121,9 +121,12 @@ MYSQL_OPTION_FLAGS: FlagTable = {
     1 << 27: "OPTION_RELAXED_UNIQUE_CHECKS",
 }
 
+# bits 24 to 30 read off logs of MariaDB 11.8, one variable set at a time
 MARIADB_OPTION_FLAGS: FlagTable = {
     **MYSQL_OPTION_FLAGS,
+    1 << 24: "OPTION_EXPLICIT_DEF_TIMESTAMP",
     1 << 28: "OPTION_IF_EXISTS",
+    1 << 30: "OPTION_INSERT_HISTORY",
 }
 
 # QUERY status variable SQL_MODE (u64)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from binlake.values.ledger import Ledger, SkippedRange
+from binlake.values.position import Position
+
+
+def _task(start: int, end: int) -> Ledger:
+    ledger = Ledger()
+    ledger.plan("binlog.000001", 4, 300)
+    ledger.cover("binlog.000001", start, end)
+    counts = ledger.file("binlog.000001")
+    counts.bytes += end - start
+    counts.events_by_type.update({15: 1, 30: 2})
+    counts.verified += 3
+    ledger.add_rows("shop", "orders", "insert", 2)
+    ledger.transactions["committed"] += 1
+    ledger.warn("the log tells no signs")
+    return ledger
+
+
+def test_tasks_add_up() -> None:
+    total = Ledger()
+    total += _task(4, 100)
+    total += _task(100, 300)
+    assert total.total.bytes == 296
+    assert total.total.events == 6
+    assert total.total.events_by_type == Counter({30: 4, 15: 2})
+    assert total.rows == {("shop", "orders"): Counter({"insert": 4})}
+    assert total.transactions == {"committed": 2}
+    assert total.warnings == ["the log tells no signs"]
+    assert total.join_problems() == []
+
+
+def test_adding_leaves_the_other_alone() -> None:
+    first, total = _task(4, 100), Ledger()
+    total += first
+    total += _task(100, 300)
+    assert first.total.bytes == 96
+    assert first.rows == {("shop", "orders"): Counter({"insert": 2})}
+
+
+def test_json_round_trip() -> None:
+    ledger = _task(4, 300)
+    ledger.add_rows("shop", "orders", "delete", 1)
+    ledger.unshown["DDL"] += 1
+    ledger.zero_dates["shop.orders.paid"] += 2
+    ledger.skipped.append(SkippedRange("binlog.000001", 200, 250, "bad checksum"))
+    ledger.decoded_bytes = 17
+    text = json.dumps(ledger.to_json())
+    assert Ledger.from_json(json.loads(text)) == ledger
+
+
+def test_json_counts_are_those_of_verify() -> None:
+    (entry,) = _task(4, 300).to_json()["files"]
+    assert entry == {
+        "file": "binlog.000001",
+        "bytes": 296,
+        "events": 3,
+        "types": {"15": 1, "30": 2},
+        "checksum": {"verified": 3, "bad": 0, "none": 0},
+    }
+
+
+def _problems(*ranges: tuple[int, int]) -> list[str]:
+    ledger = Ledger()
+    ledger.plan("b.1", 4, 300)
+    for start, end in ranges:
+        ledger.cover("b.1", start, end)
+    return ledger.join_problems()
+
+
+def test_ranges_that_do_not_join() -> None:
+    assert _problems((4, 100), (100, 100), (100, 300)) == []
+    assert _problems((100, 300), (4, 100)) == []
+    assert _problems((4, 100), (120, 300)) == ["b.1: bytes 100 to 120 were not read"]
+    assert _problems((4, 100), (90, 300)) == ["b.1: bytes 90 to 100 were read twice"]
+    assert _problems((4, 300), (4, 300)) == ["b.1: bytes 4 to 300 were read twice"]
+    assert _problems((4, 200)) == ["b.1: bytes 200 to 300 were not read"]
+    assert _problems((4, 310)) == ["b.1: bytes 300 to 310 were read but not planned"]
+    assert _problems() == ["b.1: bytes 4 to 300 were not read"]
+
+
+def test_an_unplanned_file_is_a_problem() -> None:
+    ledger = Ledger()
+    ledger.cover("b.2", 4, 10)
+    assert ledger.join_problems() == ["b.2: bytes 4 to 10 were read but not planned"]
+
+
+def test_remarks_name_all_that_was_left_out() -> None:
+    ledger = _task(4, 300)
+    assert ledger.remarks() == ["the log tells no signs"]
+    ledger.transactions["rolled back"] += 1
+    ledger.unshown.update({"DDL": 2, "TRUNCATE": 0})
+    ledger.zero_dates["shop.orders.paid"] += 1
+    ledger.skipped.append(SkippedRange("b.1", 5, 9, "bad checksum"))
+    text = "\n".join(ledger.remarks())
+    for part in ("bytes 5 to 9", "bad checksum", "rolled back", "DDL: 2", "shop.orders.paid"):
+        assert part in text
+    assert "TRUNCATE" not in text
+
+
+def test_lines_say_that_the_ranges_join_only_if_they_do() -> None:
+    assert any("proven to join" in line for line in _task(4, 300).lines())
+    assert not any("proven to join" in line for line in _task(4, 200).lines())
+
+
+def test_position_json() -> None:
+    position = Position("uuid", "binlog.000001", 1 << 40, "0-1-5")
+    assert Position.from_json(position.to_json()) == position
+    assert str(position) == "binlog.000001:1099511627776"
