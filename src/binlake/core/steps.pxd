@@ -7,7 +7,6 @@ from binlake.core.gtid cimport GtidFields
 cdef class Steps:
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t groups
-    cdef readonly list undecided
 
     cdef const unsigned char[::1] _step_of
     cdef const unsigned char[::1] _rows_flags_at

@@ -70,8 +70,8 @@ class Steps:
     the flags of a rows event lie in its body. `header_bytes`, `checksum_bytes` and
     `query_header_bytes` (the post-header of QUERY) are the format's.
 
-    After `load`: `count` frames, and `undecided`, the indexes of UNDECIDED ones. After
-    `plain`: `groups` transactions, each with a keep mark that the `keep_…` methods clear.
+    After `load`: `count` frames. After `plain`: `groups` transactions, each with a keep mark
+    that the `keep_…` methods clear.
     """
 
     def __init__(
@@ -91,7 +91,6 @@ class Steps:
         self._query_header = query_header_bytes
         self.count = 0
         self.groups = 0
-        self.undecided: list[int] = []
         self._base = 0
         self._gtid = GtidFields()
         self._room(1024)
@@ -115,13 +114,9 @@ class Steps:
         self._block = block
         self.count = block.count
         self.groups = 0
-        self.undecided = []
         i: cython.Py_ssize_t
         for i in range(self.count):
-            step: cython.int = self._step_at(i)
-            self._step[i] = step
-            if step == _UNDECIDED:
-                self.undecided.append(i)
+            self._step[i] = self._step_at(i)
 
     def step(self, frame: cython.Py_ssize_t) -> int:
         """The step of a frame, as a number (compare with `Step`). Raises IndexError."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from binlake.core.control_text import text_step
 from binlake.core.steps import Steps
-from binlake.errors import MalformedError, UnsupportedError
+from binlake.errors import FormatError, MalformedError, UnsupportedError
 from binlake.events.format_description import has_permuted_types
 from binlake.events.query import QueryEvent
 from binlake.format.event_types import START_ENCRYPTION_EVENT, event_name
@@ -39,6 +39,8 @@ class Ended(NamedTuple):
 
 #: Where the run of plain transactions from a frame on ends: (steps, first, last) -> end.
 FindPlain = Callable[[Steps, int, int], int]
+#: Told of a frame that cannot be decoded: (window, index, why).
+OnDamage = Callable[["Window", int, FormatError], None]
 
 
 def plain_runs(steps: Steps, first: int, last: int) -> int:
@@ -52,9 +54,16 @@ def every_group_alone(steps: Steps, first: int, last: int) -> int:
 
 
 class Grouper:
-    """Feeds on windows in the order of the log; `steps` are those of the window being read."""
+    """Feeds on windows in the order of the log; `steps` are those of the window being read.
 
-    def __init__(self, find_plain: FindPlain = plain_runs) -> None:
+    `on_damage`, if there is one, is told of an event that cannot be decoded though its framing
+    and checksum are right (the option on_error=skip); without it, that is raised.
+    """
+
+    def __init__(
+        self, find_plain: FindPlain = plain_runs, on_damage: OnDamage | None = None
+    ) -> None:
+        self._on_damage = on_damage
         self.open: Group | None = None
         self._find_plain = find_plain
         self._steps: dict[EventFormat, Steps] = {}
@@ -80,20 +89,40 @@ class Grouper:
                     yield PlainRun(window, index, end, steps.groups, size)
                     index = end
                     continue
-            step = steps.step(index)
-            if step in (Step.NEUTRAL, Step.CONTROL) and self.open is None:
-                index += 1
-            elif step == Step.CONTROL:
-                if self._ends_group(window, index):
-                    yield self._end(Outcome.TORN)
-                index += 1
-            elif self.open is not None and self.open.interrupted_by(step):
-                yield self._end(Outcome.TORN)
-            else:
-                index, outcome = self._feed(window, index, step, steps)
-                if outcome is not None:
-                    yield self._end(outcome)
-        self._note_end(window)
+            try:
+                index, ended = self._step(window, index, steps)
+            except FormatError as error:
+                if self._on_damage is None:
+                    raise
+                self._on_damage(window, index, error)
+                index, ended = self._lose(window, index, steps)
+            if ended is not None:
+                yield ended
+        self._next = Spot(window.file.ordinal, window.file.name, window.end)
+
+    def _step(self, window: Window, index: int, steps: Steps) -> tuple[int, Ended | None]:
+        """Take frame `index`; returns the next index, and the group that ended. Raises FormatError."""
+        step = steps.step(index)
+        if step == Step.UNDECIDED:
+            step = _decide(window, index)
+            steps.decide(index, step)
+        if step in (Step.NEUTRAL, Step.CONTROL) and self.open is None:
+            return index + 1, None
+        if step == Step.CONTROL:
+            return index + 1, self._end(Outcome.TORN) if _ends_group(window, index) else None
+        if self.open is not None and self.open.interrupted_by(step):
+            return index, self._end(Outcome.TORN)
+        index, outcome = self._feed(window, index, step, steps)
+        return index, None if outcome is None else self._end(outcome)
+
+    def _lose(self, window: Window, index: int, steps: Steps) -> tuple[int, Ended | None]:
+        """Frame `index` cannot be made sense of: its transaction is torn, and what follows is
+        lost up to the start of another.
+        """
+        index += 1
+        while index < steps.count and steps.step(index) not in OPENING:
+            index += 1
+        return index, self._end(Outcome.TORN) if self.open is not None else None
 
     def finish(self) -> Iterator[Ended]:
         """The input ends here: a group that is still open is torn."""
@@ -109,17 +138,6 @@ class Grouper:
         joined = self._next == here if same_file else window.file.is_relay
         if self.open is not None and not joined:
             yield self._end(Outcome.TORN)
-
-    def _note_end(self, window: Window) -> None:
-        end = window.end
-        self._next = Spot(window.file.ordinal, window.file.name, end)
-
-    def _ends_group(self, window: Window, index: int) -> bool:
-        """Whether a control event tears the open group: not in a relay log, which has its own
-        between the source's events, nor if it is made up for a stream.
-        """
-        artificial = window.frame(index).flags & _ARTIFICIAL
-        return not window.file.is_relay and not artificial
 
     def _end(self, outcome: Outcome) -> Ended:
         group, self.open = self.open, None
@@ -193,9 +211,15 @@ def _load(window: Window, known: dict[EventFormat, Steps]) -> Steps:
     if steps is None:
         steps = known[window.format] = steps_for(window.format)
     steps.load(window.data, window.base, window.block)
-    for index in steps.undecided:
-        steps.decide(index, _decide(window, index))
     return steps
+
+
+def _ends_group(window: Window, index: int) -> bool:
+    """Whether a control event tears the open group: not in a relay log, which has its own between
+    the source's events, nor if it is made up for a stream.
+    """
+    artificial = window.frame(index).flags & _ARTIFICIAL
+    return not window.file.is_relay and not artificial
 
 
 #: Steps of events that a payload cannot hold.

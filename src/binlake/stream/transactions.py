@@ -39,7 +39,7 @@ from binlake.stream.statements import (
     ROLLED_BACK_STATEMENT,
     Xid,
 )
-from binlake.values.ledger import Ledger
+from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ class TransactionReader:
         self._elsewhere = elsewhere
         self._prepared: dict[Xid, Group] = {}
         self._decided_here: set[Xid] = set()
+        skips = options.on_error == Damage.SKIP
+        self._on_damage = self._note_damage if skips else None
         self._grouper = Grouper()
         self._wanted_count = 0
         self.reached = 0
@@ -112,7 +114,7 @@ class TransactionReader:
         In the order of the log, whatever their outcome; nothing but bytes and events is counted.
         Raises BinlogError.
         """
-        grouper = self._grouper = Grouper(every_group_alone)
+        grouper = self._grouper = Grouper(every_group_alone, self._on_damage)
         for part in ranges:
             with part.file:
                 for window in self._windows(part):
@@ -134,7 +136,7 @@ class TransactionReader:
                 )
 
     def _read(self, ranges: Iterable[FileRange], find_plain: FindPlain) -> Iterator[Run]:
-        grouper = self._grouper = Grouper(find_plain)
+        grouper = self._grouper = Grouper(find_plain, self._on_damage)
         self._prepared = {}
         self._decided_here = set()
         files: list[LogFile] = []
@@ -155,6 +157,13 @@ class TransactionReader:
         finally:
             for file in files:
                 file.close()
+
+    def _note_damage(self, window: Window, index: int, error: FormatError) -> None:
+        """The option on_error=skip: an event that is whole and cannot be decoded."""
+        frame = window.frame(index)
+        self._ledger.skipped.append(
+            SkippedRange(window.file.name, frame.offset, frame.end, str(error))
+        )
 
     def _close_passed(self, files: list[LogFile]) -> list[LogFile]:
         """Close the files that no waiting group needs; returns the others."""
@@ -209,8 +218,11 @@ class TransactionReader:
         else:
             unknown: list[int] = []
             assert grouper.steps is not None
-            for run in self._filters.select(item, grouper.steps, unknown):
-                yield self._counted(run)
+            try:
+                for run in self._filters.select(item, grouper.steps, unknown):
+                    yield self._counted(run)
+            except FormatError as error:
+                raise error.at(file=item.window.file.name) from None
             if any(unknown):
                 self._ledger.warn(_NO_THREAD)
 
