@@ -17,8 +17,7 @@ from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition, plan_partitions
 from binlake.spark.schema import Conformer, arrow_schema
 from binlake.spark.typed import InferredView
-from binlake.table.row_json import change_batch
-from binlake.table.types.base import Target
+from binlake.spark.views import ViewReader
 from binlake.values.ledger import Ledger
 
 __all__ = ["BinlogReader"]
@@ -53,17 +52,6 @@ class BinlogReader(Shipped, DataSourceReader):
     def batches(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
         """As `read`, counting in `ledger`. Raises BinlogError."""
         conformer = Conformer(arrow_schema(self.schema))
-        for batch in self._decoded(partition, ledger):
+        view = ViewReader(self.options, self.schema.names, self.inferred)
+        for batch in view.batches(partition, ledger):
             yield from conformer.conform(batch)
-
-    def _decoded(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
-        read = self.options.read
-        if self.options.view == "changes":
-            for changes in partition.changes(read, Target.TEXT, ledger):
-                yield change_batch(changes, read)
-        elif self.options.view == "table":
-            for changes in partition.changes(read, Target.TYPED, ledger):
-                for found in changes.table_batches(read):
-                    batch = self.inferred.conform(found.batch) if self.inferred else found.batch
-                    if batch is not None:
-                        yield batch

@@ -156,10 +156,4 @@ def _view(asked: str | None, read: ReadOptions) -> str:
             name="table",
             hint="for example .option('table', 'shop.orders')",
         )
-    if read.columns and view not in ("table", "changes"):
-        raise OptionError(
-            f"option columns has no meaning in the view {view}",
-            name="columns",
-            hint="it chooses columns of row changes",
-        )
     return view

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pyspark.sql.datasource import InputPartition
 
 from binlake.spark.hosts import check_visible
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import Run
 from binlake.stream.splits import Split, pack, plan_splits
 from binlake.table.batches import Changes
 from binlake.table.decode import ChangeDecoder
@@ -30,7 +30,7 @@ _FILE_BYTES = 1 << 20
 
 @dataclass
 class LogPartition(InputPartition):
-    """The splits of one task, in chain order."""
+    """The splits of one task, in chain order; one decoder goes through all of them."""
 
     splits: tuple[Split, ...]
 
@@ -39,17 +39,18 @@ class LogPartition(InputPartition):
         """The files that it reads from."""
         return [split.log.path for split in self.splits]
 
-    def runs(self, options: ReadOptions, ledger: Ledger) -> Iterator[Run]:
-        """The transactions that start in the splits. Raises BinlogError."""
+    def readers(self, options: ReadOptions, ledger: Ledger) -> Iterator[LogReader]:
+        """A reader per split: of the transactions that start in it. Raises BinlogError."""
         for split in self.splits:
             check_visible(split.log.path)
-            yield from LogReader.of_split(split, options, ledger).runs()
+            yield LogReader.of_split(split, options, ledger)
 
     def changes(self, options: ReadOptions, target: Target, ledger: Ledger) -> Iterator[Changes]:
         """Their row changes. Raises BinlogError."""
         if options.schema is not None:
             check_visible(options.schema)
-        yield from ChangeDecoder(options, target, ledger).decode(self.runs(options, ledger))
+        runs = chain.from_iterable(reader.runs() for reader in self.readers(options, ledger))
+        yield from ChangeDecoder(options, target, ledger).decode(runs)
 
 
 def plan_partitions(

@@ -1,15 +1,84 @@
-"""The schemas of the views that do not depend on a table, by name."""
+"""What each view of the data source yields: its schema, and the batches of a task."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from binlake.spark.options import SourceOptions
-from binlake.table.row_json import change_schema
+from binlake.spark.partitions import LogPartition
+from binlake.spark.typed import InferredView
+from binlake.stream.runs import Transaction
+from binlake.stream.views import VIEWS, RowCounts, statements, transaction_rows
+from binlake.table.row_counts import RowCounter
+from binlake.table.row_json import change_batch, change_schema
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
 
-__all__ = ["view_schema"]
+__all__ = ["ViewReader", "view_schema"]
+
+_COUNTED = {"tables", "inserts", "updates", "deletes"}
 
 
 def view_schema(options: SourceOptions) -> pa.Schema:
-    """The Arrow schema of a view of any table's changes, events, transactions or statements."""
-    return change_schema(options.read)
+    """The Arrow schema of a view that does not depend on a table. Raises OptionError."""
+    if options.view == "changes":
+        return change_schema(options.read)
+    return VIEWS[options.view].schema(options.read.columns)
+
+
+class ViewReader:
+    """Reads one view, of which only the named columns are wanted.
+
+    `inferred` is the typed view as planned, None where the user gave its schema: then batches
+    come as decoded, and it is for the caller to bring them into that schema.
+    """
+
+    def __init__(
+        self, options: SourceOptions, columns: Sequence[str], inferred: InferredView | None
+    ) -> None:
+        self._view = options.view
+        self._options = options.read
+        self._columns = tuple(columns)
+        self._inferred = inferred
+
+    def batches(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+        """The batches of one partition, as decoded. Raises BinlogError."""
+        if self._view == "changes":
+            for changes in partition.changes(self._options, Target.TEXT, ledger):
+                yield change_batch(changes, self._options)
+        elif self._view == "table":
+            yield from self._typed(partition, ledger)
+        else:
+            yield from self._records(partition, ledger)
+
+    def _typed(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+        for changes in partition.changes(self._options, Target.TYPED, ledger):
+            for found in changes.table_batches(self._options):
+                batch = self._inferred.conform(found.batch) if self._inferred else found.batch
+                if batch is not None:
+                    yield batch
+
+    def _records(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+        view = VIEWS[self._view]
+        options = replace(self._options, columns=())  # here they are the view's, not a table's
+        count = self._row_counter(options, ledger)
+        for reader in partition.readers(options, ledger):
+            if self._view == "events":
+                yield from view.batches(reader.events(), self._columns)
+            elif self._view == "statements":
+                yield from view.batches(statements(reader.groups()), self._columns)
+            else:
+                rows = transaction_rows(reader.transactions(), count)
+                yield from view.batches(rows, self._columns)
+
+    def _row_counter(
+        self, options: ReadOptions, ledger: Ledger
+    ) -> Callable[[Transaction], RowCounts]:
+        if _COUNTED & set(self._columns):
+            return RowCounter(options, ledger)
+        uncounted = RowCounts((), None, None, None)
+        return lambda _transaction: uncounted

@@ -72,7 +72,6 @@ def test_view(given: dict[str, str], view: str) -> None:
         ({"view": "table", "table": "shop.*"}, "needs the option table with exactly one"),
         ({"table": "orders"}, "expected DATABASE.TABLE"),
         ({"view": "rows"}, "'rows' is not one of changes, table"),
-        ({"view": "events", "columns": "id"}, "no meaning in the view events"),
         ({"max_partition_bytes": "big"}, "max_partition_bytes: 'big': expected a size"),
         ({"max_partition_bytes": "0"}, "expected a size"),
         ({"since": "yesterday"}, "option since: 'yesterday': expected a time"),

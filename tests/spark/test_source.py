@@ -1,0 +1,165 @@
+"""The data source in a session: views, SQL, schemas, and what a mistake looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+
+import binlake
+from reading import row_lines
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LOGS = str(GOLDEN / "mysql-9.7" / "transactions" / "binlog.index")
+TYPES = str(GOLDEN / "mariadb-11.8" / "types-full" / "binlog.000001")
+
+
+def load(spark: Any, path: str | list[str] = LOGS, **options: Any) -> Any:
+    return spark.read.format("binlog").options(**options).load(path)
+
+
+def test_changes_are_the_lines_of_rows(spark: Any) -> None:
+    import json
+
+    found = load(spark).collect()
+    lines = list(row_lines(LOGS))
+    assert len(found) == len(lines) > 1000
+    for row, line in zip(found, lines, strict=True):
+        for side in ("before", "after"):
+            assert (row[side] and json.loads(row[side])) == line[side]
+        for name in (
+            "op",
+            "database",
+            "table",
+            "gtid",
+            "server_id",
+            "file",
+            "pos",
+            "end_pos",
+            "row",
+        ):
+            assert row[name] == line[name]
+        assert row.ts.isoformat(timespec="microseconds") + "Z" == line["ts"].replace("Z", "Z")
+
+
+@pytest.mark.parametrize("view", ["events", "transactions", "statements"])
+def test_views_are_those_of_the_api(spark: Any, view: str) -> None:
+    found = load(spark, view=view).select("file", "pos").collect()
+    batches = binlake.open(LOGS).view(view, ["file", "pos"])
+    expected = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    assert [tuple(row) for row in found] == expected
+
+
+def test_typed_columns_of_every_type(spark: Any) -> None:
+    log = binlake.open(TYPES)
+    for table in log.tables():
+        found = load(spark, TYPES, table=table).toArrow()
+        assert found.to_pylist() == log.to_arrow(table).to_pylist(), table
+
+
+def test_a_column_of_time_is_an_interval(spark: Any) -> None:
+    frame = load(spark, TYPES, table="golden.temporals")
+    assert "interval day to second" in {field.dataType.simpleString() for field in frame.schema}
+    assert frame.schema["_ts"].dataType.simpleString() == "timestamp"
+
+
+def test_sql_over_a_view(spark: Any) -> None:
+    spark.sql(
+        f"create or replace temp view a using binlog options (path '{LOGS}', table 'golden.a')"
+    )
+    [row] = spark.sql(
+        "select count(*) n, count(distinct _gtid) g from a where _op = 'update'"
+    ).collect()
+    assert (row.n, row.g) == (3, 2)
+
+
+def test_several_paths_are_one_read(spark: Any) -> None:
+    folder = Path(LOGS).parent
+    paths = [str(folder / "binlog.000002"), str(folder / "binlog.000001")]
+    assert load(spark, paths, table="golden.a").count() == load(spark, table="golden.a").count()
+
+
+def test_a_schema_of_the_user(spark: Any) -> None:
+    frame = (
+        spark.read.format("binlog")
+        .option("table", "golden.a")
+        .schema("v bigint, _op string, id int")
+        .load(LOGS)
+    )
+    assert frame.columns == ["v", "_op", "id"]
+    typed = load(spark, table="golden.a").select("v", "_op", "id").collect()
+    assert [tuple(row) for row in frame.collect()] == [tuple(row) for row in typed]
+
+
+def test_where_works_after_the_read(spark: Any) -> None:
+    frame = load(spark, table="golden.a")
+    assert (
+        frame.where("_op = 'insert'").count() + frame.where("_op <> 'insert'").count()
+        == frame.count()
+    )
+
+
+def test_partitions_inside_a_file(spark: Any) -> None:
+    frame = load(spark, max_partition_bytes="4000")
+    assert frame.rdd.getNumPartitions() >= 4
+    assert frame.count() == load(spark).count()
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "told"),
+    [
+        ({"tabel": "shop.a"}, LOGS, "unknown option 'tabel'; did you mean table?"),
+        ({"since": "soon"}, LOGS, "option since: 'soon': expected a time"),
+        ({"table": "golden.zzz"}, LOGS, "no change of table golden.zzz"),
+        ({"table": "golden.a", "columns": "ids"}, LOGS, "has no column 'ids'; did you mean id?"),
+        ({"view": "rows"}, LOGS, "'rows' is not one of changes, table"),
+    ],
+)
+def test_a_wrong_option_is_told_in_a_few_lines(
+    spark: Any, options: dict[str, str], path: str, told: str
+) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        load(spark, path, **options)
+    assert told in str(caught.value)
+    assert _lines(caught.value) <= 4
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda folder: str(folder / "gone.000001"), "does not exist"),
+        (lambda folder: str(folder), "no binary log in"),
+        (lambda folder: _write(folder / "binlog.000001", b"plain text"), "binlog.000001"),
+    ],
+)
+def test_a_wrong_path_is_told_in_a_few_lines(
+    spark: Any, tmp_path: Path, make: Callable[[Path], str], told: str
+) -> None:
+    with pytest.raises(PySparkException) as caught:
+        load(spark, make(tmp_path)).collect()
+    assert told in str(caught.value)
+    assert _lines(caught.value) <= 4
+
+
+def test_damage_is_told_with_its_place(spark: Any, tmp_path: Path) -> None:
+    data = bytearray((Path(LOGS).parent / "binlog.000001").read_bytes())
+    data[3000] ^= 1
+    path = _write(tmp_path / "binlog.000001", data)
+    with pytest.raises(PySparkException) as caught:
+        load(spark, path).collect()
+    assert "ChecksumError" in str(caught.value)
+    assert "file binlog.000001, event at" in str(caught.value)
+    assert _lines(caught.value) <= 4
+    assert load(spark, path, on_error="skip").count() > 0
+
+
+def _lines(error: BaseException) -> int:
+    return len([line for line in str(error).splitlines() if line.strip()])
+
+
+def _write(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)

@@ -1,0 +1,208 @@
+"""Planning and reading without a JVM: every filter skips bytes, every split gives its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [spark]")
+
+import binlake
+from binlake.errors import OptionError, SchemaError, SourceError
+from binlake.spark.batch import BinlogReader
+from binlake.spark.partitions import LogPartition
+from binlake.spark.schema import arrow_schema, spark_schema
+from binlake.spark.source import BinlogDataSource
+from binlake.values.ledger import Ledger
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+LOGS = GOLDEN / "mysql-9.7" / "transactions" / "binlog.index"
+ROTATED = GOLDEN / "mysql-9.7" / "rotation" / "binlog.index"
+
+Row = dict[str, Any]
+
+
+def reader(path: Path = LOGS, schema: pa.Schema | None = None, **options: str) -> BinlogReader:
+    """As Spark makes it; `schema` is one that the user gives."""
+    source = BinlogDataSource({"path": str(path), **options})
+    wanted = spark_schema(schema) if schema else source.schema()
+    made = source.reader(wanted)
+    assert isinstance(made, BinlogReader)
+    return made
+
+
+def read(
+    path: Path = LOGS, schema: pa.Schema | None = None, **options: str
+) -> tuple[list[Row], Ledger]:
+    made = reader(path, schema, **options)
+    ledger = Ledger()
+    rows: list[Row] = []
+    for partition in made.partitions():
+        assert isinstance(partition, LogPartition)
+        for batch in made.batches(partition, ledger):
+            rows += batch.to_pylist()
+    assert ledger.join_problems() == []
+    return rows, ledger
+
+
+# -- filters --------------------------------------------------------------------------------------
+
+Predicate = Callable[[Row], bool]
+
+
+def _moment(row: Row) -> str:
+    text: str = row["ts"].isoformat()
+    return text
+
+
+def _filters(rows: list[Row]) -> dict[str, tuple[dict[str, str], Predicate]]:
+    """For every filter: its options, and which of all rows it must give."""
+    order = list(dict.fromkeys(row["gtid"] for row in rows))  # rows come in commit order
+    turn = len(order) // 2
+    middle = next(row for row in rows if row["gtid"] == order[turn])
+    at = f"{middle['file']}:{middle['pos']}"
+    some_thread = rows[0]["thread_id"]
+    later = middle["ts"] + timedelta(microseconds=1)
+    return {
+        "table": ({"table": "golden.a", "view": "changes"}, lambda r: r["table"] == "a"),
+        "exclude_table": ({"exclude_table": "golden.b"}, lambda r: r["table"] != "b"),
+        "op": ({"op": "delete"}, lambda r: r["op"] == "delete"),
+        "since": ({"since": _moment(middle)}, lambda r: r["ts"] >= middle["ts"]),
+        "until": ({"until": later.isoformat()}, lambda r: r["ts"] < later),
+        "gtid": ({"gtid": middle["gtid"]}, lambda r: r["gtid"] == middle["gtid"]),
+        "exclude_gtid": (
+            {"exclude_gtid": middle["gtid"]},
+            lambda r: r["gtid"] != middle["gtid"],
+        ),
+        "at": ({"at": at}, lambda r: r["gtid"] == middle["gtid"]),
+        "thread": ({"thread": str(some_thread)}, lambda r: r["thread_id"] == some_thread),
+        "server_id": ({"server_id": "4294967295"}, lambda r: False),
+        # the position of a row is inside its transaction, which starts before it
+        "start": ({"start": at}, lambda r: order.index(r["gtid"]) > turn),
+        "stop": ({"stop": at}, lambda r: order.index(r["gtid"]) <= turn),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["table", "exclude_table", "op", "since", "until", "gtid", "exclude_gtid", "at", "thread",
+     "server_id", "start", "stop"],
+)  # fmt: skip
+def test_every_filter_gives_its_rows_and_decodes_fewer_bytes(name: str) -> None:
+    everything, whole = read(ROTATED if name in ("since", "until") else LOGS, thread_id="true")
+    path = ROTATED if name in ("since", "until") else LOGS
+    options, wanted = _filters(everything)[name]
+    rows, ledger = read(path, thread_id="true", **options)
+    assert rows == [row for row in everything if wanted(row)]
+    assert 0 <= ledger.decoded_bytes < whole.decoded_bytes
+    assert (ledger.decoded_bytes > 0) == bool(rows)
+    assert len(rows) < len(everything)
+
+
+def test_columns_decode_only_what_is_asked_for() -> None:
+    rows, _ = read(table="golden.a", columns="v,id")
+    whole, _ = read(table="golden.a")
+    assert rows
+    names = [name for name in whole[0] if name != "s"]
+    assert [{name: row[name] for name in names} for row in whole] == rows
+
+
+# -- the typed view -------------------------------------------------------------------------------
+
+
+def test_typed_view_is_what_the_api_gives() -> None:
+    rows, _ = read(ROTATED, table="golden.r")
+    assert rows == binlake.open(str(ROTATED)).to_arrow("golden.r").to_pylist()
+    assert rows
+
+
+def test_a_schema_of_the_user_chooses_columns_and_types() -> None:
+    wanted = {"v": pa.int64(), "id": pa.decimal128(20), "_op": pa.string(), "nothing": pa.date32()}
+    rows, _ = read(schema=pa.schema(wanted), table="golden.a")
+    typed, _ = read(table="golden.a")
+    assert [(int(r["id"]), r["v"], r["_op"], r["nothing"]) for r in rows] == [
+        (r["id"], r["v"], r["_op"], None) for r in typed
+    ]
+    made = reader(schema=pa.schema(wanted), table="golden.a")
+    assert made.options.read.columns == ("v", "id", "nothing")
+
+
+def test_metadata_that_a_schema_names_is_asked_for() -> None:
+    before = pa.struct({"id": pa.int32(), "v": pa.int32()})
+    wanted = pa.schema({"id": pa.int32(), "_thread_id": pa.int64(), "_before": before})
+    rows, _ = read(schema=wanted, table="golden.a")
+    assert all(row["_thread_id"] for row in rows)
+    assert any(row["_before"] for row in rows)
+
+
+def test_a_schema_that_cannot_hold_a_value_is_an_error() -> None:
+    with pytest.raises(SchemaError, match=r"column s \(string\) does not fit int32"):
+        read(schema=pa.schema({"s": pa.int32()}), table="golden.a")
+
+
+def test_unknown_table_and_columns() -> None:
+    with pytest.raises(SourceError, match=r"no change of table golden.zzz in the newest \d+ bytes"):
+        reader(table="golden.zzz")
+    with pytest.raises(OptionError, match="table golden.a has no column 'ids'; did you mean id"):
+        reader(table="golden.a", columns="ids")
+
+
+def test_the_look_for_columns_is_bounded() -> None:
+    assert reader(ROTATED, table="golden.r", schema_scan_bytes="1GB")
+    first = GOLDEN / "mysql-9.7" / "transactions" / "binlog.000001"
+    # table c is used in the first file only: a look at the newest few bytes does not meet it
+    with pytest.raises(SourceError, match="raise option schema_scan_bytes"):
+        reader(LOGS, table="golden.only_in_the_first", schema_scan_bytes="1")
+    assert reader(first, table="golden.a")
+
+
+# -- splits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", ["changes", "events", "transactions", "statements"])
+@pytest.mark.parametrize("size", ["100", "1000", "20000"])
+def test_any_partition_size_gives_the_same_rows(view: str, size: str) -> None:
+    whole, _ = read(view=view)
+    cut, _ = read(view=view, max_partition_bytes=size)
+    assert cut == whole
+    assert whole
+
+
+def test_small_files_share_a_task() -> None:
+    made = reader(ROTATED)
+    [partition] = made.partitions()
+    assert isinstance(partition, LogPartition)
+    assert len(partition.splits) > 2
+
+
+def test_lengths_are_pinned_when_the_read_is_planned(tmp_path: Path) -> None:
+    source = LOGS.parent / "binlog.000001"
+    growing = tmp_path / "binlog.000001"
+    data = source.read_bytes()
+    growing.write_bytes(data)
+    made = reader(growing)
+    expected, _ = read(source)
+    [partition] = made.partitions()
+    with growing.open("ab") as file:
+        file.write(b"half an event")
+    assert isinstance(partition, LogPartition)
+    rows = [row for batch in made.batches(partition, Ledger()) for row in batch.to_pylist()]
+    assert rows == expected
+
+
+# -- batches --------------------------------------------------------------------------------------
+
+
+def test_batches_have_exactly_the_announced_schema() -> None:
+    for options in ({"view": "events"}, {"view": "transactions"}, {"table": "golden.a"}, {}):
+        made = reader(**options)
+        for partition in made.partitions():
+            assert isinstance(partition, LogPartition)
+            for batch in made.batches(partition, Ledger()):
+                assert isinstance(batch, pa.RecordBatch)
+                assert batch.schema.equals(arrow_schema(made.schema))
