@@ -10,6 +10,7 @@ import random
 import struct
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 
 __all__ = ["frames", "mutated", "snippets"]
 
@@ -57,7 +58,7 @@ def snippets(log: bytes) -> list[bytes]:
         return [log]
     head = log[: found[starts[0]][0]]
     bounds = [found[i][0] for i in starts] + [len(log)]
-    return [head + log[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [head + log[a:b] for a, b in pairwise(bounds)]
 
 
 def mutated(log: bytes, chance: random.Random) -> bytes:

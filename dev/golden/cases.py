@@ -311,6 +311,26 @@ def _rotation(server: Server) -> Iterator[Step]:
     yield step("after", "INSERT INTO r VALUES (103, 'after')", tables="r")
 
 
+def _embedded(server: Server) -> Iterator[Step]:
+    """Pieces of this very log as values: what looks like events inside of events."""
+    yield step(
+        "table",
+        "CREATE TABLE pieces (id INT PRIMARY KEY, piece LONGBLOB)",
+        "INSERT INTO pieces VALUES (1, 'nothing yet')",
+        "UPDATE pieces SET piece = REPEAT('x', 50)",
+        "DELETE FROM pieces",
+        tables="pieces",
+    )
+    for number in (2, 3, 4):
+        log = server.log_files()[0].read_bytes()
+        parts = (log, log[4:], log[-700:], log[len(log) // 3 :])[: 5 - number]
+        values = ", ".join(f"({number * 10 + i}, x'{part.hex()}')" for i, part in enumerate(parts))
+        yield step(f"log {number}", f"INSERT INTO pieces VALUES {values}", tables="pieces")
+    yield step(
+        "moved", "UPDATE pieces SET piece = CONCAT('.', piece) WHERE id < 40", tables="pieces"
+    )
+
+
 # --- what rows cannot show ---
 
 
@@ -409,5 +429,6 @@ def cases() -> tuple[Case, ...]:
         Case("transactions", "commit, rollback, savepoints, XA across files", ALL, _transactions, (_FULL,)),
         Case("gtid", "GTIDs of every kind", ALL, _gtids, (_FULL,), _GTID),
         Case("rotation", "many small files, a restart, a live copy, a crash", ALL, _rotation, ("--max-binlog-size=4096", "--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", _FULL), _GTID),
+        Case("embedded", "a table whose values are pieces of binary logs", ALL, _embedded, (_FULL,), dict.fromkeys(MARIADB, ("--binlog-annotate-row-events=OFF",))),
         Case("statements", "statement-format changes among row events", ALL, _statements, (_FULL,)),
     )  # fmt: skip

@@ -69,10 +69,9 @@ def _cuts(log: bytes) -> list[int]:
 
 
 def _read_until_error(path: Path) -> tuple[list[Line], BinlogError | None]:
-    lines = []
+    lines: list[Line] = []
     try:
-        for line in row_lines(path):
-            lines.append(line)
+        lines.extend(row_lines(path))
     except BinlogError as error:
         return lines, error
     return lines, None

@@ -1,0 +1,74 @@
+"""What people can rely on: public names, commands, options, and that each is documented."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import binlake
+from binlake import errors
+from binlake.cli.main import COMMANDS, main
+from binlake.values.options import READ_OPTIONS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_public_names_exist_and_nothing_else_is_meant() -> None:
+    assert sorted(binlake.__all__) == list(binlake.__all__)
+    for name in binlake.__all__:
+        assert getattr(binlake, name) is not None
+    assert {"open", "BinlogError"} <= set(binlake.__all__)
+
+
+def test_every_error_is_a_binlog_error() -> None:
+    for name in errors.__all__:
+        assert issubclass(getattr(errors, name), errors.BinlogError)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [m.name for m in pkgutil.walk_packages(binlake.__path__, "binlake.") if ".core." not in m.name],
+)
+def test_all_lists_what_is_there(name: str) -> None:
+    if ".spark" in name or ".lake" in name:
+        pytest.importorskip("pyspark")
+    module = importlib.import_module(name)
+    for public in getattr(module, "__all__", ()):
+        assert hasattr(module, public), f"{name}.__all__ has {public}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Example" in text
+    assert f"binlake {command}" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented(command: str) -> None:
+    pages = [(ROOT / "README.md").read_text(), (ROOT / "docs" / "commands.md").read_text()]
+    assert all(f"binlake {command}" in page for page in pages)
+
+
+@pytest.mark.parametrize("option", [spec.name for spec in READ_OPTIONS])
+def test_every_option_is_documented(option: str) -> None:
+    assert f"`{option}`" in (ROOT / "docs" / "options.md").read_text()
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    command = [sys.executable, "-m", "dev.gen_docs", "--check"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_importing_binlake_does_not_import_spark() -> None:
+    code = "import sys, binlake; sys.exit('pyspark' in sys.modules or 'pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
