@@ -392,9 +392,12 @@ class JsonRenderer:
     def _decimal(self, size: cython.Py_ssize_t) -> cython.int:
         """Render a DECIMAL: precision u8, scale u8, and its wire bytes."""
         pos: cython.Py_ssize_t = self.c.pos
-        wire: DecimalReader = DecimalReader(
-            self._uint(pos, pos + size, 1), self._uint(pos + 1, pos + size, 1)
-        )
+        precision: cython.int = self._uint(pos, pos + size, 1)
+        scale: cython.int = self._uint(pos + 1, pos + size, 1)
+        try:
+            wire: DecimalReader = DecimalReader(precision, scale)
+        except MalformedError as error:
+            raise error.at(offset=pos - self.c.start) from None
         if wire.width != size - 2:
             raise self._refuse(pos, "the digits of a DECIMAL are not as many as it says")
         self.c.pos = pos + 2

@@ -1,0 +1,115 @@
+"""Binary JSON documents of MySQL 9.7.4 and the text that the server printed for each.
+
+Bytes are from its binary log, texts from `CAST(j AS CHAR)`; the comments say what was stored.
+"""
+
+from __future__ import annotations
+
+SERVER_TEXTS: tuple[tuple[str, str], ...] = (
+    # CAST('null' AS JSON)
+    ("0400", "null"),
+    # CAST('true' AS JSON)
+    ("0401", "true"),
+    # CAST('{}' AS JSON)
+    ("0000000400", "{}"),
+    # CAST('[]' AS JSON)
+    ("0200000400", "[]"),
+    # CAST('-1' AS JSON)
+    ("05ffff", "-1"),
+    # CAST('32767' AS JSON)
+    ("05ff7f", "32767"),
+    # CAST('65535' AS JSON)
+    ("07ffff0000", "65535"),
+    # CAST('-32769' AS JSON)
+    ("07ff7fffff", "-32769"),
+    # CAST('4294967295' AS JSON)
+    ("09ffffffff00000000", "4294967295"),
+    # CAST('-2147483649' AS JSON)
+    ("09ffffff7fffffffff", "-2147483649"),
+    # CAST('9223372036854775807' AS JSON)
+    ("0affffffffffffff7f", "9223372036854775807"),
+    # CAST('-9223372036854775808' AS JSON)
+    ("090000000000000080", "-9223372036854775808"),
+    # CAST('18446744073709551615' AS JSON)
+    ("0affffffffffffffff", "18446744073709551615"),
+    # CAST('1.0' AS JSON)
+    ("0b000000000000f03f", "1.0"),
+    # CAST('-0.0' AS JSON)
+    ("0b0000000000000080", "-0.0"),
+    # CAST('12.5' AS JSON)
+    ("0b0000000000002940", "12.5"),
+    # CAST('1e-15' AS JSON)
+    ("0b1656e79eaf03d23c", "0.000000000000001"),
+    # CAST('1e-16' AS JSON)
+    ("0bbc89d897b2d29c3c", "1e-16"),
+    # CAST('100000000000000.0' AS JSON)
+    ("0b0000901ec4bcd642", "100000000000000.0"),
+    # CAST('1e15' AS JSON)
+    ("0b00003426f56b0c43", "1e15"),
+    # CAST('3048193535914031.5' AS JSON)
+    ("0b5f60d4b9a1a82543", "3048193535914031.5"),
+    # CAST('0.30000000000000004' AS JSON)
+    ("0b343333333333d33f", "0.30000000000000004"),
+    # CAST('0.000001' AS JSON)
+    ("0b8dedb5a0f7c6b03e", "0.000001"),
+    # CAST('5e-324' AS JSON)
+    ("0b0100000000000000", "5e-324"),
+    # CAST('-1.7976931348623157e308' AS JSON)
+    ("0bffffffffffffefff", "-1.7976931348623157e308"),
+    # CAST('"é€😀\\u0000\\u001f\\b\\t\\n\\f\\r\\"\\\\/\\u007f"' AS JSON)
+    (
+        "0c14c3a9e282acf09f9880001f08090a0c0d225c2f7f",
+        '"é€😀\\u0000\\u001f\\b\\t\\n\\f\\r\\"\\\\/\x7f"',
+    ),
+    # CAST('[1, -1, 40000, 70000, true, null, "x", [], {}]' AS JSON)
+    (
+        "020900310005010005ffff071f000723000401000400000c2700022900002d00409c00007011010001780000040000000400",
+        '[1, -1, 40000, 70000, true, null, "x", [], {}]',
+    ),
+    # CAST('{"b": [1, {"c": false}], "a": 1, "": 2.5}' AS JSON)
+    (
+        "000300390019000000190001001a0001000b1b000501000223006162000000000000044002001600050100000a0001000c000b00010004020063",
+        '{"": 2.5, "a": 1, "b": [1, {"c": false}]}',
+    ),
+    # CAST(CAST('-0.50' AS DECIMAL(5,2)) AS JSON)
+    ("0ff6070b027fffffffcd", "-0.50"),
+    # CAST(CAST('12345678901234567890123456789012345.123456789012345678901234567890' AS DECIMAL(65,30)) AS JSON)
+    (
+        "0ff620421e80bc614e35b7bf87350e34c02f075f79075bcd1500bc614e35b7bf87037a",
+        "12345678901234567890123456789012345.123456789012345678901234567890",
+    ),
+    # CAST(CAST('0' AS DECIMAL(10,0)) AS JSON)
+    ("0ff606090080000000", "0"),
+    # CAST(CAST('2012-03-18' AS DATE) AS JSON)
+    ("0f0a080000000000e48b19", '"2012-03-18"'),
+    # CAST(CAST('0000-00-00' AS DATE) AS JSON)
+    ("0f0a080000000000000000", '"0000-00-00"'),
+    # CAST(CAST('9999-12-31 23:59:59.999999' AS DATETIME(6)) AS JSON)
+    ("0f0c083f420ffb7efff37e", '"9999-12-31 23:59:59.999999"'),
+    # CAST(TIMESTAMP('2020-02-02 01:02:03.5') AS JSON)
+    ("0f0c0820a107831084a519", '"2020-02-02 01:02:03.500000"'),
+    # CAST(CAST('-838:59:59' AS TIME) AS JSON)
+    ("0f0b080000000591cbffff", '"-838:59:59.000000"'),
+    # CAST(CAST('-00:00:00.000001' AS TIME(6)) AS JSON)
+    ("0f0b08ffffffffffffffff", '"-00:00:00.000001"'),
+    # CAST(CAST('87:31:46.654321' AS TIME(6)) AS JSON)
+    ("0f0b08f1fb09ee77050000", '"87:31:46.654321"'),
+    # CAST(x'' AS JSON)
+    ("0f0f00", '"base64:type15:"'),
+    # CAST(x'00ff10' AS JSON)
+    ("0f0f0300ff10", '"base64:type15:AP8Q"'),
+    # CAST(CAST(REPEAT('a', 58) AS BINARY(58)) AS JSON)
+    (
+        "0f0f3a61616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161616161",
+        '"base64:type15:YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh\\nYQ=="',
+    ),
+    # CAST(b'101' AS JSON)
+    ("0f0f0105", '"base64:type15:BQ=="'),
+    # CAST(CAST(2012 AS YEAR) AS JSON)
+    ("06dc07", "2012"),
+    # JSON_ARRAY(CAST(UNIX_TIMESTAMP('2020-01-01') AS CHAR), 1.50, 2e0)
+    (
+        "02030026000c0d000f18000b1e000a31353737383336383030f604030281320000000000000040",
+        '["1577836800", 1.50, 2.0]',
+    ),
+)
