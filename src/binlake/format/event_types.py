@@ -158,7 +158,7 @@ _TABLE: tuple[tuple[int, str, str, int, Role], ...] = (
     (XA_PREPARE_LOG_EVENT, "both", "5.7.7", 0, Role.XA_PREPARE),
     (PARTIAL_UPDATE_ROWS_EVENT, "mysql", "8.0.3", 10, Role.ROWS),
     (TRANSACTION_PAYLOAD_EVENT, "mysql", "8.0.20", 0, Role.PAYLOAD),
-    (HEARTBEAT_LOG_EVENT_V2, "mysql", "8.0.27", 0, Role.CONTROL),
+    (HEARTBEAT_LOG_EVENT_V2, "mysql", "8.0.28", 0, Role.CONTROL),
     (GTID_TAGGED_LOG_EVENT, "mysql", "8.3", 0, Role.GTID),
     (LARGE_TRANSACTION_HEADER_EVENT, "mysql", "after 9.7", 0, Role.CONTROL),
     (ANNOTATE_ROWS_EVENT, "mariadb", "5.3", 0, Role.DATA),
