@@ -96,6 +96,7 @@ class LogFile:
         self.is_relay = False
         self.in_use = False
         self.tail: TailReport | None = None
+        self.closed = False
         self._read_start()
 
     @classmethod
@@ -185,6 +186,7 @@ class LogFile:
 
     def close(self) -> None:
         """Close the reader."""
+        self.closed = True
         self.reader.close()
 
     def __enter__(self) -> Self:

@@ -12,15 +12,16 @@ took back are given in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from binlake.source.log_file import LogFile
 from binlake.stream.payload import inner_windows
 from binlake.stream.runs import Piece
 from binlake.values.frame import EventFormat, Frame
 
 if TYPE_CHECKING:
-    from binlake.source.log_file import LogFile
     from binlake.source.window import Window
 
 __all__ = ["HELD_BYTES", "Extent"]
@@ -64,9 +65,13 @@ class _Stretch:
         return self._read_again(self.start, self.stop)
 
     def _read_again(self, start: int, stop: int) -> Iterator[tuple[Window, int, int]]:
-        # verified when it was read first
-        for window in self.file.windows(start, stop, verify=False, format=self.format):
-            yield window, 0, len(window)
+        with ExitStack() as opened:
+            file = self.file
+            if file.closed:  # the reader has passed it, and the caller comes back
+                file = opened.enter_context(LogFile.open(file.path, file.ordinal, stop))
+            # verified when it was read first
+            for window in file.windows(start, stop, verify=False, format=self.format):
+                yield window, 0, len(window)
 
     def _inflate_again(self, outer: Frame) -> Iterator[tuple[Window, int, int]]:
         for window, first, _ in self._read_again(outer.offset, outer.end):

@@ -70,7 +70,7 @@ class LogReader:
         opener = _Opener(lambda: chain_of(split).files)
         log = LogFile.open(split.log, split.ordinal)
         opened = [log]
-        start = first_sync(log, split.start)
+        start = covered_from = first_sync(log, split.start)
         end = None if split.end is None else first_sync(log, split.end)
         if log.is_relay and start == FIRST_EVENT:
             start = carried_over(opener, split.ordinal)
@@ -85,7 +85,7 @@ class LogReader:
             # read a second time, the file has been closed (standard input cannot be)
             log = opened.pop() if opened else LogFile.open(split.log, split.ordinal)
             yield FileRange(log, start, end)
-            _cover(split, log, start, end, reader, ledger)
+            _cover(log, covered_from, end, reader, ledger)
             if reader.inside_relay:
                 yield from _rest_of_transaction(reader, opener, split.ordinal + 1)
 
@@ -142,12 +142,7 @@ class _Opener:
 
 
 def _cover(
-    split: Split,
-    log: LogFile,
-    start: int,
-    end: int | None,
-    reader: TransactionReader,
-    ledger: Ledger,
+    log: LogFile, start: int, end: int | None, reader: TransactionReader, ledger: Ledger
 ) -> None:
     """Say what of the file the split was to read, and what it has read.
 

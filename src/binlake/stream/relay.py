@@ -25,12 +25,11 @@ def carried_over(open_file: Callable[[int], LogFile], ordinal: int) -> int:
     """
     if ordinal == 0:
         return FIRST_EVENT
-    with open_file(ordinal - 1) as before:
-        grouper = _state_at_end(before, open_file, ordinal - 1)
-    if grouper.open is None:
+    grouper = _state_at_end(open_file, ordinal - 1)
+    carried = grouper.open
+    if carried is None:
         return FIRST_EVENT
     with open_file(ordinal) as log:
-        carried = grouper.open
         for window in log.windows():
             for item in grouper.window(window):
                 if isinstance(item, Ended) and item.group is carried:
@@ -40,12 +39,14 @@ def carried_over(open_file: Callable[[int], LogFile], ordinal: int) -> int:
         return log.size if log.size is not None else FIRST_EVENT
 
 
-def _state_at_end(log: LogFile, open_file: Callable[[int], LogFile], ordinal: int) -> Grouper:
-    grouper = Grouper()
-    start = FIRST_EVENT if _opens_itself(log) else carried_over(open_file, ordinal)
-    for window in log.windows(start):
-        for _ in grouper.window(window):
-            pass
+def _state_at_end(open_file: Callable[[int], LogFile], ordinal: int) -> Grouper:
+    """The grouper after file `ordinal`: with the transaction that is open there, if there is one."""
+    with open_file(ordinal) as log:
+        known = ordinal == 0 or _opens_itself(log)
+        grouper = Grouper() if known else _state_at_end(open_file, ordinal - 1)
+        for window in log.windows():
+            for _ in grouper.window(window):
+                pass
     return grouper
 
 

@@ -111,7 +111,7 @@ _XID = re.compile(
     + _XID_PART
     + rb"(?:\s*,\s*"
     + _XID_PART
-    + rb"(?:\s*,\s*(\d+|0[xX][0-9a-fA-F]+))?)?",
+    + rb"(?:\s*,\s*(0[xX][0-9a-fA-F]+|\d+))?)?",
     re.I | re.S,
 )
 _ESCAPE = re.compile(rb"\\(.)|''|\"\"", re.S)

@@ -1,0 +1,143 @@
+"""Filters choose transactions, natively in runs and one by one alike, and spare the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.errors import OptionError
+from binlake.stream.runs import PlainRun
+from binlake.values.ledger import Ledger
+from stream_log import EPOCH, SECOND, SID, STANDALONE, StreamLog, runs, transactions
+
+T0 = EPOCH * SECOND
+
+
+def log_of_six() -> StreamLog:
+    """Transactions 1 to 6, a second apart; 3 is a DDL, 5 cannot be plain."""
+    log = StreamLog()
+    for gno in range(1, 7):
+        log.gtid(gno, commit_us=T0 + gno * SECOND)
+        if gno == 3:
+            log.query(b"CREATE TABLE x (a INT)", thread=3)
+            continue
+        log.query(b"BEGIN", thread=gno)
+        if gno == 5:
+            log.query(b"SAVEPOINT s")
+        log.rows().xid()
+    return log
+
+
+def chosen(path: Path, **options: Any) -> list[int]:
+    one_by_one = [int((t.gtid or ":0").rpartition(":")[2]) for t in transactions(path, **options)]
+    ledger = Ledger()
+    in_runs = sum(
+        run.groups if isinstance(run, PlainRun) else 1
+        for run in runs(path, ledger=ledger, **options)
+    )
+    assert in_runs == len(one_by_one) == ledger.transactions["committed"]
+    return one_by_one
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [1, 2, 3, 4, 5, 6]),
+        ({"since": f"@{EPOCH + 3}"}, [3, 4, 5, 6]),
+        ({"until": f"@{EPOCH + 3}"}, [1, 2]),
+        ({"since": f"@{EPOCH + 2}", "until": f"@{EPOCH + 5}"}, [2, 3, 4]),
+        ({"since": f"@{EPOCH + 2}.000001", "until": f"@{EPOCH + 2}.500000"}, []),
+        ({"gtid": f"{SID}:2-3:6"}, [2, 3, 6]),
+        ({"gtid": "0-1-5"}, []),
+        ({"exclude_gtid": f"{SID}:2-5"}, [1, 6]),
+        ({"gtid": f"{SID}:1-4", "exclude_gtid": f"{SID}:2"}, [1, 3, 4]),
+        ({"server_id": "1"}, [1, 2, 3, 4, 5, 6]),
+        ({"server_id": "2,3"}, []),
+        ({"thread": "2,3,5"}, [2, 3, 5]),
+        ({"at": f"{SID}:5"}, [5]),
+        ({"at": f"{SID}:9"}, []),
+    ],
+)
+def test_by_what_a_transaction_is(
+    options: dict[str, str], expected: list[int], tmp_path: Path
+) -> None:
+    assert chosen(log_of_six().write(tmp_path), **options) == expected
+
+
+def starts(log: StreamLog) -> list[int]:
+    return [offset for offset, code in zip(log.offsets, log.types, strict=True) if code == 33]
+
+
+def test_start_and_stop_are_where_transactions_start(tmp_path: Path) -> None:
+    log = log_of_six()
+    path, at = log.write(tmp_path), starts(log)
+    assert chosen(path, start=f"binlog.000001:{at[2]}") == [3, 4, 5, 6]
+    assert chosen(path, start=str(at[2] + 1)) == [4, 5, 6]
+    assert chosen(path, stop=str(at[2])) == [1, 2]
+    assert chosen(path, stop=str(at[2] + 1)) == [1, 2, 3]
+    assert chosen(path, start=str(at[1]), stop=str(at[4])) == [2, 3, 4]
+    assert chosen(path, start=str(len(log.data))) == []
+
+
+def test_at_is_the_transaction_around_a_position(tmp_path: Path) -> None:
+    log = log_of_six()
+    path, at = log.write(tmp_path), [*starts(log), len(log.data)]
+    for gno in range(1, 7):
+        assert chosen(path, at=f"binlog.000001:{at[gno - 1] + 30}") == [gno]
+        assert chosen(path, at=f"binlog.000001:{at[gno] - 1}") == [gno]
+    # an end position is what a replica's error names: at a border nobody can tell which is meant
+    ledger = Ledger()
+    assert chosen(path, at=f"binlog.000001:{at[3]}") == [3, 4]
+    list(transactions(path, at=f"binlog.000001:{at[3]}", ledger=ledger))
+    assert "both are shown" in ledger.warnings[0]
+    assert chosen(path, at=f"binlog.000001:{at[6]}") == [6]
+    assert chosen(path, at=f"binlog.000001:{at[0]}") == [1]
+
+
+def test_files_outside_the_range_are_not_even_opened(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        StreamLog().plain(number).write(tmp_path, f"binlog.{number:06d}")
+    (tmp_path / "binlog.000001").write_bytes(b"not a log")
+    (tmp_path / "binlog.000003").write_bytes(b"not a log")
+    only = {"start": "binlog.000002:4", "stop": "binlog.000003:4"}
+    assert [t.gtid for t in transactions(tmp_path, **only)] == [f"{SID}:2"]
+    [found] = transactions(tmp_path, at="binlog.000002:200")
+    assert found.gtid == f"{SID}:2"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"start": "binlog.000009:4"},
+        {"at": "nonsense"},
+        {"gtid": "nonsense"},
+        {"exclude_gtid": ":"},
+    ],
+)
+def test_wrong_values_name_the_option(options: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(OptionError) as caught:
+        list(transactions(log_of_six().write(tmp_path), **options))
+    assert caught.value.name == next(iter(options))
+
+
+def test_mariadb(tmp_path: Path) -> None:
+    log = StreamLog(version="10.11.6-MariaDB")
+    log.maria(1).rows().xid().maria(2, STANDALONE).query(b"DROP TABLE t").maria(3).rows().xid()
+    path = log.write(tmp_path)
+    assert [t.gtid for t in transactions(path, gtid="0-1:2-3")] == ["0-1-2", "0-1-3"]
+    assert [t.gtid for t in transactions(path, exclude_gtid="0-1-2")] == ["0-1-1", "0-1-3"]
+    assert [t.gtid for t in transactions(path, at="0-1-3")] == ["0-1-3"]
+    ledger = Ledger()
+    found = list(transactions(path, thread="7", ledger=ledger))
+    assert [t.gtid for t in found] == ["0-1-2"]  # the others do not say
+    assert "thread" in ledger.warnings[0]
+
+
+def test_a_filtered_group_is_not_counted(tmp_path: Path) -> None:
+    ledger = Ledger()
+    path = log_of_six().write(tmp_path)
+    assert list(transactions(path, ledger=ledger, gtid=f"{SID}:99")) == []
+    assert not any(ledger.transactions.values())
+    assert not ledger.unshown

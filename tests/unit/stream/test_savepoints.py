@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binlake.values.ledger import Ledger
+from log_builder import ROWS
+from stream_log import StreamLog, frames_of, rows_in, transactions
+
+
+def rows_kept(script: str, tmp_path: Path, **options: bool) -> list[int]:
+    """Which of the rows events of a transaction count; `r` in the script is a rows event."""
+    log, row_offsets = StreamLog().gtid(1).query(b"BEGIN"), []
+    for word in script.split():
+        if word == "r":
+            log.rows()
+            row_offsets.append(log.offsets[-1])
+        else:
+            verb, name = word.split(":")
+            text = {"s": b"SAVEPOINT `%b`", "b": b"ROLLBACK TO `%b`", "x": b"RELEASE SAVEPOINT %b"}
+            log.query(text[verb] % name.encode())
+    [found] = transactions(log.xid().write(tmp_path), **options)
+    kept = [offset for code, offset in frames_of(found) if code == ROWS]
+    return [row_offsets.index(offset) for offset in kept]
+
+
+@pytest.mark.parametrize(
+    ("script", "kept"),
+    [
+        ("r s:a r b:a r", [0, 2]),
+        ("s:a r r b:a r b:a r", [3]),
+        ("s:a r s:b r b:b r b:a r", [3]),
+        ("s:a r s:b r b:a r", [2]),
+        ("s:a r s:A r b:a r", [0, 2]),  # set again under the same name: it moves
+        ("s:a r x:a r", [0, 1]),
+        ("r s:a r s:b r b:b", [0, 1]),
+        ("s:a r b:a s:a r b:a r", [2]),
+    ],
+)
+def test_rollback_to_takes_back_what_is_between(
+    script: str, kept: list[int], tmp_path: Path
+) -> None:
+    assert rows_kept(script, tmp_path) == kept
+    assert rows_kept(script, tmp_path, uncommitted=True) == list(range(script.count("r")))
+
+
+@pytest.mark.parametrize("held", [10, 64 << 20])
+def test_it_does_so_across_windows(
+    held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binlake.stream.extent.HELD_BYTES", held)
+    monkeypatch.setattr("binlake.source.log_file.LogFile.windows.__kwdefaults__", _small_windows())
+    assert rows_kept("r s:a r r b:a r", tmp_path) == [0, 3]
+
+
+def _small_windows() -> dict[str, object]:
+    from binlake.source.log_file import LogFile
+
+    defaults = dict(LogFile.windows.__kwdefaults__ or {})
+    return {**defaults, "window_bytes": 64}
+
+
+def test_a_savepoint_that_the_log_does_not_set_is_said(tmp_path: Path) -> None:
+    log = StreamLog().gtid(1).query(b"BEGIN").rows().query(b"ROLLBACK TO `lost`").xid()
+    ledger = Ledger()
+    [found] = transactions(log.write(tmp_path), ledger=ledger)
+    assert rows_in(found) == 1
+    assert "lost" in ledger.warnings[0]
+
+
+def test_statements_that_were_taken_back_count_apart(tmp_path: Path) -> None:
+    log = StreamLog().gtid(1).query(b"BEGIN").query(b"INSERT INTO a VALUES (1)")
+    log.query(b"SAVEPOINT s").query(b"INSERT INTO a VALUES (2)").query(b"ROLLBACK TO s").xid()
+    ledger = Ledger()
+    list(transactions(log.write(tmp_path), ledger=ledger))
+    assert ledger.unshown == {"statement DML": 1, "statement in a rolled back transaction": 1}
