@@ -64,7 +64,9 @@ def test_what_a_payload_takes_back_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_rolled_back_payload(tmp_path: Path) -> None:
-    path = StreamLog().gtid(1).payload(query(b"BEGIN") + rows() + query(b"ROLLBACK")).write(tmp_path)
+    path = (
+        StreamLog().gtid(1).payload(query(b"BEGIN") + rows() + query(b"ROLLBACK")).write(tmp_path)
+    )
     assert [t.outcome for t in transactions(path)] == []
     assert [t.outcome for t in transactions(path, uncommitted=True)] == ["rolled back"]
 
@@ -92,7 +94,10 @@ def test_a_large_payload_is_inflated_again_in_bounded_memory(
         (inner_event(GTID, gtid_body(1)) + END, "GTID_LOG_EVENT inside"),
         (inner_event(PAYLOAD, b"\0"), "TRANSACTION_PAYLOAD_EVENT inside"),
         (query(b"BEGIN") + struct.pack("<IBIIIH", 0, 30, 1, 7, 0, 0), "shorter than a header"),
-        (query(b"BEGIN") + struct.pack("<IBIIIH", 0, 30, 1, 1 << 31, 0, 0) + bytes(5 << 20), "claims"),
+        (
+            query(b"BEGIN") + struct.pack("<IBIIIH", 0, 30, 1, 1 << 31, 0, 0) + bytes(5 << 20),
+            "claims",
+        ),
     ],
 )
 def test_damage_inside_is_a_format_error(inner: bytes, says: str, tmp_path: Path) -> None:

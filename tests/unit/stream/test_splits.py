@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -118,10 +119,10 @@ def test_planning_pins_sizes_and_leaves_out_what_is_filtered(tmp_path: Path) -> 
     splits = plan_splits([str(tmp_path)], options, 300)
     assert {split.log.name for split in splits} == {"binlog.000002"}
     size = (tmp_path / "binlog.000002").stat().st_size
-    assert [split.start for split in splits][0] == 4
+    assert splits[0].start == 4
     assert splits[-1].end is None
     assert sum(split.bytes for split in splits) == size - 4
-    assert all(a.end == b.start for a, b in zip(splits, splits[1:], strict=False))
+    assert all(a.end == b.start for a, b in pairwise(splits))
 
 
 def test_a_growing_file_is_read_as_it_was_when_planned(tmp_path: Path) -> None:

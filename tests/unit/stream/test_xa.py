@@ -133,5 +133,3 @@ def test_a_filter_by_position_takes_either_part(tmp_path: Path) -> None:
 )
 def test_names_of_xa_transactions(text: bytes, xid: tuple[int, bytes, bytes] | None) -> None:
     assert xid_of_statement(text) == xid
-
-

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from binlake.errors import SourceError
+from binlake.stream.problems import Kind
+from binlake.stream.verify import VerifyReport, verify
+from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
+from log_builder import IN_USE, QUERY, RELAY, query_body
+from stream_log import GTID_LIST, INCIDENT, SID, STOP, StreamLog
+
+
+def gtids(numbers: str) -> bytes:
+    return GtidSet.parse(f"{SID}:{numbers}" if numbers else "").encode()
+
+
+def gtid_list(*seqs: int) -> bytes:
+    listed = MariaGtidSet([MariaGtid(0, 1, seq) for seq in seqs])
+    return len(seqs).to_bytes(4, "little") + b"".join(
+        g.domain_id.to_bytes(4, "little") + g.server_id.to_bytes(4, "little") + g.seq_no.to_bytes(8, "little")
+        for g in listed
+    )  # fmt: skip
+
+
+def kinds(report: VerifyReport) -> list[str]:
+    found = [p.kind.value for f in report.files for p in f.problems]
+    return found + [p.kind.value for p in report.chain]
+
+
+def good_chain(folder: Path) -> None:
+    StreamLog().previous(gtids("")).plain(1).plain(2).rotate("binlog.000002").write(folder)
+    middle = StreamLog().previous(gtids("1-2")).plain(3)
+    middle.add(STOP)
+    middle.write(folder, "binlog.000002")
+    StreamLog(flags=IN_USE).previous(gtids("1-3")).plain(4).write(folder, "binlog.000003")
+
+
+def test_a_sound_chain(tmp_path: Path) -> None:
+    good_chain(tmp_path)
+    report = verify([str(tmp_path)])
+    assert report.ok
+    assert kinds(report) == ["in use"]
+    document = json.loads(json.dumps(report.to_json()))
+    assert list(document) == ["ok", "files", "chain"]
+    first = document["files"][0]
+    assert first == {
+        "file": "binlog.000001",
+        "bytes": (tmp_path / "binlog.000001").stat().st_size,
+        "events": 13,
+        "types": {"2": 2, "4": 1, "15": 1, "16": 2, "19": 2, "30": 2, "33": 2, "35": 1},
+        "checksum": {"algorithm": "CRC32", "verified": 13, "bad": 0},
+        "problems": [],
+    }
+    assert document["files"][2]["problems"] == [
+        {"pos": 4, "kind": "in use", "message": "the server has not closed this file"}
+    ]
+
+
+def test_a_missing_file_and_what_it_held(tmp_path: Path) -> None:
+    good_chain(tmp_path)
+    (tmp_path / "binlog.000002").unlink()
+    report = verify([str(tmp_path)])
+    assert not report.ok
+    assert [(p.file, p.kind) for p in report.chain] == [
+        ("binlog.000003", Kind.MISSING_FILE),
+        ("binlog.000003", Kind.GTID_GAP),
+    ]
+    assert f"{SID}:3" in report.chain[1].message
+
+
+def test_a_wrong_successor(tmp_path: Path) -> None:
+    StreamLog().plain(1).rotate("binlog.000007").write(tmp_path)
+    StreamLog().plain(2).write(tmp_path, "binlog.000002")
+    assert kinds(verify([str(tmp_path)])) == ["wrong successor"]
+
+
+def test_no_terminator(tmp_path: Path) -> None:
+    StreamLog().plain(1).write(tmp_path)
+    StreamLog().plain(2).write(tmp_path, "binlog.000002")
+    assert kinds(verify([str(tmp_path)])) == ["no terminator"]
+
+
+@pytest.mark.parametrize(
+    ("previous", "expected"),
+    [
+        ("1-2", []),
+        ("1-5", ["GTID gap"]),
+        ("1", ["GTID overlap"]),
+        ("2-3", ["GTID gap", "GTID overlap"]),
+    ],
+)
+def test_sets_of_mysql(previous: str, expected: list[str], tmp_path: Path) -> None:
+    StreamLog().previous(gtids("")).plain(1).plain(2).rotate("binlog.000002").write(tmp_path)
+    StreamLog().previous(gtids(previous)).plain(9).write(tmp_path, "binlog.000002")
+    assert kinds(verify([str(tmp_path)])) == expected
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [((2,), []), ((5,), ["GTID gap"]), ((1,), ["GTID overlap"]), ((), ["GTID overlap"])],
+)
+def test_lists_of_mariadb(listed: tuple[int, ...], expected: list[str], tmp_path: Path) -> None:
+    first = StreamLog(version="10.11.6-MariaDB")
+    first.add(GTID_LIST, gtid_list())
+    first.maria(1).rows().xid().maria(2).rows().xid().rotate("binlog.000002").write(tmp_path)
+    second = StreamLog(version="10.11.6-MariaDB")
+    second.add(GTID_LIST, gtid_list(*listed))
+    second.maria(3).rows().xid().write(tmp_path, "binlog.000002")
+    assert kinds(verify([str(tmp_path)])) == expected
+
+
+def test_a_transaction_that_is_there_twice(tmp_path: Path) -> None:
+    log = StreamLog().previous(gtids("1-4")).plain(5).plain(4).plain(6)
+    [found] = verify([str(log.write(tmp_path))]).files[0].problems
+    assert (found.kind, found.pos) == (Kind.GTID_REPEATED, log.offsets[7])
+    relay = StreamLog(flags=RELAY).previous(gtids("1-4")).plain(5).plain(5)
+    assert verify([str(relay.write(tmp_path, "relay.000001"))]).ok
+
+
+def test_counting_goes_on_after_a_bad_checksum(tmp_path: Path) -> None:
+    log = StreamLog().plain(1).plain(2)
+    for event in (2, 7):
+        log.data[log.offsets[event] + 20] ^= 1
+    [report] = verify([str(log.write(tmp_path))]).files
+    assert [(p.kind, p.pos) for p in report.problems] == [
+        (Kind.BAD_CHECKSUM, log.offsets[2]),
+        (Kind.BAD_CHECKSUM, log.offsets[7]),
+    ]
+    assert (report.types.total(), report.verified, report.bad) == (11, 9, 2)
+
+
+def test_a_bad_length_ends_the_walk(tmp_path: Path) -> None:
+    log = StreamLog().plain(1).plain(2)
+    log.data[log.offsets[6] + 9 : log.offsets[6] + 13] = b"\x05\0\0\0"
+    [report] = verify([str(log.write(tmp_path))]).files
+    assert [(p.kind, p.pos) for p in report.problems] == [(Kind.BAD_LENGTH, log.offsets[6])]
+    assert report.types.total() == 6
+
+
+@pytest.mark.parametrize("cut", [3, 19, 25])
+def test_a_torn_tail(cut: int, tmp_path: Path) -> None:
+    log = StreamLog().plain(1)
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(log.bytes()[: log.offsets[-1] + cut])
+    [report] = verify([str(path)]).files
+    assert [(p.kind, p.pos) for p in report.problems] == [(Kind.TORN_TAIL, log.offsets[-1])]
+    assert report.types.total() == 5
+    assert not report.ok
+
+
+def test_in_use_with_a_torn_tail_is_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(StreamLog(flags=IN_USE).plain(1).bytes()[:-3])
+    report = verify([str(path)])
+    assert kinds(report) == ["in use", "torn tail"]
+    assert not report.ok
+
+
+def test_an_incident(tmp_path: Path) -> None:
+    log = StreamLog()
+    log.add(INCIDENT, b"\x01\x00\x04lost")
+    [found] = verify([str(log.write(tmp_path))]).files[0].problems
+    assert (found.kind, found.message) == (Kind.INCIDENT, "LOST_EVENTS: lost")
+
+
+def test_what_is_no_log(tmp_path: Path) -> None:
+    for name, content, kind in (
+        ("a.000001", b"\x00" * 40, "bad magic"),
+        ("b.000001", b"\xfdbin" + bytes(600), "unsupported"),
+        ("c.000001", b"", "torn tail"),
+        ("d.000001", b"\xfebin" + StreamLog().bytes()[4:30], "torn tail"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert kinds(verify([str(path)])) == [kind]
+    with pytest.raises(SourceError):
+        verify([str(tmp_path / "nothing")])
+
+
+def test_a_control_event_that_cannot_be_decoded(tmp_path: Path) -> None:
+    log = StreamLog().previous(b"\x05\0\0\0\0\0\0\0").plain(1)
+    [found] = verify([str(log.write(tmp_path))]).files[0].problems
+    assert (found.kind, found.pos) == (Kind.BAD_EVENT, log.offsets[1])
+
+
+def test_logs_without_checksums(tmp_path: Path) -> None:
+    for log, algorithm in (
+        (StreamLog(alg=0), "NONE"),
+        (StreamLog(version="5.5.40", alg=None), None),
+    ):
+        log.add(QUERY, query_body(b"BEGIN"))
+        [report] = verify([str(log.write(tmp_path))]).files
+        assert (report.algorithm, report.verified, report.bad) == (algorithm, 0, 0)
+
+
+def test_the_corpus_of_sound_chains(corpus: Path) -> None:
+    for scenario in sorted((corpus / "generated").glob("*/*")):
+        if scenario.name in ("rotation", "rows-encrypted"):
+            continue  # one holds a crash, the other cannot be read yet
+        logs = [str(path) for path in scenario.glob("binlog.0*[0-9]*")]
+        assert verify(logs).ok, scenario
+
+
+def test_a_crash_is_seen(corpus: Path) -> None:
+    for server in sorted((corpus / "generated").glob("*/rotation")):
+        logs = [str(path) for path in server.glob("binlog.0*[0-9]")]
+        assert [p.kind for p in verify(logs).chain] == [Kind.NO_TERMINATOR]

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import binlake
+from binlake.errors import OptionError
+from binlake.stream.views import BATCH_ROWS, VIEWS, RowCounts, transaction_rows
+from stream_log import EPOCH, SECOND, SID, StreamLog, transactions
+
+
+def table(path: Path, view: str, *columns: str, **options: Any) -> pa.Table:
+    log = binlake.open(path, **options)
+    return pa.Table.from_batches(log.view(view, columns), VIEWS[view].schema(columns))
+
+
+def log() -> StreamLog:
+    made = StreamLog().gtid(1, commit_us=EPOCH * SECOND + 250_000).query(b"BEGIN", thread=9)
+    made.rows(2).xid().gtid(2).query(b"CREATE TABLE `t` (a INT)", thread=8)
+    made.xa_prepared(3, b"x")
+    return made
+
+
+def test_events(tmp_path: Path) -> None:
+    made = log()
+    found = table(made.write(tmp_path), "events").to_pylist()
+    assert [row["pos"] for row in found] == made.offsets
+    begin = found[2]
+    assert begin | {"event": json.loads(begin["event"])["sql"]} == {
+        "file": "binlog.000001",
+        "pos": made.offsets[2],
+        "end_pos": made.offsets[3],
+        "log_pos": made.offsets[3],
+        "type": "QUERY_EVENT",
+        "code": 2,
+        "ts": datetime.fromtimestamp(EPOCH, UTC),
+        "server_id": 1,
+        "flags": [],
+        "size": made.offsets[3] - made.offsets[2],
+        "checksum": "ok",
+        "inner": None,
+        "event": "BEGIN",
+    }
+
+
+def test_an_event_that_nobody_looks_into_is_not_decoded(tmp_path: Path) -> None:
+    made = log()
+    made.add(35, b"\x05" + bytes(7))  # claims five sets that are not there
+    path = made.write(tmp_path)
+    assert table(path, "events", "type", "pos").num_rows == len(made.offsets)
+    with pytest.raises(binlake.BinlogError):
+        table(path, "events", "event")
+
+
+def test_a_bad_checksum_is_a_value(tmp_path: Path) -> None:
+    made = log()
+    made.data[made.offsets[2] + 20] ^= 1
+    found = table(made.write(tmp_path), "events", "checksum", "pos").to_pylist()
+    assert [row["pos"] for row in found if row["checksum"] == "bad"] == [made.offsets[2]]
+
+
+def test_transactions(tmp_path: Path) -> None:
+    made = log()
+    first, second, prepared = table(
+        made.write(tmp_path), "transactions", uncommitted=True
+    ).to_pylist()
+    assert first == {
+        "gtid": f"{SID}:1",
+        "outcome": "committed",
+        "commit_ts": datetime.fromtimestamp(EPOCH, UTC) + timedelta(microseconds=250_000),
+        "original_commit_ts": datetime.fromtimestamp(EPOCH, UTC) + timedelta(microseconds=250_000),
+        "duration": timedelta(microseconds=250_000),
+        "file": "binlog.000001",
+        "pos": made.offsets[1],
+        "end_pos": made.offsets[6],
+        "bytes": made.offsets[6] - made.offsets[1],
+        "server_id": 1,
+        "thread_id": 9,
+        "last_committed": 0,
+        "sequence_number": 1,
+        "commit_id": None,
+        "flags": ["MAY_HAVE_SBR"],
+        "xid": made.offsets[5],
+        "xa_xid": None,
+        "tables": ["shop.t"],
+        "inserts": 2,
+        "updates": 0,
+        "deletes": 0,
+        "statements": 0,
+    }
+    assert (second["inserts"], second["statements"], second["tables"]) == (0, 1, [])
+    assert (prepared["outcome"], prepared["xa_xid"]) == ("prepared", "X'78',X'',1")
+
+
+def test_statements(tmp_path: Path) -> None:
+    made = log()
+    found = table(made.write(tmp_path), "statements").to_pylist()
+    assert [(row["sql"][:8], row["kind"], row["outcome"]) for row in found] == [
+        ("BEGIN", "transaction control", "committed"),
+        ("CREATE T", "DDL", "committed"),
+        ("XA START", "transaction control", "prepared"),
+        ("XA END X", "transaction control", "prepared"),
+    ]
+    ddl = found[1]
+    assert (ddl["gtid"], ddl["thread_id"], ddl["database"], ddl["pos"]) == (
+        f"{SID}:2",
+        8,
+        "shop",
+        made.offsets[7],
+    )
+
+
+def test_a_load_data_statement_has_its_text(tmp_path: Path) -> None:
+    made = StreamLog()
+    text = b"LOAD DATA INFILE 'x' INTO TABLE t"
+    head = (7).to_bytes(4, "little") + bytes(4) + b"\x04" + bytes(4)
+    made.add(18, head + bytes(13) + b"shop\0" + text)
+    [row] = table(made.write(tmp_path), "statements").to_pylist()
+    assert (row["sql"], row["kind"], row["database"]) == (text.decode(), "LOAD DATA", "shop")
+
+
+def test_columns_are_chosen_by_name_and_order(tmp_path: Path) -> None:
+    path = log().write(tmp_path)
+    assert table(path, "events", "size", "file").schema.names == ["size", "file"]
+    with pytest.raises(OptionError, match="no column 'colour'"):
+        table(path, "events", "colour")
+    with pytest.raises(OptionError, match="no view 'rows'"):
+        list(binlake.open(path).view("rows"))
+
+
+def test_views_take_filters(tmp_path: Path) -> None:
+    path = log().write(tmp_path)
+    assert table(path, "statements", "sql", gtid=f"{SID}:2").num_rows == 1
+    assert table(path, "transactions", "gtid", gtid=f"{SID}:2").num_rows == 1
+    assert table(path, "events", "type", gtid=f"{SID}:2").to_pylist() == [
+        {"type": "GTID_LOG_EVENT"},
+        {"type": "QUERY_EVENT"},
+    ]
+
+
+def test_batches_are_bounded(tmp_path: Path) -> None:
+    made = StreamLog()
+    for gno in range(1, BATCH_ROWS // 5 + 20):
+        made.plain(gno)
+    path = made.write(tmp_path)
+    sizes = [batch.num_rows for batch in binlake.open(path).view("events", ["pos"])]
+    assert sizes == [BATCH_ROWS, len(made.offsets) - BATCH_ROWS]
+
+
+def test_counts_may_be_unknown(tmp_path: Path) -> None:
+    rows = transaction_rows(
+        transactions(log().write(tmp_path)), lambda _: RowCounts((), None, None, None)
+    )
+    [batch] = VIEWS["transactions"].batches(rows, ["inserts"])
+    assert batch.to_pylist() == [{"inserts": None}, {"inserts": None}]

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import binlake
+from binlake.errors import BinlogError, OptionError, SourceError
+from binlake.events.query import QueryEvent
+from log_builder import ROWS, TABLE_MAP
+from stream_log import SID, StreamLog, rows_body
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    StreamLog().plain(1).plain(2).rotate("binlog.000002").write(tmp_path)
+    StreamLog().gtid(3).query(b"CREATE TABLE x (a INT)").plain(4).write(tmp_path, "binlog.000002")
+    return tmp_path
+
+
+def test_the_public_names() -> None:
+    assert sorted(binlake.__all__) == dir(binlake)
+    for name in binlake.__all__:
+        assert getattr(binlake, name) is not None
+    with pytest.raises(AttributeError):
+        binlake.nothing  # noqa: B018
+
+
+def test_paths_may_be_one_or_many(folder: Path) -> None:
+    one, two = folder / "binlog.000001", folder / "binlog.000002"
+    for paths in (folder, str(folder), f"{folder}/binlog.*", [one, str(two)]):
+        assert [file.name for file in binlake.open(paths).files] == [one.name, two.name]
+    with pytest.raises(SourceError):
+        binlake.open(folder / "nothing")
+
+
+def test_options_are_keywords(folder: Path) -> None:
+    log = binlake.open(folder, gtid=f"{SID}:2", verify_checksum=False)
+    assert [t.gtid for t in log.transactions()] == [f"{SID}:2"]
+    with pytest.raises(OptionError, match="unknown option"):
+        binlake.open(folder, colour="blue")
+    with pytest.raises(OptionError, match="since"):
+        binlake.open(folder, since="yesterday")
+
+
+def test_events_are_typed(folder: Path) -> None:
+    ddl = [e for e in binlake.open(folder).events() if isinstance(e.event, QueryEvent)][2]
+    assert isinstance(ddl.event, QueryEvent)
+    assert (ddl.file, ddl.type, ddl.event.sql) == (
+        "binlog.000002",
+        "QUERY_EVENT",
+        "CREATE TABLE x (a INT)",
+    )
+
+
+def test_changes_and_tables(folder: Path) -> None:
+    log = binlake.open(folder)
+    assert log.tables() == {"shop.t": {"insert": 3}}
+    batches = list(log.changes("shop.t"))
+    assert sum(batch.num_rows for batch in batches) == 3
+    assert batches[0].schema.names[:2] == ["col_0", "_op"]
+    whole = log.to_arrow("shop.t")
+    assert isinstance(whole, pa.Table)
+    assert whole["_gtid"].to_pylist() == [f"{SID}:{n}" for n in (1, 2, 4)]
+    assert log.to_pylist("shop.t")[2]["_file"] == "binlog.000002"
+    assert log.to_arrow().column_names[:3] == ["op", "database", "table"]
+    assert log.to_arrow()["after"].to_pylist() == ['{"col_0":0}'] * 3
+    with pytest.raises(SourceError, match=r"no change of table shop\.nothing"):
+        log.to_arrow("shop.nothing")
+
+
+def test_to_pandas(folder: Path) -> None:
+    pytest.importorskip("pandas")
+    frame = binlake.open(folder).to_pandas("shop.t")
+    assert list(frame["_pos"]) == [row["_pos"] for row in binlake.open(folder).to_pylist("shop.t")]
+
+
+def test_every_read_has_its_own_ledger(folder: Path) -> None:
+    log = binlake.open(folder)
+    for _ in range(2):
+        list(log.transactions())
+        assert log.ledger.transactions == {"committed": 4}
+        assert log.ledger.unshown == {"DDL": 1}
+        assert log.ledger.total.events == sum(1 for _ in log.events())
+
+
+def test_transactions_can_be_kept_and_looked_into_later(folder: Path) -> None:
+    kept = list(binlake.open(folder).transactions())
+    assert [sum(1 for _ in t.pieces()) for t in kept] == [1, 1, 1, 1]
+
+
+def test_errors_are_ours(tmp_path: Path) -> None:
+    (tmp_path / "binlog.000001").write_bytes(b"no log at all")
+    log = binlake.open(tmp_path)
+    for read in (log.events, log.transactions, log.changes, log.to_arrow, log.tables):
+        with pytest.raises(BinlogError):
+            list(read())
+
+
+def definition(type_code: int, metadata: bytes = b"", table_id: int = 7) -> bytes:
+    """TABLE_MAP of shop.t with one column of a type."""
+    return (
+        table_id.to_bytes(6, "little") + b"\x01\0" + b"\x04shop\0\x01t\0"
+        + bytes([1, type_code, len(metadata)]) + metadata + b"\x01"
+    )  # fmt: skip
+
+
+def one_row(log: StreamLog, gno: int, table_map: bytes, value: bytes) -> StreamLog:
+    log.gtid(gno).query(b"BEGIN")
+    log.add(TABLE_MAP, table_map)
+    log.add(ROWS, rows_body(0, table_id=table_map[0]) + b"\0" + value)
+    return log.xid()
+
+
+def test_columns_of_several_definitions_are_united(tmp_path: Path) -> None:
+    made = one_row(StreamLog(), 1, definition(3), (7).to_bytes(4, "little"))
+    one_row(made, 2, definition(8, table_id=8), (1 << 40).to_bytes(8, "little"))
+    found = binlake.open(made.write(tmp_path)).to_arrow("shop.t")
+    assert found["col_0"].to_pylist() == [7, 1 << 40]
+    assert found.schema.field("col_0").type == pa.int64()
+
+
+def test_rows_that_do_not_fit_are_set_aside_and_it_is_said(tmp_path: Path) -> None:
+    made = StreamLog()
+    for gno, text in ((1, b"12"), (2, b"twelve")):
+        one_row(made, gno, definition(15, b"\x14\0"), bytes([len(text)]) + text)
+    one_row(made, 3, definition(3, table_id=8), (13).to_bytes(4, "little"))
+    log = binlake.open(made.write(tmp_path), assume_charset="utf8mb4")
+    assert log.to_arrow("shop.t")["col_0"].to_pylist() == [12, 13]
+    assert any("shop.t@n" in sentence for sentence in log.ledger.warnings)
+    assert log.to_arrow("shop.t@1")["col_0"].to_pylist() == ["twelve"]
+    with pytest.raises(OptionError, match="no @9"):
+        log.to_arrow("shop.t@9")
