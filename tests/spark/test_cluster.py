@@ -5,19 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import binlake
+
+LOGS = str(Path(__file__).parents[1] / "golden" / "mysql-9.7" / "rotation" / "binlog.index")
+
 SESSION = """
 from binlake.spark import session
 spark = session(master=sys.argv[1], config={
     "spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.host": "127.0.0.1",
-    "spark.executor.memory": "512m", "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1", "spark.executor.memory": "512m",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.cores.max": "2",
 })
 """
-
-
-def test_hosts_are_checked(cluster: Any, run_script: Any, tmp_path: Path) -> None:
-    text = (
-        SESSION
-        + """
+READ = """
+frame = spark.read.format("binlog").options(table="golden.r", max_partition_bytes="2000")
+frame = frame.load(sys.argv[2])
+rows = frame.selectExpr("cast(_seq as string) place").collect()
+tracker = spark.sparkContext._jsc.sc().statusTracker()
+executors = {e.host() + ":" + str(e.port()) for e in tracker.getExecutorInfos()}
+answer([frame.rdd.getNumPartitions(), len(rows), len(set(rows)), len(executors) - 1])
+"""
+EXPORT = """
+from binlake.lake.export import export
+from binlake.values.options import ReadOptions
+result = export(spark, [sys.argv[2]], sys.argv[3], ReadOptions(), max_partition_bytes=2000,
+                progress=lambda done, of: None)
+answer([[t.path, t.rows, len(t.files)] for t in result.tables])
+"""
+HOSTS = """
 from binlake.errors import SourceError
 from binlake.spark.hosts import check_hosts
 check_hosts(spark, [sys.argv[2]])
@@ -26,8 +41,24 @@ try:
 except SourceError as error:
     answer(str(error))
 """
-    )
-    told = run_script(text, cluster.url, str(tmp_path))
-    assert "does not see" in told
+
+
+def test_a_read_uses_both_workers(cluster: Any, run_script: Any) -> None:
+    expected = binlake.open(LOGS).to_arrow("golden.r").num_rows
+    partitions, rows, distinct, executors = run_script(SESSION + READ, cluster.url, LOGS)
+    assert partitions > 4
+    assert rows == distinct == expected
+    assert executors == 2
+
+
+def test_an_export(cluster: Any, run_script: Any, tmp_path: Path) -> None:
+    expected = binlake.open(LOGS).to_arrow("golden.r").num_rows
+    tables = run_script(SESSION + EXPORT, cluster.url, LOGS, str(tmp_path / "lake"))
+    assert tables == [["golden/r", expected, 1]]
+
+
+def test_hosts_are_checked(cluster: Any, run_script: Any, tmp_path: Path) -> None:
+    told = run_script(SESSION + HOSTS, cluster.url, str(tmp_path))
     assert told.startswith("host ")
+    assert "does not see" in told
     assert "\n" not in told

@@ -55,7 +55,8 @@ def test_views_are_those_of_the_api(spark: Any, view: str) -> None:
 
 def test_typed_columns_of_every_type(spark: Any) -> None:
     log = binlake.open(TYPES)
-    for table in log.tables():
+    for name in ("integers", "decimals", "floats", "temporals", "varchars", "binaries", "vectors"):
+        table = f"golden.{name}"
         found = load(spark, TYPES, table=table).toArrow()
         assert found.to_pylist() == log.to_arrow(table).to_pylist(), table
 

@@ -1,0 +1,84 @@
+"""The name `binlog` in sessions of every kind: plain, prepared, Connect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from spark_processes import SOURCE
+
+LOGS = str(Path(__file__).parents[1] / "golden" / "mysql-9.7" / "transactions" / "binlog.index")
+
+READ = f"""
+frame = spark.read.format("binlog").option("table", "golden.a").load({LOGS!r})
+answer([frame.count(), frame.columns[:3]])
+"""
+PLAIN = """
+import os
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+"""
+PREPARED = """
+from binlake.spark import session
+spark = session(master="local[1]", config={"spark.ui.enabled": "false"})
+"""
+BROKEN = "raise SystemError('this module breaks discovery for everybody')\n"
+
+ROWS = [9, ["id", "v", "s"]]
+
+
+def test_a_plain_session_finds_it(run_script: Any) -> None:
+    assert run_script(PLAIN + READ) == ROWS
+
+
+def test_a_prepared_session_needs_no_discovery(run_script: Any, tmp_path: Path) -> None:
+    (tmp_path / "pyspark_broken.py").write_text(BROKEN)
+    assert run_script(PREPARED + READ, PYTHONPATH=f"{tmp_path}:{SOURCE}") == ROWS
+
+
+def test_connect(run_script: Any) -> None:
+    text = """
+    from binlake.spark import session
+    spark = session(remote="local[2]")
+    """
+    assert run_script(dedent(text) + READ) == ROWS
+
+
+def test_a_mistake_under_connect_is_short(run_script: Any) -> None:
+    told = run_script(
+        """
+        from binlake.spark import session
+        spark = session(remote="local[2]")
+        try:
+            spark.read.format("binlog").option("tabel", "golden.a").load("/x").count()
+        except Exception as error:
+            answer(str(error))
+        """
+    )
+    assert "unknown option 'tabel'; did you mean table?" in told
+    assert len([line for line in told.splitlines() if line.strip()]) <= 6
+
+
+def test_a_package_that_cannot_be_imported_says_so(run_script: Any, tmp_path: Path) -> None:
+    """And it does not switch discovery off for the others."""
+    (tmp_path / "binlake.py").write_text("raise ImportError('no pyarrow here')\n")
+    (tmp_path / "pyspark_other.py").write_text(
+        "from pyspark.sql.datasource import DataSource\n"
+        "class DefaultSource(DataSource):\n"
+        "    name = classmethod(lambda cls: 'other')\n"
+        "    def schema(self): return 'a int'\n"
+    )
+    told = run_script(
+        PLAIN
+        + """
+spark.read.format("other").load()
+try:
+    spark.read.format("binlog").load("/x")
+except Exception as error:
+    answer(str(error))
+""",
+        PYTHONPATH=f"{tmp_path}:{SOURCE}",
+    )
+    assert "the package binlake cannot be imported: ImportError: no pyarrow here" in told
