@@ -27,8 +27,9 @@ $(VENV)/ready: constraints.txt pyproject.toml setup.py
 	@$(PIP) --no-build-isolation --editable '.[spark,server,dev]'
 	@touch $@ $(VENV)/compiled
 
+# The installation above has compiled the core already; later only what changed is compiled.
 $(VENV)/compiled: $(VENV)/ready $(CORE)
-	@$(VENV)/bin/python setup.py --quiet build_ext --inplace --parallel 2
+	@if [ -n "$$(find $(CORE) -newer $@)" ]; then $(VENV)/bin/python setup.py --quiet build_ext --inplace; fi
 	@touch $@
 
 .PHONY: setup java

@@ -51,6 +51,11 @@ def extensions() -> list[Extension]:
 class BuildCore(build_ext):
     """Checks the tools, then translates and compiles: metadata and archives need neither."""
 
+    def finalize_options(self) -> None:
+        """Compile on all cores unless told otherwise."""
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
     def build_extensions(self) -> None:
         """Put the translated C sources in the place of the Python ones, and compile them."""
         problems = missing_build_tools()

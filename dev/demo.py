@@ -1,95 +1,87 @@
-"""`make demo`: the shipped logs of two real servers to Parquet tables by Spark, then a look.
+"""`make demo`: logs of a real MySQL and a real MariaDB become tables, and are looked at.
 
-What it shows is what `binlake export` and any Parquet reader show; nothing is prepared.
+Everything shown is an ordinary command; each is printed before it runs.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
+import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Any
+
+from rich.console import Console
+
+from binlake.cli.main import main as binlake
+from binlake.spark import session
 
 ROOT = Path(__file__).resolve().parents[1]
-LOGS = ROOT / "demo"
-OUT = ROOT / "demo-out"
-BINLAKE = Path(sys.executable).with_name("binlake")
+SERVERS = ("mysql-9.7", "mariadb-11.8")
+OUT = "demo-out"
+
+console = Console(highlight=False, soft_wrap=True)
+
+SQL = """
+SELECT state, count(*) AS orders, sum(total) AS total, max(placed_at) AS last
+FROM orders GROUP BY state ORDER BY orders DESC
+"""
+
+NEXT = f"""\
+[bold]What to type next[/bold]
+  .venv/bin/binlake inspect demo/mysql-9.7/binlog.000002
+  .venv/bin/binlake rows demo/mysql-9.7 --table shop.products --since 2026-01-01 | head
+  .venv/bin/binlake verify demo/mysql-9.7
+  .venv/bin/binlake export /var/lib/mysql/binlog.* {OUT}/mine      (your own logs)
+and in Python:
+  import binlake; binlake.open("demo/mysql-9.7").to_pandas("shop.orders")
+The tables are Parquet files in {OUT}/, one data set per table."""
 
 
-def _say(text: str = "") -> None:
-    print(text, flush=True)
+def say(text: str) -> None:
+    """A line of the demo's own."""
+    console.print(text)
 
 
-def _run(*command: str | Path) -> None:
-    shown = " ".join(os.path.relpath(w, ROOT) if isinstance(w, Path) else w for w in command)
-    _say(f"$ {shown}")
-    done = subprocess.run(list(map(str, command)), cwd=ROOT, check=False)
-    if done.returncode:
-        sys.exit(done.returncode)
+def run(*words: str) -> None:
+    """Show a command and run it; ends the demo when it fails."""
+    say(f"\n[bold green]$ binlake {shlex.join(words)}[/bold green]")
+    code = binlake(list(words))
+    if code:
+        sys.exit(code)
 
 
-def _export(server: str) -> None:
-    _say(f"\n== {server}: {_sizes(LOGS / server)} of binary logs to tables\n")
-    _run(BINLAKE, "export", LOGS / server, OUT / server, "--overwrite")
-
-
-def _sizes(folder: Path) -> str:
-    logs = [f for f in folder.iterdir() if f.suffix != ".index"]
-    return f"{len(logs)} files, {sum(f.stat().st_size for f in logs) / 1e6:.1f} MB"
-
-
-def _show_rows(server: str) -> None:
-    """A few rows of one table, as any Parquet reader sees them."""
-    import pyarrow.parquet as pq
-
-    folder = OUT / server / "shop" / "orders"
-    table = pq.read_table(folder)
-    chosen = ["_op", "_ts", "_gtid", "id", "state", "total", "note"]
-    rows = table.select([c for c in chosen if c in table.column_names]).slice(0, 5).to_pylist()
-    _say(f"\n{folder.relative_to(ROOT)}: {table.num_rows} row changes; the first five:")
-    for row in rows:
-        _say("  " + "  ".join(f"{name}={_short(value)}" for name, value in row.items()))
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 32 else text[:31] + "…"
-
-
-def _show_ledger(server: str) -> None:
-    ledger = json.loads((OUT / server / "_ledger.json").read_text())
-    _say(f"\n{OUT.relative_to(ROOT)}/{server}/_ledger.json says:")
-    for key, value in ledger.items():
-        text = json.dumps(value, ensure_ascii=False)
-        _say(f"  {key}: {text if len(text) <= 100 else text[:99] + '…'}")
+def show_with_spark() -> None:
+    """The exported tables, and the logs themselves, as DataFrames."""
+    spark = session("binlake demo", master="local[2]", config={"spark.ui.enabled": "false"})
+    folder = f"{OUT}/mysql-9.7/shop/orders"
+    say(f'\n[bold green]>>> orders = spark.read.parquet("{folder}")[/bold green]')
+    changes = spark.read.parquet(folder)
+    changes.createOrReplaceTempView("changes")
+    say("every change of the table is there, with where it came from:")
+    changes.select("_op", "_ts", "_gtid", "id", "state", "channel", "total").orderBy("_seq").limit(
+        5
+    ).show(truncate=12)
+    say("the table as it is now is the newest change of each key that is no delete:")
+    spark.sql(
+        "SELECT *, row_number() OVER (PARTITION BY id ORDER BY _seq DESC) AS age FROM changes"
+    ).where("age = 1 AND _op != 'delete'").createOrReplaceTempView("orders")
+    say(f"[bold green]>>> spark.sql('''{SQL.strip()}''')[/bold green]")
+    spark.sql(SQL).show()
+    say('[bold green]>>> spark.read.format("binlog").load("demo/mariadb-11.8")[/bold green]')
+    log = spark.read.format("binlog").load("demo/mariadb-11.8")
+    log.groupBy("table", "op").count().orderBy("table", "op").show()
+    spark.stop()
 
 
 def main() -> None:
-    """Export both servers' logs, show what came out, and say what to try next."""
+    """Export, look, say what is next."""
     started = time.monotonic()
-    shutil.rmtree(OUT, ignore_errors=True)
-    servers = sorted(folder.name for folder in LOGS.iterdir() if folder.is_dir())
-    for server in servers:
-        _export(server)
-    for server in servers:
-        _show_rows(server)
-    _show_ledger(servers[-1])
-    _say(f"\n{time.monotonic() - started:.0f} s. Tables are in {OUT.relative_to(ROOT)}/. Try next:\n")
-    log = f"demo/{servers[-1]}/binlog.000001"
-    python = os.path.relpath(sys.executable, ROOT)
-    for command in (
-        f"binlake rows {log} --table shop.products --op update -n 3",
-        f"binlake inspect {log} | head",
-        f"binlake verify demo/{servers[-1]}",
-        "binlake export /var/lib/mysql/ lake/        # your own logs",
-    ):
-        _say(f"  {os.path.relpath(BINLAKE, ROOT).removesuffix('binlake')}{command}")
-    code = f"import binlake; print(binlake.open('{log}').to_arrow('shop.orders'))"
-    _say(f'  {python} -c "{code}"')
+    for name in SERVERS:
+        run("export", f"demo/{name}", f"{OUT}/{name}", "--overwrite", "--master", "local[2]")
+    run("rows", "demo/mysql-9.7", "--table", "shop.customers", "--limit", "1")
+    run("verify", "demo/mysql-9.7", "demo/mariadb-11.8")
+    show_with_spark()
+    say(f"{NEXT}\n\ndone in {time.monotonic() - started:.0f} s")
 
 
 if __name__ == "__main__":
