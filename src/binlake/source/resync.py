@@ -62,7 +62,14 @@ if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
     from binlake.source.reader import ByteReader
 
-__all__ = ["END", "SearchLimits", "first_frame", "first_sync", "next_transaction"]
+__all__ = [
+    "END",
+    "SearchLimits",
+    "first_frame",
+    "first_sync",
+    "next_transaction",
+    "opens_with_gtid",
+]
 
 #: The end of a log whose length is not known.
 END = sys.maxsize
@@ -102,6 +109,11 @@ def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> 
         if found is not None:
             return found
     return next_transaction(log, walk.pos, log.format) if walk.broken else size
+
+
+def opens_with_gtid(fmt: EventFormat) -> bool:
+    """Whether servers of this version begin every transaction with a GTID event."""
+    return fmt.version >= _GTID_ALWAYS_SINCE[fmt.flavour]
 
 
 def first_frame(
@@ -177,7 +189,7 @@ class _Walk:
         self._reader = reader
         self._format = fmt
         self._minimum = HEADER_BYTES + fmt.checksum_bytes
-        self._opens_with_gtid = fmt.version >= _GTID_ALWAYS_SINCE[fmt.flavour]
+        self._opens_with_gtid = opens_with_gtid(fmt)
         self._boundaries = _boundary_pattern(fmt, self._opens_with_gtid)
         #: where `blocks` ended, and whether because the bytes there are no event
         self.pos = 0

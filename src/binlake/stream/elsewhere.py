@@ -31,15 +31,14 @@ class OpensFiles(Protocol):
 
 
 class Elsewhere:
-    """Knows what was prepared before `first` and what is decided from `end` on.
+    """Knows what was prepared before `first`, and what is decided after a read.
 
     `chain(ordinal)` opens a file of the chain, `len(chain)` says how many there are.
     """
 
-    def __init__(self, chain: OpensFiles, first: Spot, end: Spot) -> None:
+    def __init__(self, chain: OpensFiles, first: Spot) -> None:
         self._chain = chain
         self._first = first
-        self._end = end
         self._before: dict[int, dict[Xid, Group | None]] = {}
         self._after: dict[int, set[Xid]] = {}
 
@@ -56,14 +55,15 @@ class Elsewhere:
                 return self._before[ordinal][xid]
         return None
 
-    def decided_after(self, xid: Xid) -> bool:
-        """Whether an XA COMMIT or XA ROLLBACK of this XID lies at or after `end`.
+    def decided_after(self, xid: Xid, end: Spot) -> bool:
+        """Whether an XA COMMIT or XA ROLLBACK of this XID lies at or after `end`, where the read
+        has ended (always the same).
 
         Raises BinlogError.
         """
-        for ordinal in range(self._end.ordinal, len(self._chain)):
+        for ordinal in range(end.ordinal, len(self._chain)):
             if ordinal not in self._after:
-                start = self._end.offset if ordinal == self._end.ordinal else None
+                start = end.offset if ordinal == end.ordinal else None
                 self._after[ordinal] = self._decided_in(ordinal, start)
             if xid in self._after[ordinal]:
                 return True

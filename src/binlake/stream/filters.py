@@ -26,7 +26,7 @@ from binlake.values.options import FilePosition, ReadOptions, parse_file_positio
 if TYPE_CHECKING:
     from binlake.stream.group import Group
 
-__all__ = ["BOUNDARY_REMARK", "FILE_START", "TransactionFilter"]
+__all__ = ["BOUNDARY_REMARK", "FILE_START", "TransactionFilter", "lies_in"]
 
 _EARLIEST_US = -(1 << 62)
 _LATEST_US = 1 << 62
@@ -117,6 +117,11 @@ class TransactionFilter:
         """Whether no transaction is left out."""
         return self == TransactionFilter()
 
+    def first_file(self, files: int) -> Spot:
+        """The beginning of the first of `files` files in which a wanted transaction can start."""
+        wanted = (n for n in range(files) if self.byte_range(n) is not None)
+        return Spot(next(wanted, 0), "", FILE_START)
+
     def byte_range(self, ordinal: int) -> tuple[int, int | None] | None:
         """Where in file `ordinal` wanted transactions can start: (first byte, end or None for
         the file's end); None if nowhere, so that the file need not be opened.
@@ -196,7 +201,7 @@ class TransactionFilter:
         if self.stop is not None and start[::2] >= self.stop[::2]:
             return False
         if self.at is not None and not (
-            _lies_in(self.at, group) or (also_at is not None and _lies_in(self.at, also_at))
+            lies_in(self.at, group) or (also_at is not None and lies_in(self.at, also_at))
         ):
             return False
         if self.server_ids and group.server_id not in self.server_ids:
@@ -220,7 +225,7 @@ def _parse_at(text: str) -> FilePosition:
         ) from None
 
 
-def _lies_in(place: Spot, group: Group) -> bool:
+def lies_in(place: Spot, group: Group) -> bool:
     """Whether a place is the group's start, inside it, or its end."""
     return group.start[::2] <= place[::2] <= group.end[::2]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from binlake.source.chain import Chain, LogPath
 from binlake.source.log_file import FIRST_EVENT, LogFile
-from binlake.source.resync import first_sync
+from binlake.source.resync import first_sync, opens_with_gtid
 from binlake.stream.elsewhere import Elsewhere
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.grouper import Ended
@@ -49,20 +49,17 @@ class LogReader:
         """Everything that the options want of a chain. Raises OptionError."""
         filters = TransactionFilter.from_options(options, [log.name for log in chain.files])
         opener = _Opener(lambda: chain.files)
-        wanted = [
-            ordinal
-            for ordinal in range(len(chain.files))
-            if filters.byte_range(ordinal) is not None
-        ]
-        first = Spot(wanted[0] if wanted else 0, "", FIRST_EVENT)
-        end = Spot(wanted[-1] + 1 if wanted else 0, "", FIRST_EVENT)
+        first = filters.first_file(len(chain.files))
+        if filters.start is not None and filters.start.ordinal == first.ordinal:
+            first = first._replace(offset=_start_of_reading(opener, filters.start))
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             for ordinal in range(len(chain.files)):
-                if filters.byte_range(ordinal) is not None or reader.inside_relay:
-                    yield FileRange(opener(ordinal))
+                if filters.byte_range(ordinal) is not None or reader.expects_more:
+                    start = first.offset if ordinal == first.ordinal else None
+                    yield FileRange(opener(ordinal), start)
 
-        return cls(ranges, Elsewhere(opener, first, end), filters, options, ledger)
+        return cls(ranges, Elsewhere(opener, first), filters, options, ledger)
 
     @classmethod
     def of_split(cls, split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
@@ -75,11 +72,6 @@ class LogReader:
         if log.is_relay and start == FIRST_EVENT:
             start = carried_over(opener, split.ordinal)
         first = Spot(split.ordinal, log.name, start)
-        after = (
-            Spot(split.ordinal, log.name, end)
-            if end is not None
-            else Spot(split.ordinal + 1, "", 0)
-        )
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # read a second time, the file has been closed (standard input cannot be)
@@ -89,7 +81,7 @@ class LogReader:
             if reader.inside_relay:
                 yield from _rest_of_transaction(reader, opener, split.ordinal + 1)
 
-        return cls(ranges, Elsewhere(opener, first, after), split.filters, options, ledger)
+        return cls(ranges, Elsewhere(opener, first), split.filters, options, ledger)
 
     def runs(self) -> Iterator[Run]:
         """Plain runs and single transactions, in commit order. Raises BinlogError."""
@@ -139,6 +131,20 @@ class _Opener:
 
     def __len__(self) -> int:
         return len(self.files)
+
+
+def _start_of_reading(opener: _Opener, start: Spot) -> int:
+    """Where to begin so that no transaction that starts at or after `start` is missed.
+
+    That place itself, as near as it can be told without reading what is before; where it cannot
+    (old servers, relay logs, streams), the beginning of the file.
+    """
+    if opener.files[start.ordinal].path == "-":
+        return FIRST_EVENT
+    with opener(start.ordinal) as log:
+        if log.format is None or log.is_relay or not log.reader.seekable:
+            return FIRST_EVENT
+        return first_sync(log, start.offset) if opens_with_gtid(log.format) else FIRST_EVENT
 
 
 def _cover(

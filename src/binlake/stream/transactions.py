@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 from binlake.errors import FormatError, IncompleteError
 from binlake.events.xa_prepare import xid_text
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
-from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter
+from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter, lies_in
 from binlake.stream.group import Group
 from binlake.stream.grouper import Ended, FindPlain, Grouper, every_group_alone, plain_runs
-from binlake.stream.runs import Outcome, PlainRun, Run, Transaction
+from binlake.stream.runs import Outcome, PlainRun, Run, Spot, Transaction
 from binlake.stream.statements import (
     DATA_KINDS,
     INCIDENT,
@@ -87,12 +87,23 @@ class TransactionReader:
         self._on_damage = self._note_damage if skips else None
         self._grouper = Grouper()
         self._wanted_count = 0
+        self._ordinal = 0
         self.reached = 0
 
     @property
     def inside_relay(self) -> bool:
         """Whether a transaction of a relay log is open, which may go on in the next file."""
         return self._grouper.open is not None and self._grouper.open.file.is_relay
+
+    @property
+    def expects_more(self) -> bool:
+        """Whether what is wanted may go on in a file where nothing wanted starts: a transaction
+        of a relay log, or the XA COMMIT of the transaction at the option `at`.
+        """
+        at = self._filters.at
+        return self.inside_relay or (
+            at is not None and any(lies_in(at, group) for group in self._prepared.values())
+        )
 
     def runs(self, ranges: Iterable[FileRange]) -> Iterator[Run]:
         """Plain runs and single transactions, in commit order. Raises BinlogError.
@@ -185,12 +196,14 @@ class TransactionReader:
         file = part.file
         wanted = self._filters.byte_range(file.ordinal)
         stop_at = wanted[1] if wanted is not None else FIRST_EVENT
+        self._ordinal = file.ordinal
         self.reached = FIRST_EVENT
         for window in self._windows(part):
             self.reached = window.end
             for item in grouper.window(window):
                 yield from self._item(grouper, item)
-            if grouper.open is None and stop_at is not None and window.end >= stop_at:
+            passed = stop_at is not None and window.end >= stop_at
+            if passed and grouper.open is None and not self.expects_more:
                 return
             self._retain(file, window.end)
         if file.tail is not None:
@@ -277,8 +290,9 @@ class TransactionReader:
     def _still_prepared(self) -> Iterator[Transaction]:
         if not self._options.uncommitted:
             return
+        end = Spot(self._ordinal, "", self.reached)
         for xid, group in self._prepared.items():
-            decided = self._elsewhere is not None and self._elsewhere.decided_after(xid)
+            decided = self._elsewhere is not None and self._elsewhere.decided_after(xid, end)
             if not decided and self._wants(group):
                 yield self._transaction(group, Outcome.PREPARED, group)
 

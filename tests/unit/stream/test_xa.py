@@ -118,6 +118,17 @@ def test_a_filter_by_position_takes_either_part(tmp_path: Path) -> None:
         assert found.gtid == f"{SID}:3"
 
 
+def test_a_position_finds_the_other_part_in_another_file(tmp_path: Path) -> None:
+    first = StreamLog().plain(1).xa_prepared(2, b"x").rotate("binlog.000002")
+    first.write(tmp_path)
+    StreamLog().plain(3).rotate("binlog.000003").write(tmp_path, "binlog.000002")
+    last = StreamLog().xa_decided(4, b"x").plain(5)
+    last.write(tmp_path, "binlog.000003")
+    for at in (f"binlog.000001:{first.offsets[8]}", f"binlog.000003:{last.offsets[2]}"):
+        [found] = transactions(tmp_path, at=at)
+        assert (found.gtid, found.start.file, rows_in(found)) == (f"{SID}:4", "binlog.000001", 1)
+
+
 @pytest.mark.parametrize(
     ("text", "xid"),
     [
