@@ -32,6 +32,7 @@ __all__ = ["Progress", "Task", "run_tasks"]
 Progress = Callable[[int, int], None]
 
 _POLL_SECONDS = 0.2
+_GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 class Task(InputPartition, ABC):
@@ -108,7 +109,8 @@ def _told(error: PySparkException) -> BinlogError | None:
         kind, _, sentence = line.strip().partition(": ")
         module, _, name = kind.rpartition(".")
         if module == errors.__name__:
-            return getattr(errors, name, BinlogError)(sentence)  # type: ignore[no-any-return]
+            kind_of_error: type[BinlogError] = getattr(errors, name, BinlogError)
+            return kind_of_error(sentence)
         if kind == "RuntimeError" and sentence.startswith("host "):  # of hosts.host_check
             return SourceError(sentence)
     return None
@@ -134,6 +136,7 @@ def _watching(spark: SparkSession, group: str, what: str, progress: Progress) ->
                     if stage is not None:
                         progress(stage.numCompletedTasks, stage.numTasks)
 
+    before = {name: context.getLocalProperty(name) for name in _GROUP_PROPERTIES}
     context.setJobGroup(group, what, interruptOnCancel=True)
     watcher = threading.Thread(target=watch, name="binlake-progress", daemon=True)
     watcher.start()
@@ -142,4 +145,5 @@ def _watching(spark: SparkSession, group: str, what: str, progress: Progress) ->
     finally:
         done.set()
         watcher.join()
-        context.setLocalProperty("spark.jobGroup.id", None)
+        for name, value in before.items():  # the caller's own, None if there was none
+            context.setLocalProperty(name, value)  # type: ignore[arg-type]

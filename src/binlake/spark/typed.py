@@ -12,8 +12,9 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,7 +25,7 @@ from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.spark.options import SourceOptions
 from binlake.spark.schema import Conformer, exact_schema
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import Piece, PlainRun
+from binlake.stream.runs import Piece, PlainRun, Run
 from binlake.stream.splits import Split, plan_splits
 from binlake.table.batches import typed_schema
 from binlake.table.declared import DeclaredSchema
@@ -155,23 +156,37 @@ class _Look:
 def _table_maps(split: Split, read: ReadOptions) -> dict[bytes, EventFormat]:
     """Distinct TABLE_MAP bodies (table id and flags zeroed), in the order of their last use."""
     found: dict[bytes, EventFormat] = {}
+    latest = b""
     unchecked = replace(read, verify_checksum=False, on_unshown="count")
     for run in LogReader.of_split(split, unchecked, Ledger()).runs():
-        pieces = (
-            [Piece(run.window, run.first, run.last)] if isinstance(run, PlainRun) else run.pieces()
-        )
-        for piece in pieces:
+        for piece in _pieces(run):
             for body in _bodies(piece):
-                found.pop(body, None)
-                found[body] = piece.window.format
-    return found
+                if body != latest:  # most often a statement changes the table of the last one
+                    found.pop(body, None)
+                    found[body] = piece.window.format
+                    latest = body
+    blank = bytes(_TABLE_ID_AND_FLAGS)
+    return {blank + body: fmt for body, fmt in found.items()}
+
+
+def _pieces(run: Run) -> Iterable[Piece]:
+    return (Piece(run.window, run.first, run.last),) if isinstance(run, PlainRun) else run.pieces()
 
 
 def _bodies(piece: Piece) -> Iterator[bytes]:
+    """The TABLE_MAP bodies of a piece, without table id and flags.
+
+    There are hundreds of thousands in a log, so they are sliced out of the window by hand.
+    """
     window = piece.window
-    for at in range(piece.first, piece.last):
-        if window.block.type_code[at] == TABLE_MAP_EVENT:
-            yield bytes(_TABLE_ID_AND_FLAGS) + bytes(window.body(at)[_TABLE_ID_AND_FLAGS:])
+    block, fmt = window.block, window.format
+    before = fmt.header_length + _TABLE_ID_AND_FLAGS - window.base
+    after = fmt.checksum_bytes + window.base
+    at = (codes := bytes(block.type_code[: piece.last])).find(TABLE_MAP_EVENT, piece.first)
+    while at >= 0:
+        offset = block.offset[at]
+        yield bytes(window.data[offset + before : offset + block.length[at] - after])
+        at = codes.find(TABLE_MAP_EVENT, at + 1)
 
 
 def _distinct(schemas: list[pa.Schema]) -> list[pa.Schema]:
@@ -200,6 +215,7 @@ def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> No
 def options_for_schema(read: ReadOptions, names: list[str]) -> ReadOptions:
     """Options that decode only what a schema given by the user asks for."""
     metadata = {read.metadata_prefix + column.name: column.option for column in METADATA}
-    asked = {option: True for name in names if (option := metadata.get(name))}
-    columns = tuple(name for name in names if name not in metadata)
-    return replace(read, columns=read.columns or columns, **asked)
+    asked: dict[str, Any] = {option: True for name in names if (option := metadata.get(name))}
+    if not read.columns:
+        asked["columns"] = tuple(name for name in names if name not in metadata)
+    return replace(read, **asked)

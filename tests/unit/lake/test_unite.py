@@ -69,10 +69,11 @@ def test_a_single_small_file_stays(directory: Directory) -> None:
 
 
 def test_groups_do_not_outgrow_the_target(directory: Directory) -> None:
-    files = [f for i in range(6) for f in written(directory, i, numbers(i))]
-    [table] = unite(files, files[0].bytes * 3)
-    assert [len(group) for group in table.merges] == [3, 3]
-    assert run(directory, files, files[0].bytes * 3)[ORDERS] == [{"n": i} for i in range(6)]
+    files = [f for i in range(22) for f in written(directory, i, numbers(i))]
+    target = files[0].bytes * 10
+    [table] = unite(files, target)
+    assert [len(group) for group in table.merges] == [10, 10, 2]
+    assert run(directory, files, target)[ORDERS] == [{"n": i} for i in range(22)]
 
 
 def test_tables_are_apart(directory: Directory) -> None:

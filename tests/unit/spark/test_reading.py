@@ -148,7 +148,7 @@ def test_a_schema_that_cannot_hold_a_value_is_an_error() -> None:
 def test_unknown_table_and_columns() -> None:
     with pytest.raises(SourceError, match=r"no change of table golden.zzz in the newest \d+ bytes"):
         reader(table="golden.zzz")
-    with pytest.raises(OptionError, match="table golden.a has no column 'ids'; did you mean id"):
+    with pytest.raises(OptionError, match=r"table golden.a has no column 'ids'; did you mean id"):
         reader(table="golden.a", columns="ids")
 
 
