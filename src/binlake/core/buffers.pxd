@@ -1,5 +1,6 @@
 # The C view of buffers.py, for the compiled modules that cimport it.
 
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from libc.string cimport memcmp, memcpy
 
 from binlake.core.cursor cimport Cursor

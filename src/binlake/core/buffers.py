@@ -45,7 +45,11 @@ class ByteBuffer:
                 "one batch would hold more than 2 GiB of one column", hint="lower batch_bytes"
             )
         wanted = max(wanted, 2 * self.capacity, self.first)
-        grown = bytearray(min(wanted, _LIMIT))
+        wanted = min(wanted, _LIMIT)
+        if cython.compiled:  # the same without zeroing: only bytes written are ever handed over
+            grown = PyByteArray_FromStringAndSize(cython.NULL, wanted)  # noqa: F821 - cimported
+        else:
+            grown = bytearray(wanted)
         grown[: self.size] = memoryview(self.raw)[: self.size]
         self.raw = grown
         self.capacity = len(grown)
@@ -54,7 +58,8 @@ class ByteBuffer:
 
     def copy(self, cursor: Cursor, count: cython.Py_ssize_t) -> int:
         """Append the next `count` bytes of `cursor`, which steps over them; returns 0."""
-        cursor.need(count)
+        if count < 0 or cursor.end - cursor.pos < count:
+            cursor.need(count)
         if self.size + count > self.capacity:
             self.reserve(count)
         at: cython.Py_ssize_t = self.size
@@ -73,10 +78,15 @@ class ByteBuffer:
     def put(self, data: bytes) -> int:
         """Append `data`; returns 0."""
         count: cython.Py_ssize_t = len(data)
-        self.reserve(count)
-        i: cython.Py_ssize_t
-        for i in range(count):
-            self.view[self.size + i] = data[i]
+        if self.size + count > self.capacity:
+            self.reserve(count)
+        if cython.compiled:
+            if count > 0:
+                memcpy(  # noqa: F821 - cimported in buffers.pxd
+                    cython.address(self.view[self.size]), cython.cast(cython.p_char, data), count
+                )
+        else:
+            self.view[self.size : self.size + count] = data
         self.size += count
         return 0
 

@@ -2,6 +2,8 @@
 #
 # Py_ssize_t stands for "signed 64 bits": only 64-bit platforms are supported.
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
 cdef class Cursor:
     cdef readonly object view
     cdef const unsigned char[::1] data
@@ -19,10 +21,10 @@ cdef class Cursor:
     cpdef Py_ssize_t u32(self) except -1
     cpdef Py_ssize_t u48(self) except -1
     cpdef Py_ssize_t u56(self) except -1
-    cpdef unsigned long long u64(self)
+    cpdef unsigned long long u64(self) except? 0xEEEEEEEEEEEEEEEE
     cpdef Py_ssize_t i64(self) except? -1
-    cpdef unsigned long long be_uint(self, int width)
-    cpdef unsigned long long le_uint(self, int width)
-    cpdef unsigned long long lenenc(self)
+    cpdef unsigned long long be_uint(self, int width) except? 0xEEEEEEEEEEEEEEEE
+    cpdef unsigned long long le_uint(self, int width) except? 0xEEEEEEEEEEEEEEEE
+    cpdef unsigned long long lenenc(self) except? 0xEEEEEEEEEEEEEEEE
     cpdef Py_ssize_t length(self) except -1
     cpdef bytes take(self, Py_ssize_t count)

@@ -188,4 +188,11 @@ class Cursor:
         self.need(count)
         p: cython.Py_ssize_t = self.pos
         self.pos = p + count
-        return bytes(self.view[p : p + count])
+        if cython.compiled:
+            if count == 0:
+                return b""
+            return PyBytes_FromStringAndSize(  # noqa: F821 - cimported in cursor.pxd
+                cython.cast(cython.p_char, cython.address(self.data[p])), count
+            )
+        else:  # noqa: RET505 - only one branch is compiled
+            return bytes(self.view[p : p + count])

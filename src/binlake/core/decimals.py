@@ -20,6 +20,8 @@ __all__ = ["Decimal128", "DecimalText", "decimal_width"]
 MAX_DIGITS = 81  # 9 groups. A column has at most 65, but JSON counts leading zeros too
 _GROUPS = 16  # room for the groups of a number: 81 digits make at most 10
 _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # of a group of 0 to 9 digits
+_ALL_32 = cython.declare(cython.uint, 0xFFFFFFFF)
+_FIRST_BIT = cython.declare(cython.uint, 0x80000000)
 _LOW_HALF = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
@@ -30,6 +32,25 @@ def decimal_width(precision: int, scale: int) -> int:
     return (
         4 * (whole // 9) + _GROUP_BYTES[whole % 9] + 4 * (scale // 9) + _GROUP_BYTES[scale % 9]
     )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _load(c: Cursor, p: cython.Py_ssize_t) -> cython.uint:
+    """The four bytes at `p`, big-endian; those beyond the end are 0."""
+    value: cython.uint = 0
+    if c.end - p >= 4:
+        return (
+            cython.cast(cython.uint, c.data[p]) << 24
+            | cython.cast(cython.uint, c.data[p + 1]) << 16
+            | cython.cast(cython.uint, c.data[p + 2]) << 8
+            | c.data[p + 3]
+        )
+    i: cython.Py_ssize_t
+    for i in range(c.end - p):
+        value |= cython.cast(cython.uint, c.data[p + i]) << (24 - 8 * i)
+    return value
 
 
 @cython.final
@@ -61,28 +82,28 @@ class DecimalReader:
 
     def read(self, c: Cursor) -> cython.int:
         """Read one number. Raises TruncatedError, MalformedError for digits that cannot be."""
-        c.need(self.width)
         p: cython.Py_ssize_t = c.pos
+        if c.end - p < self.width:
+            c.need(self.width)
         if self.width == 0:
             return 0
         self.negative = c.data[p] < 0x80
-        inverted: cython.uint = 0xFF if self.negative else 0
-        flip: cython.uint = inverted ^ 0x80  # of the first byte
-        i: cython.int
-        k: cython.int
+        inverted: cython.uint = _ALL_32 if self.negative else 0
+        flip: cython.uint = _FIRST_BIT  # of the first group
+        width: cython.int
         value: cython.uint
+        i: cython.int
         for i in range(self.count):
-            value = 0
-            for k in range(self.widths[i]):
-                value = value << 8 | (c.data[p] ^ flip)
-                flip = inverted
-                p += 1
+            width = self.widths[i]
+            value = (_load(c, p) ^ flip ^ inverted) >> (32 - 8 * width)
             if value >= self.bounds[i]:
                 raise MalformedError(
                     f"{value} is not a group of {self.digits[i]} decimal digits",
                     offset=c.pos - c.start,
                 )
             self.groups[i] = value
+            flip = 0
+            p += width
         c.pos = p
         return 0
 

@@ -46,14 +46,14 @@ from binlake.format.flags import (
 __all__ = ["GtidFields"]
 
 # The bits that decide the layout, as C numbers.
-LOGICAL_CLOCK: cython.int = 2  # LOGICAL_TIMESTAMP_TYPECODE, the only clock type ever written
-HAS_ORIGINAL_COMMIT_US: cython.ulonglong = 1 << 55
-HAS_ORIGINAL_VERSION: cython.ulonglong = 1 << 31
-GROUP_COMMIT_ID: cython.int = FL_GROUP_COMMIT_ID
-HAS_XID: cython.int = FL_PREPARED_XA | FL_COMPLETED_XA
-MULTI_ENGINE: cython.int = FL_EXTRA_MULTI_ENGINE
-ENDS_ALTER: cython.int = FL_COMMIT_ALTER | FL_ROLLBACK_ALTER
-HAS_THREAD_ID: cython.int = FL_EXTRA_THREAD_ID
+LOGICAL_CLOCK = cython.declare(cython.int, 2)  # LOGICAL_TIMESTAMP_TYPECODE, the only clock type ever written
+HAS_ORIGINAL_COMMIT_US = cython.declare(cython.ulonglong, 1 << 55)
+HAS_ORIGINAL_VERSION = cython.declare(cython.ulonglong, 1 << 31)
+GROUP_COMMIT_ID = cython.declare(cython.int, FL_GROUP_COMMIT_ID)
+HAS_XID = cython.declare(cython.int, FL_PREPARED_XA | FL_COMPLETED_XA)
+MULTI_ENGINE = cython.declare(cython.int, FL_EXTRA_MULTI_ENGINE)
+ENDS_ALTER = cython.declare(cython.int, FL_COMMIT_ALTER | FL_ROLLBACK_ALTER)
+HAS_THREAD_ID = cython.declare(cython.int, FL_EXTRA_THREAD_ID)
 
 
 @cython.final

@@ -4,10 +4,14 @@ from binlake.core.buffers cimport ByteKey
 from binlake.core.cursor cimport Cursor
 from binlake.core.sink cimport Sink, Validity
 
+cdef class Step:
+    cdef Sink sink
+    cdef Step after
+
 cdef class Layout:
     cdef ByteKey key
     cdef readonly bytes present
-    cdef list sinks
+    cdef Step steps
     cdef list absent
     cdef Py_ssize_t count
     cdef Py_ssize_t null_bytes
@@ -29,8 +33,8 @@ cdef class ImageSink:
     cdef bytes run
     cdef Py_ssize_t run_start
 
-    cpdef int select(self, Cursor c, Py_ssize_t bitmap, Py_ssize_t width) except -1
-    cpdef int append(self, Cursor c) except -1
-    cpdef int append_missing(self) except -1
-    cpdef Py_ssize_t held(self) noexcept
+    cdef int select(self, Cursor c, Py_ssize_t bitmap, Py_ssize_t width) except -1
+    cdef int append(self, Cursor c) except -1
+    cdef int append_missing(self) except -1
+    cdef Py_ssize_t held(self) noexcept
     cdef int grow(self) except -1

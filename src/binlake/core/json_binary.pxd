@@ -39,5 +39,3 @@ cdef class JsonRenderer:
     cdef int _opaque(self, int sql_type, Py_ssize_t pos, Py_ssize_t end) except -1
     cdef int _decimal(self, Py_ssize_t size) except -1
     cdef int _temporal(self, int sql_type) except -1
-    cdef int _mark(self, int character) except -1
-    cdef int _pair(self, int first, int second) except -1

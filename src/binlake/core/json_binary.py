@@ -60,6 +60,15 @@ _ESCAPES = b"btn fr"  # of the characters 0x08 to 0x0D; 0x0B has none
 _HEX = b"0123456789abcdef"
 _BASE64_LINE = 76  # characters between the line feeds that the server puts in
 _FIXED_DIGITS = 15  # of a whole number, or places up to the first digit; more take an exponent
+# what may follow a string, its quotes, and a word written beyond its end
+_ROOM = cython.declare(cython.Py_ssize_t, 16)
+# eight characters in a word; C constants, as larger literals than int holds would be objects
+_QUOTES = cython.declare(cython.ulonglong, 0x2222222222222222)
+_SLASHES = cython.declare(cython.ulonglong, 0x5C5C5C5C5C5C5C5C)
+_SPACES = cython.declare(cython.ulonglong, 0x2020202020202020)
+_ONES = cython.declare(cython.ulonglong, 0x0101010101010101)
+_HIGH_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
+_ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _FAST_BELOW = cython.declare(cython.double, 1e15)
 
 
@@ -162,17 +171,17 @@ class JsonRenderer:
         self._use(start, end, head)
         key: cython.Py_ssize_t = start + 2 * width
         value: cython.Py_ssize_t = key + count * key_entry
-        self._mark(123 if is_object else 91)
+        _mark(self.out, 123 if is_object else 91)
         i: cython.Py_ssize_t
         for i in range(count):
             if i:
-                self._pair(44, 32)
+                _pair(self.out, 44, 32)
             if is_object:
                 self._key(key, start, end, head, width)
                 key += key_entry
             self._entry(value, start, end, head, width, depth + 1)
             value += value_entry
-        return self._mark(125 if is_object else 93)
+        return _mark(self.out, 125 if is_object else 93)
 
     def _key(
         self,
@@ -189,7 +198,7 @@ class JsonRenderer:
             raise self._refuse(entry, "a key lies inside the entries")
         self._use(start + offset, end, size)
         self._string(start + offset, size)
-        return self._pair(58, 32)
+        return _pair(self.out, 58, 32)
 
     def _entry(
         self,
@@ -221,7 +230,7 @@ class JsonRenderer:
         sign: cython.ulonglong = 1
         sign <<= 8 * _width(kind) - 1
         if bits & sign:
-            self._mark(45)
+            _mark(self.out, 45)
             bits = (sign - 1 - (bits & (sign - 1))) + 1
         return self._number(bits)
 
@@ -249,41 +258,51 @@ class JsonRenderer:
         raise self._refuse(pos, "a length has more than 5 bytes")
 
     def _string(self, pos: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
-        """Render `size` bytes of UTF-8 as a JSON string."""
+        """Render `size` bytes of UTF-8 as a JSON string, eight plain characters at a time."""
         c: Cursor = self.c
         out: ByteBuffer = self.out
         end: cython.Py_ssize_t = pos + size
         checked: cython.Py_ssize_t = pos  # up to here it is UTF-8
-        out.reserve(size + 2)  # enough if nothing needs an escape
+        stop: cython.Py_ssize_t
+        _make_room(out, size + _ROOM)  # enough if nothing needs an escape
         at: cython.Py_ssize_t = out.size
         out.view[at] = 34
         at += 1
         while pos < end:
-            byte: cython.int = c.data[pos]
-            if byte >= 0x80 and pos >= checked:
-                checked = pos + self._character(pos, end)
-            if byte >= 0x20 and byte != 34 and byte != 92:
-                out.view[at] = cython.cast(cython.uchar, byte)
-                at += 1
-            else:
-                out.size = at
-                self._escape(byte)
-                out.reserve(end - pos)
-                at = out.size
-            pos += 1
+            stop = end if end - pos < 8 else pos + 8
+            if c.end - pos >= 8:
+                word: cython.ulonglong = _load(c, pos)
+                if _special(word) << (64 - 8 * (stop - pos)) & _ALL_ONES == 0:
+                    _store(out, at, word)  # what it writes beyond `stop` is written over
+                    at += stop - pos
+                    pos = stop
+                    continue
+            while pos < stop:
+                byte: cython.int = c.data[pos]
+                if byte >= 0x80 and pos >= checked:
+                    checked = pos + self._character(pos, end)
+                if byte >= 0x20 and byte != 34 and byte != 92:
+                    out.view[at] = cython.cast(cython.uchar, byte)
+                    at += 1
+                else:
+                    out.size = at
+                    self._escape(byte)
+                    _make_room(out, end - pos + _ROOM)
+                    at = out.size
+                pos += 1
         out.view[at] = 34
         out.size = at + 1
         return 0
 
     def _escape(self, byte: cython.int) -> cython.int:
         """Render a quote, a backslash or a control character."""
-        self._mark(92)
+        _mark(self.out, 92)
         if byte >= 0x20:
-            return self._mark(byte)
+            return _mark(self.out, byte)
         if 8 <= byte <= 13 and byte != 11:
-            return self._mark(_ESCAPES[byte - 8])
+            return _mark(self.out, _ESCAPES[byte - 8])
         self.out.put(b"u00")
-        return self._pair(_HEX[byte >> 4], _HEX[byte & 15])
+        return _pair(self.out, _HEX[byte >> 4], _HEX[byte & 15])
 
     def _character(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """How many bytes the character beyond ASCII at `pos` has; refuses what is not UTF-8."""
@@ -315,7 +334,7 @@ class JsonRenderer:
         if value - value != 0:
             raise self._refuse(pos, "a number is infinite or none")
         if self.c.data[pos + 7] & 0x80:
-            self._mark(45)
+            _mark(self.out, 45)
             value = -value
         if value < _FAST_BELOW and self._few_places(value):
             return 0
@@ -346,10 +365,10 @@ class JsonRenderer:
         for _i in range(places):
             scale *= 10
         self._number(digits // scale)
-        self._mark(46)
+        _mark(self.out, 46)
         digits %= scale
         while scale > 10 and digits < scale // 10:
-            self._mark(48)
+            _mark(self.out, 48)
             scale //= 10
         return self._number(digits)
 
@@ -360,13 +379,14 @@ class JsonRenderer:
         while rest:
             width += 1
             rest //= 10
-        self.out.reserve(width)
-        at: cython.Py_ssize_t = self.out.size + width
-        self.out.size = at
+        out: ByteBuffer = self.out
+        _make_room(out, width)
+        at: cython.Py_ssize_t = out.size + width
+        out.size = at
         _i: cython.int
         for _i in range(width):
             at -= 1
-            self.out.view[at] = cython.cast(cython.uchar, 48 + value % 10)
+            out.view[at] = cython.cast(cython.uchar, 48 + value % 10)
             value //= 10
         return 0
 
@@ -385,9 +405,9 @@ class JsonRenderer:
         start: cython.Py_ssize_t
         for start in range(0, len(text), _BASE64_LINE):
             if start:
-                self._pair(92, 110)
+                _pair(self.out, 92, 110)
             self.out.put(text[start : start + _BASE64_LINE])
-        return self._mark(34)
+        return _mark(self.out, 34)
 
     def _decimal(self, size: cython.Py_ssize_t) -> cython.int:
         """Render a DECIMAL: precision u8, scale u8, and its wire bytes."""
@@ -411,9 +431,9 @@ class JsonRenderer:
         packed: cython.Py_ssize_t = self.c.i64()
         is_time: cython.bint = sql_type == _SQL_TIME
         self.out.reserve(32)
-        self._mark(34)
+        _mark(self.out, 34)
         if is_time and packed < 0:
-            self._mark(45)
+            _mark(self.out, 45)
             packed = -packed
         # TIME has its hours, up to 838, where the others have days and hours
         hour: cython.Py_ssize_t = packed >> 36 if is_time else packed >> 36 & 31
@@ -429,31 +449,88 @@ class JsonRenderer:
         if not is_time:
             write_date(self.out, packed)
         if sql_type in (_SQL_DATETIME, _SQL_TIMESTAMP):
-            self._mark(32)
+            _mark(self.out, 32)
         if sql_type != _SQL_DATE:
             write_time(self.out, packed & 0x3FFFFFFFFFFF if is_time else packed & 0x1FFFFFFFFFF, 6)
-        return self._mark(34)
+        return _mark(self.out, 34)
 
-    def _mark(self, character: cython.int) -> cython.int:
-        """Append one ASCII character."""
-        out: ByteBuffer = self.out
-        at: cython.Py_ssize_t = out.size
-        if at >= out.capacity:
-            out.reserve(1)
-        out.view[at] = cython.cast(cython.uchar, character)
-        out.size = at + 1
-        return 0
 
-    def _pair(self, first: cython.int, second: cython.int) -> cython.int:
-        """Append two ASCII characters."""
-        out: ByteBuffer = self.out
-        at: cython.Py_ssize_t = out.size
-        if at + 2 > out.capacity:
-            out.reserve(2)
-        out.view[at] = cython.cast(cython.uchar, first)
-        out.view[at + 1] = cython.cast(cython.uchar, second)
-        out.size = at + 2
-        return 0
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _make_room(out: ByteBuffer, count: cython.Py_ssize_t) -> cython.int:
+    if out.size + count > out.capacity:
+        out.reserve(count)
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _mark(out: ByteBuffer, character: cython.int) -> cython.int:
+    """Append one ASCII character."""
+    at: cython.Py_ssize_t = out.size
+    _make_room(out, 1)
+    out.view[at] = cython.cast(cython.uchar, character)
+    out.size = at + 1
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _pair(out: ByteBuffer, first: cython.int, second: cython.int) -> cython.int:
+    """Append two ASCII characters."""
+    at: cython.Py_ssize_t = out.size
+    _make_room(out, 2)
+    out.view[at] = cython.cast(cython.uchar, first)
+    out.view[at + 1] = cython.cast(cython.uchar, second)
+    out.size = at + 2
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _special(word: cython.ulonglong) -> cython.ulonglong:
+    """The lowest bit set is the high bit of the first of eight characters, the least significant
+    first, that cannot stand in a JSON string as it is: not ASCII, control, quote, backslash.
+    """
+    quotes: cython.ulonglong = word ^ _QUOTES
+    slashes: cython.ulonglong = word ^ _SLASHES
+    return (
+        word
+        | ((word - _SPACES) & ~word)
+        | ((quotes - _ONES) & ~quotes)
+        | ((slashes - _ONES) & ~slashes)
+    ) & _HIGH_BITS
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _load(c: Cursor, pos: cython.Py_ssize_t) -> cython.ulonglong:
+    """Eight bytes that are there, the first least significant."""
+    word: cython.ulonglong = 0
+    if cython.compiled:
+        memcpy(cython.address(word), cython.address(c.data[pos]), 8)  # noqa: F821 - cimported
+        return word
+    else:  # noqa: RET505 - only one branch is compiled
+        return int.from_bytes(c.view[pos : pos + 8], "little")
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _store(out: ByteBuffer, at: cython.Py_ssize_t, word: cython.ulonglong) -> cython.int:
+    """Write eight bytes where there is room for them."""
+    if cython.compiled:
+        if at + 8 > out.capacity:
+            raise IndexError(at)
+        memcpy(cython.address(out.view[at]), cython.address(word), 8)  # noqa: F821 - cimported
+    else:
+        out.view[at : at + 8] = word.to_bytes(8, "little")
+    return 0
 
 
 @cython.cfunc

@@ -28,7 +28,10 @@ class JsonText(VarSink):
     @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
-        self.fill(row)
-        size: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, c.le_uint(self.prefix))
+        if self.filled != row:
+            self.fill(row)
+        size: cython.Py_ssize_t = c.u32() if self.prefix == 4 else c.le_uint(self.prefix)
         self.renderer.render(c, size, self.out)
-        return self.fill(row + 1)
+        self.offsets[row + 1] = cython.cast(cython.uint, self.out.size)
+        self.filled = row + 1
+        return 0

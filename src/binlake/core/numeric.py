@@ -19,28 +19,26 @@ _LOW_32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 @cython.cfunc
 @cython.inline
-def _le16(c: Cursor) -> cython.uint:
+def _le16(c: Cursor) -> cython.ushort:
     """Two bytes at the cursor, which steps over them."""
     p: cython.Py_ssize_t = c.pos
+    value: cython.ushort = 0
     if c.end - p < 2:
         c.need(2)
     c.pos = p + 2
-    return c.data[p] | cython.cast(cython.uint, c.data[p + 1]) << 8
+    if cython.compiled:
+        memcpy(cython.address(value), cython.address(c.data[p]), 2)  # noqa: F821 - cimported
+        return value
+    else:  # noqa: RET505 - only one branch is compiled
+        return int.from_bytes(c.view[p : p + 2], "little")
 
 
 @cython.cfunc
 @cython.inline
 def _le24(c: Cursor) -> cython.uint:
     """Three bytes at the cursor, which steps over them."""
-    p: cython.Py_ssize_t = c.pos
-    if c.end - p < 3:
-        c.need(3)
-    c.pos = p + 3
-    return (
-        c.data[p]
-        | cython.cast(cython.uint, c.data[p + 1]) << 8
-        | cython.cast(cython.uint, c.data[p + 2]) << 16
-    )
+    value: cython.uint = _le16(c)
+    return value | cython.cast(cython.uint, c.u8()) << 16
 
 
 @cython.cfunc
@@ -48,24 +46,31 @@ def _le24(c: Cursor) -> cython.uint:
 def _le32(c: Cursor) -> cython.uint:
     """Four bytes at the cursor, which steps over them."""
     p: cython.Py_ssize_t = c.pos
+    value: cython.uint = 0
     if c.end - p < 4:
         c.need(4)
     c.pos = p + 4
-    return (
-        c.data[p]
-        | cython.cast(cython.uint, c.data[p + 1]) << 8
-        | cython.cast(cython.uint, c.data[p + 2]) << 16
-        | cython.cast(cython.uint, c.data[p + 3]) << 24
-    )
+    if cython.compiled:
+        memcpy(cython.address(value), cython.address(c.data[p]), 4)  # noqa: F821 - cimported
+        return value
+    else:  # noqa: RET505 - only one branch is compiled
+        return int.from_bytes(c.view[p : p + 4], "little")
 
 
 @cython.cfunc
 @cython.inline
 def _le64(c: Cursor) -> cython.ulonglong:
     """Eight bytes at the cursor, which steps over them."""
-    low: cython.ulonglong = _le32(c)
-    high: cython.ulonglong = _le32(c)
-    return high << 32 | low
+    p: cython.Py_ssize_t = c.pos
+    value: cython.ulonglong = 0
+    if c.end - p < 8:
+        c.need(8)
+    c.pos = p + 8
+    if cython.compiled:
+        memcpy(cython.address(value), cython.address(c.data[p]), 8)  # noqa: F821 - cimported
+        return value
+    else:  # noqa: RET505 - only one branch is compiled
+        return int.from_bytes(c.view[p : p + 8], "little")
 
 
 @cython.final

@@ -22,7 +22,7 @@ cdef class TableSink:
     cdef Py_ssize_t largest
     cdef Py_ssize_t capacity
     cdef Py_ssize_t first
-    cdef list counts
+    cdef long long[::1] counts
     cdef ImageSink passed
     cdef Sink8 op
     cdef Sink64 pos
@@ -32,13 +32,13 @@ cdef class TableSink:
     cdef Sink32 txn
     cdef Sink32 server_id
 
-    cpdef bint wants(self, int op) noexcept
+    cdef bint wants(self, int op) noexcept
     cdef int select(self, Cursor c, RowsHeader header, int op) except -1
     cdef int change(self, Cursor c, int op) except -1
     cdef Py_ssize_t add(self, Cursor c, int op, EventFacts facts) except -1
     cdef Py_ssize_t pass_over(self, Cursor head, RowsHeader header, Cursor c, int op) except -1
     cdef int grow(self) except -1
-    cpdef Py_ssize_t held(self) noexcept
+    cdef Py_ssize_t held(self) noexcept
 
 cdef class BothImages(TableSink):
     pass

@@ -98,7 +98,7 @@ class TableSink:
         self.rows = 0
         self.capacity = 0
         self.first = _FEWEST_ROWS
-        self.counts = [0, 0, 0]
+        self.counts = memoryview(bytearray(3 * 8)).cast("q")
         self.op = Sink8()
         self.pos = Sink64()
         self.end_pos = Sink64()
@@ -184,14 +184,14 @@ class TableSink:
 
     def held(self) -> int:
         """Bytes held by the changes so far; sets `largest`, the most that one column holds."""
-        total = self.rows * _FACTS_BYTES + self.before.held() + self.after.held()
+        total: cython.Py_ssize_t = self.rows * _FACTS_BYTES + self.before.held() + self.after.held()
         self.largest = max(self.before.largest, self.after.largest)
         return total
 
     def taken(self) -> tuple[int, int, int]:
         """How many inserts, updates and deletes were taken since the last call of this."""
         inserts, updates, deletes = self.counts
-        self.counts = [0, 0, 0]
+        self.counts[0] = self.counts[1] = self.counts[2] = 0
         return inserts, updates, deletes
 
     def finish(self) -> TableBuffers:

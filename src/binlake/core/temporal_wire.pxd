@@ -1,5 +1,7 @@
 # The C view of temporal_wire.py, for the temporal kernels.
 
+from libc.string cimport memcpy
+
 from binlake.core.cursor cimport Cursor
 
 cpdef Py_ssize_t read_date(Cursor c) except? -1

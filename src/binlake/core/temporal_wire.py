@@ -42,6 +42,38 @@ def _refuse(c: Cursor, width: int, what: str) -> MalformedError:
 
 @cython.cfunc
 @cython.inline
+def _be(c: Cursor, width: cython.int) -> cython.ulonglong:
+    """`width` bytes big-endian (3 to 8) at the cursor, which steps over them."""
+    p: cython.Py_ssize_t = c.pos
+    value: cython.ulonglong = 0
+    if c.end - p < 8:
+        return c.be_uint(width)
+    c.pos = p + width
+    if cython.compiled:  # eight bytes at once, and off with those behind
+        memcpy(cython.address(value), cython.address(c.data[p]), 8)  # noqa: F821 - cimported
+        return _swapped(value) >> (64 - 8 * width)
+    else:  # noqa: RET505 - only one branch is compiled
+        return int.from_bytes(c.view[p : p + width], "big")
+
+
+@cython.cfunc
+@cython.inline
+def _swapped(v: cython.ulonglong) -> cython.ulonglong:
+    """The eight bytes in reverse order; compilers know one instruction for it."""
+    return (
+        v << 56
+        | (v >> 8 & 0xFF) << 48
+        | (v >> 16 & 0xFF) << 40
+        | (v >> 24 & 0xFF) << 32
+        | (v >> 32 & 0xFF) << 24
+        | (v >> 40 & 0xFF) << 16
+        | (v >> 48 & 0xFF) << 8
+        | v >> 56
+    )
+
+
+@cython.cfunc
+@cython.inline
 def _us(fraction: cython.Py_ssize_t, fsp: cython.int) -> cython.Py_ssize_t:
     """Microseconds of the fraction bytes that a column of `fsp` digits has."""
     if fsp > 4:
@@ -62,13 +94,13 @@ def read_date(c: Cursor) -> int:
 def read_datetime2(c: Cursor, fsp: cython.int) -> int:
     """5 bytes big-endian, offset by 2**39, and the fraction."""
     n: cython.int = (fsp + 1) >> 1
-    raw: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, c.be_uint(5 + n) & _LOW_63)
+    raw: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, _be(c, 5 + n) & _LOW_63)
     v: cython.Py_ssize_t = raw >> (8 * n)
     us: cython.Py_ssize_t = 0
     if n:
         us = _us(raw & ((1 << (8 * n)) - 1), fsp)
     # bit 39, set in every datetime that a server stores, is the sign
-    sign: cython.Py_ssize_t = c.data[c.pos - 5 - n] & 0x80
+    sign: cython.int = c.data[c.pos - 5 - n] & 0x80
     v &= _LOW_39
     ymd: cython.Py_ssize_t = v >> 17
     if (
@@ -108,7 +140,7 @@ def read_time2(c: Cursor, fsp: cython.int) -> int:
     fraction counts up from there; fsp 5 and 6 are one six-byte number.
     """
     n: cython.int = (fsp + 1) >> 1
-    v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, c.be_uint(3 + n))
+    v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, _be(c, 3 + n))
     packed: cython.Py_ssize_t
     size: cython.Py_ssize_t = 1
     if n == 3:
@@ -151,7 +183,7 @@ def read_time_old(c: Cursor) -> int:
 def read_timestamp2(c: Cursor, fsp: cython.int) -> int:
     """4 bytes big-endian, unsigned seconds, and the fraction."""
     n: cython.int = (fsp + 1) >> 1
-    v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, c.be_uint(4 + n))
+    v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, _be(c, 4 + n))
     us: cython.Py_ssize_t = 0
     size: cython.Py_ssize_t = 1
     if n:

@@ -112,7 +112,10 @@ class Text(VarSink):
 def _length(c: Cursor, prefix: cython.int) -> cython.Py_ssize_t:
     """The length at the cursor, which steps over it; not yet checked against what is left."""
     p: cython.Py_ssize_t = c.pos
-    if prefix == 1 and p < c.end:
+    if prefix == 1 and c.end - p >= 1:
         c.pos = p + 1
         return c.data[p]
+    if prefix == 2 and c.end - p >= 2:
+        c.pos = p + 2
+        return c.data[p] | c.data[p + 1] << 8
     return cython.cast(cython.Py_ssize_t, c.le_uint(prefix))

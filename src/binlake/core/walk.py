@@ -21,7 +21,7 @@ from binlake.core.inflate import inflate_event_data
 from binlake.core.rows_header import RowsHeader
 from binlake.core.table_sink import DELETE, INSERT, UPDATE, EventFacts, TableBuffers, TableSink
 from binlake.core.transactions import TransactionBuffers, TransactionSink
-from binlake.errors import BinlogError, MissingContextError, UnsupportedError
+from binlake.errors import BinlogError, MissingContextError, TruncatedError, UnsupportedError
 from binlake.format.event_types import (
     ANONYMOUS_GTID_LOG_EVENT,
     EVENT_TYPES,
@@ -58,6 +58,7 @@ _PARTIAL = cython.declare(cython.int, PARTIAL_UPDATE_ROWS_EVENT)
 _MYSQL_GTID = cython.declare(cython.int, GTID_LOG_EVENT)
 _ANONYMOUS = cython.declare(cython.int, ANONYMOUS_GTID_LOG_EVENT)
 _MARIADB_GTID = cython.declare(cython.int, GTID_EVENT)
+_UPDATE = cython.declare(cython.int, UPDATE)
 _COMPRESSED = cython.declare(cython.int, 0x80)  # in version_of
 _STMT_END = cython.declare(cython.int, 0x01)  # rows flag
 _SLOTS = cython.declare(cython.Py_ssize_t, 64)  # a power of two
@@ -344,11 +345,11 @@ class RowWalker:
     def _enter(self, cursor: Cursor, frame: cython.Py_ssize_t) -> int:
         """Stand at the body of a frame. Raises TruncatedError if it has none."""
         start: cython.Py_ssize_t = self.block.offset[frame] - self.base
-        end: cython.Py_ssize_t = start + self.block.length[frame]
-        cursor.enter(start, end)
-        cursor.skip(self.header_bytes)
-        cursor.need(self.checksum_bytes)
-        return cursor.enter(cursor.pos, end - self.checksum_bytes)
+        end: cython.Py_ssize_t = start + self.block.length[frame] - self.checksum_bytes
+        start += self.header_bytes
+        if end < start:
+            raise TruncatedError("the event has no body", need=start - end, have=0)
+        return cursor.enter(start, end)
 
     def _boundary(self, action: cython.int) -> int:
         """Follow `[GTID] BEGIN … (XID | COMMIT)`, where MariaDB's GTID stands for BEGIN."""
@@ -471,7 +472,7 @@ class RowWalker:
         cursor: Cursor = self.cursor
         header: RowsHeader = self.header
         version: cython.int = self.version_of[type_code] & 3
-        bitmaps: cython.int = 2 if self.op_of[type_code] == UPDATE else 1
+        bitmaps: cython.int = 2 if self.op_of[type_code] == _UPDATE else 1
         header.parse(cursor, self.id_bytes_of[type_code], version, bitmaps)
         binding: Binding = self._binding()
         if binding is not None and binding.table.sink is not None:
