@@ -17,6 +17,7 @@ import binlake
 
 
 def main() -> None:
+    """Measure and print."""
     path, table, *rest = sys.argv[1:]
     options: dict[str, Any] = dict(arg.split("=", 1) for arg in rest)
     options.setdefault("before", "true")

@@ -15,6 +15,9 @@ from pathlib import Path
 
 from binlake.lake.export import export
 from binlake.spark.sessions import session
+from binlake.values.options import ReadOptions
+
+PARTITION_BYTES = 128 << 20
 
 
 def _cpu_ticks() -> int:
@@ -24,12 +27,20 @@ def _cpu_ticks() -> int:
 
 
 def main() -> None:
+    """Measure and print."""
     what, path, table, target = sys.argv[1:]
     spark = session(master="local[2]")
     spark.range(1).count()  # the first job pays for the session
     started, ticks = time.perf_counter(), _cpu_ticks()
     if what == "export":
-        export(spark, [path], target)
+        export(
+            spark,
+            [path],
+            target,
+            ReadOptions(),
+            max_partition_bytes=PARTITION_BYTES,
+            progress=lambda _done, _all: None,
+        )
     else:
         spark.read.format("binlog").option("table", table).load(path).write.parquet(target)
     seconds = time.perf_counter() - started

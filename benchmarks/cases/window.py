@@ -7,14 +7,15 @@ transactions. Prints which share of the file's bytes was decoded beyond the head
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
+from pathlib import Path
 
 import binlake
 
 
 def main() -> None:
+    """Measure and print."""
     path, table = sys.argv[1:]
     times = [batch.column("commit_ts") for batch in binlake.open(path).view("transactions")]
     moments = sorted(t for column in times for t in column.cast("int64").to_pylist())
@@ -24,7 +25,7 @@ def main() -> None:
     log = binlake.open(path, **bounds)
     rows = sum(batch.num_rows for batch in log.changes(table))
     seconds = time.perf_counter() - started
-    share = log.ledger.decoded_bytes / os.path.getsize(path)
+    share = log.ledger.decoded_bytes / Path(path).stat().st_size
     print(json.dumps({"seconds": seconds, "rows": rows, "decoded_share": share}))
 
 

@@ -15,6 +15,7 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 
 
 def main() -> None:
+    """Measure and print."""
     port, limit = int(sys.argv[1]), float(sys.argv[2])
     stream = BinLogStreamReader(
         connection_settings={"host": "127.0.0.1", "port": port, "user": "bench", "passwd": "bench"},

@@ -1,50 +1,59 @@
 """`make bench`: every speed and memory claim, measured in one run on one machine.
 
-Makes (once) a 500 MB log with a real MySQL 9.7 (`dev/bench_log.py`), times binlake and its
-peers on it, and writes `benchmarks/results/<date>.{json,md}`. Ratios are of medians. Nothing
-here is a test: no figure makes it fail.
+Makes (once, into build/bench) the logs of `dev/bench_log.py` with a real MySQL 9.7, times
+binlake and its peers on them, and writes `benchmarks/results/<date>.{json,md}`. Ratios are of
+medians. Nothing here is a test: no figure makes it fail.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from measure import Measured, machine, measure
+from dev.servers import Server, installation
+
+from benchmarks.measure import Measured, machine, measure
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 CASES = HERE / "cases"
 TABLE = "shop.orders"
+SERVER = "mysql-9.7"
+PYTHON_PEER_SECONDS = "20"
 
 
 @dataclass
 class Bench:
-    """The log, where the server scripts are, and what has been measured so far."""
+    """The logs (`folder` is also the server's that made them), and what has been measured."""
 
-    log: Path
-    mysqlbinlog: list[str]
+    folder: Path
     runs: int
     done: dict[str, Measured] = field(default_factory=dict)
 
-    def case(self, name: str, script: str, *args: object, **keywords: object) -> Measured:
-        """Time one of our own case scripts."""
-        command = [sys.executable, CASES / script, *map(str, args)]
-        return self.command(name, command, **keywords)
+    @property
+    def log(self) -> Path:
+        """500 MB, one table."""
+        return self.folder / "binlog.000001"
 
-    def command(self, name: str, command: list[str | Path], **keywords: object) -> Measured:
+    def case(self, name: str, script: str, *args: object, warmup: int = 1) -> Measured:
+        """Time one of our own case scripts."""
+        command: list[str | Path] = [sys.executable, CASES / script, *map(str, args)]
+        return self.command(name, command, warmup=warmup)
+
+    def command(
+        self, name: str, command: Sequence[str | Path], *, warmup: int = 1, keep_output: bool = True
+    ) -> Measured:
         """Time any command and remember it."""
         print(f"  {name} …", flush=True)
-        result = measure(name, command, runs=self.runs, **keywords)  # type: ignore[arg-type]
+        result = measure(name, command, runs=self.runs, warmup=warmup, keep_output=keep_output)
         print(f"    {result.seconds:.3f} s, peak {result.peak_memory_bytes >> 20} MB", flush=True)
         self.done[name] = result
         return result
@@ -65,7 +74,8 @@ def _ratio(slow: str, fast: str) -> Callable[[dict[str, Measured]], float]:
 
 
 def _images_per_second(done: dict[str, Measured]) -> float:
-    return done["java peer"].output["images"] / done["decode"].seconds
+    images: int = done["java peer"].output["images"]
+    return images / done["decode"].seconds
 
 
 GOALS = (
@@ -81,6 +91,8 @@ GOALS = (
     Goal("2 of 13 columns vs all", _ratio("decode", "decode 2 columns"), "faster", lambda v: v > 1),
     Goal("peak memory of a 1 GB transaction, MB",
          lambda d: d["1 GB transaction"].peak_memory_bytes / (1 << 20), "< 512", lambda v: v < 512),
+    Goal("the same, compressed, MB",
+         lambda d: d["1 GB transaction, compressed"].peak_memory_bytes / (1 << 20), "< 512", lambda v: v < 512),
     Goal("cores busy during export of one file", lambda d: d["export"].output["cores_busy"], "about 2", lambda v: v > 1.6),
 )  # fmt: skip
 
@@ -94,14 +106,19 @@ def build_java() -> list[str | Path]:
 
 
 def decoders(bench: Bench) -> None:
-    """binlake against the peers on the same file."""
+    """Our decoder against the peers on the same file."""
     bench.case("decode", "decode.py", bench.log, TABLE)
     bench.case("decode 2 columns", "decode.py", bench.log, TABLE, "columns=id,state")
     bench.case("scan", "scan.py", bench.log, "frames")
     bench.case("crc32", "scan.py", bench.log, "crc32")
     bench.command(
         "mysqlbinlog -vv",
-        [*bench.mysqlbinlog, "-vv", "--base64-output=decode-rows", bench.log],
+        [
+            *installation(SERVER).reader_command(),
+            "-vv",
+            "--base64-output=decode-rows",
+            bench.log,
+        ],
         keep_output=False,
     )
     java = build_java()
@@ -110,11 +127,30 @@ def decoders(bench: Bench) -> None:
 
 
 def spark(bench: Bench, scratch: Path) -> None:
-    """export and Spark's own writer, each in a fresh session of two cores."""
+    """Our export and Spark's own writer, each in a fresh session of two cores."""
     for name, what in (("export", "export"), ("spark write.parquet", "write")):
         target = scratch / what
         bench.case(name, "spark_export.py", what, bench.log, TABLE, target, warmup=0)
         shutil.rmtree(target, ignore_errors=True)
+
+
+def python_peer(bench: Bench) -> None:
+    """The Python peer reads from a server only: the one that wrote the log serves it again."""
+    server = Server(installation(SERVER), bench.folder)
+    server.start()
+    try:
+        server.execute(
+            "CREATE USER IF NOT EXISTS bench@localhost IDENTIFIED BY 'bench'",
+            "GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO bench@localhost",
+        )
+        peer = HERE / "peers" / "python_mysql_replication.py"
+        bench.command(
+            "python-mysql-replication",
+            [sys.executable, peer, str(server.port), PYTHON_PEER_SECONDS],
+            warmup=0,
+        )
+    finally:
+        server.stop()
 
 
 def report(bench: Bench, commands: str) -> str:
@@ -123,7 +159,7 @@ def report(bench: Bench, commands: str) -> str:
     lines = [
         f"# Benchmark of {datetime.now(UTC):%Y-%m-%d}",
         "",
-        f"Machine: {where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB, "
+        f"Machine: {where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB.",
         f"Linux {where['kernel']}, Python {where['python']}.",
         f"Command: `{commands}`. Medians of {bench.runs} runs after a warm-up; ours and the Java",
         "peer time their own work (start-up left out), the others are whole processes.",
@@ -140,7 +176,11 @@ def report(bench: Bench, commands: str) -> str:
             continue
         met = "" if not goal.wanted else "yes" if goal.met(value) else "**no**"
         lines.append(f"| {goal.name} | {goal.wanted} | {value:.3g} | {met} |")
-    lines += ["", "| what | seconds | wall | cpu | peak MB | runs |", "| --- | --- | --- | --- | --- | --- |"]
+    lines += [
+        "",
+        "| what | seconds | wall | cpu | peak MB | runs |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     lines.extend(
         f"| {m.name} | {m.seconds:.3f} | {m.wall_seconds:.2f} | {m.cpu_seconds:.2f} "
         f"| {m.peak_memory_bytes >> 20} | {m.seconds_each} |"
@@ -150,43 +190,41 @@ def report(bench: Bench, commands: str) -> str:
 
 
 def main() -> None:
-    """Measure everything and write the result files."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--log", type=Path, help="a log made by dev/bench_log.py; made if absent")
-    parser.add_argument("--big", type=Path, help="a log that holds one 1 GB transaction")
-    parser.add_argument("--server-port", type=int, help="a MySQL serving that log (python peer)")
-    parser.add_argument("--mysqlbinlog", default="mysqlbinlog", help="command of the server's reader")
+    """Measure everything, or what --only names, and write the result files."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", action="append", default=[], choices=["decoders", "spark", "memory", "python"])
+    parser.add_argument(
+        "--only", action="append", choices=["decoders", "memory", "python", "spark"]
+    )
     options = parser.parse_args()
-    bench = Bench(options.log, options.mysqlbinlog.split(), options.runs)
-    wanted = set(options.only) or {"decoders", "spark", "memory", "python"}
-    with tempfile.TemporaryDirectory(prefix="binlake-bench-") as scratch:
-        if "decoders" in wanted:
-            decoders(bench)
-            bench.case("window 1 %", "window.py", bench.log, TABLE)
-        if "python" in wanted and options.server_port:
-            peer = HERE / "peers" / "python_mysql_replication.py"
-            bench.command(
-                "python-mysql-replication",
-                [sys.executable, peer, str(options.server_port), "20"],
-                warmup=0,
-            )
-        if "memory" in wanted and options.big:
-            bench.case("1 GB transaction", "decode.py", options.big, TABLE, warmup=0)
-        if "spark" in wanted:
+    if not (options.folder / "binlog.000003").exists():
+        print("making the logs …", flush=True)
+        subprocess.run(
+            [sys.executable, "-m", "dev.bench_log", options.folder], cwd=ROOT, check=True
+        )
+    bench = Bench(options.folder, options.runs)
+    wanted = options.only or ["decoders", "memory", "python", "spark"]
+    if "decoders" in wanted:
+        decoders(bench)
+        bench.case("window 1 %", "window.py", bench.log, TABLE)
+    if "memory" in wanted:
+        for name, log in (("", "binlog.000002"), (", compressed", "binlog.000003")):
+            bench.case(f"1 GB transaction{name}", "decode.py", bench.folder / log, TABLE, warmup=0)
+    if "python" in wanted:
+        python_peer(bench)
+    if "spark" in wanted:
+        with tempfile.TemporaryDirectory(prefix="binlake-bench-") as scratch:
             spark(bench, Path(scratch))
+    page = report(bench, "make bench")
     results = HERE / "results"
     results.mkdir(exist_ok=True)
     stem = results / f"{datetime.now(UTC):%Y-%m-%d}"
-    page = report(bench, "make bench")
     stem.with_suffix(".md").write_text(page)
-    stem.with_suffix(".json").write_text(
-        json.dumps({"machine": machine(), "measured": [m.as_dict() for m in bench.done.values()]}, indent=1)
-    )
+    measured = {"machine": machine(), "measured": [m.as_dict() for m in bench.done.values()]}
+    stem.with_suffix(".json").write_text(json.dumps(measured, indent=1))
     print(page)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYTHONHASHSEED", "0")
     main()
