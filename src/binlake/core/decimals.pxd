@@ -1,5 +1,7 @@
 # The C view of decimals.py, for the compiled modules that cimport it.
 
+from libc.string cimport memcpy
+
 from binlake.core.buffers cimport ByteBuffer
 from binlake.core.cursor cimport Cursor
 from binlake.core.sink cimport Sink128, VarSink

@@ -41,12 +41,11 @@ def _load(c: Cursor, p: cython.Py_ssize_t) -> cython.uint:
     """The four bytes at `p`, big-endian; those beyond the end are 0."""
     value: cython.uint = 0
     if c.end - p >= 4:
-        return (
-            cython.cast(cython.uint, c.data[p]) << 24
-            | cython.cast(cython.uint, c.data[p + 1]) << 16
-            | cython.cast(cython.uint, c.data[p + 2]) << 8
-            | c.data[p + 3]
-        )
+        if cython.compiled:
+            memcpy(cython.address(value), cython.address(c.data[p]), 4)  # noqa: F821 - cimported
+            return value << 24 | (value >> 8 & 0xFF) << 16 | (value >> 16 & 0xFF) << 8 | value >> 24
+        else:  # noqa: RET505 - only one branch is compiled
+            return int.from_bytes(c.view[p : p + 4], "big")
     i: cython.Py_ssize_t
     for i in range(c.end - p):
         value |= cython.cast(cython.uint, c.data[p + i]) << (24 - 8 * i)

@@ -15,7 +15,7 @@ cdef class JsonRenderer:
     cdef Py_ssize_t at  # where the data begins whose length was read last
 
     cdef int render(self, Cursor c, Py_ssize_t size, ByteBuffer out) except -1
-    cdef int _use(self, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t count) except -1
+    cdef int _refuse_use(self, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t count) except -1
     cdef Py_ssize_t _uint(self, Py_ssize_t pos, Py_ssize_t end, int width) except -1
     cdef int _value(self, int kind, Py_ssize_t pos, Py_ssize_t end, int depth) except -1
     cdef int _container(self, int kind, Py_ssize_t start, Py_ssize_t end, int depth) except -1

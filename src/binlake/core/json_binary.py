@@ -104,16 +104,12 @@ class JsonRenderer:
     def _refuse(self, pos: cython.Py_ssize_t, why: str) -> MalformedError:
         return MalformedError(f"malformed JSON: {why}", offset=pos - self.c.start)
 
-    def _use(
+    def _refuse_use(
         self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t
     ) -> cython.int:
-        """Check that `count` bytes are at `pos`, before `end`, and use them up."""
         if count < 0 or count > end - pos:
             raise self._refuse(pos, "a value goes beyond its container")
-        if count > self.left:
-            raise self._refuse(pos, "values overlap")
-        self.left -= count
-        return 0
+        raise self._refuse(pos, "values overlap")
 
     def _uint(
         self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, width: cython.int
@@ -137,15 +133,15 @@ class JsonRenderer:
         if kind <= _LARGE_ARRAY:
             return self._container(kind, pos, end, depth)
         if kind == _DOUBLE:
-            self._use(pos, end, 8)
+            _use(self, pos, end, 8)
             return self._double(pos)
         if kind == _OPAQUE:
-            self._use(pos, end, 1)
+            _use(self, pos, end, 1)
             return self._opaque(self._uint(pos, end, 1), pos + 1, end)
         width: cython.int = _width(kind)
         if width == 0:
             raise self._refuse(pos, f"no value has type 0x{kind:02X}")
-        self._use(pos, end, width)
+        _use(self, pos, end, width)
         return self._scalar(kind, pos)
 
     def _container(
@@ -168,7 +164,7 @@ class JsonRenderer:
         if size > end - start or head > size:
             raise self._refuse(start, "a container is larger than what holds it")
         end = start + size
-        self._use(start, end, head)
+        _use(self, start, end, head)
         key: cython.Py_ssize_t = start + 2 * width
         value: cython.Py_ssize_t = key + count * key_entry
         _mark(self.out, 123 if is_object else 91)
@@ -196,7 +192,7 @@ class JsonRenderer:
         size: cython.Py_ssize_t = _read(self.c, entry + width, 2)
         if offset < head:
             raise self._refuse(entry, "a key lies inside the entries")
-        self._use(start + offset, end, size)
+        _use(self, start + offset, end, size)
         self._string(start + offset, size)
         return _pair(self.out, 58, 32)
 
@@ -248,12 +244,12 @@ class JsonRenderer:
         byte: cython.int
         i: cython.int
         for i in range(5):
-            self._use(pos + i, end, 1)
+            _use(self, pos + i, end, 1)
             byte = self.c.data[pos + i]
             size |= cython.cast(cython.Py_ssize_t, byte & 0x7F) << (7 * i)
             if byte < 0x80:
                 self.at = pos + i + 1
-                self._use(self.at, end, size)
+                _use(self, self.at, end, size)
                 return size
         raise self._refuse(pos, "a length has more than 5 bytes")
 
@@ -458,6 +454,19 @@ class JsonRenderer:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(-1, check=False)
+def _use(
+    self: JsonRenderer, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t
+) -> cython.int:
+    """Check that `count` bytes are at `pos`, before `end`, and use them up."""
+    if count < 0 or count > end - pos or count > self.left:
+        return self._refuse_use(pos, end, count)
+    self.left -= count
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
 def _make_room(out: ByteBuffer, count: cython.Py_ssize_t) -> cython.int:
     if out.size + count > out.capacity:
         out.reserve(count)
@@ -538,12 +547,18 @@ def _store(out: ByteBuffer, at: cython.Py_ssize_t, word: cython.ulonglong) -> cy
 @cython.exceptval(-1, check=False)
 def _read(c: Cursor, pos: cython.Py_ssize_t, width: cython.int) -> cython.Py_ssize_t:
     """Unsigned, little-endian, 1, 2 or 4 bytes that are there."""
-    if width == 1:
-        return c.data[pos]
-    value: cython.Py_ssize_t = c.data[pos] | c.data[pos + 1] << 8
-    if width == 4:
-        value |= cython.cast(cython.Py_ssize_t, c.data[pos + 2] | c.data[pos + 3] << 8) << 16
-    return value
+    half: cython.ushort = 0
+    word: cython.uint = 0
+    if cython.compiled:
+        if width == 2:
+            memcpy(cython.address(half), cython.address(c.data[pos]), 2)  # noqa: F821 - cimported
+            return half
+        if width == 1:
+            return c.data[pos]
+        memcpy(cython.address(word), cython.address(c.data[pos]), 4)  # noqa: F821 - cimported
+        return word
+    else:  # noqa: RET505 - only one branch is compiled
+        return int.from_bytes(c.view[pos : pos + width], "little")
 
 
 @cython.cfunc
