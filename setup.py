@@ -54,7 +54,7 @@ class BuildCore(build_ext):
     def finalize_options(self) -> None:
         """Compile on all cores unless told otherwise."""
         super().finalize_options()
-        self.parallel = self.parallel or os.cpu_count()
+        self.parallel: int | None = self.parallel or os.cpu_count()
 
     def build_extensions(self) -> None:
         """Put the translated C sources in the place of the Python ones, and compile them."""

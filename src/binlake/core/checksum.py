@@ -121,7 +121,7 @@ def _crc(
         # Both ends are indexed, hence bounds-checked, before zlib gets an address and a size.
         first: cython.p_const_uchar = cython.address(data[start])
         last: cython.p_const_uchar = cython.address(data[end - 1])
-        return zlib_crc32(  # type: ignore[name-defined]  # noqa: F821 - cimported in checksum.pxd
+        return zlib_crc32(  # noqa: F821 - cimported in checksum.pxd
             crc, first, cython.cast(cython.uint, last - first + 1)
         )
     else:  # noqa: RET505 - Cython drops the branch that is not its own
