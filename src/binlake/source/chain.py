@@ -29,6 +29,8 @@ _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
 _NUMBERED = re.compile(r"(?P<base>.+)\.(?P<number>\d+)$")
 # Servers write at least six digits; in a directory that tells logs from error.log.1 and the like.
 _NUMBERED_IN_DIRECTORY = re.compile(r".+\.\d{6,}$")
+# What servers keep beside their logs: the index, MariaDB's GTID indexes and its last state.
+_BESIDE_LOGS = re.compile(r"(?:\.index|\.\d+\.idx|\.state)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def resolve(paths: Sequence[str]) -> list[Chain]:
     groups: dict[tuple[str, str], list[LogPath]] = {}
     ordered: set[tuple[str, str]] = set()
     ignored: dict[tuple[str, str], list[str]] = {}
+    left: list[str] = []
     for path in paths:
         found = _expand(path)
         for file in found.files:
@@ -96,9 +99,14 @@ def resolve(paths: Sequence[str]) -> list[Chain]:
                 group.append(file)
             if found.ordered:
                 ordered.add(key)
-        if found.files and found.ignored:
+        if found.files:
             first = found.files[0]
             ignored.setdefault((_directory(first.path), first.base), []).extend(found.ignored)
+        else:
+            left += found.ignored
+    if not groups:
+        raise SourceError(f"{', '.join(left)}: no binary log")
+    ignored.setdefault(next(iter(groups)), []).extend(left)
     chains = []
     for key, files in groups.items():
         if key not in ordered:
@@ -124,12 +132,16 @@ def _expand(path: str) -> _Found:
     if kind == "missing":
         if not has_wildcards(path):
             raise SourceError(f"{store.shown} does not exist")
-        matches = [match for match in store.matches() if not match[0].endswith(".index")]
-        if not matches:
+        matches = store.matches()
+        logs = [match for match in matches if not _BESIDE_LOGS.search(match[0])]
+        if not logs:
             raise SourceError(f"nothing matches {store.shown}")
-        return _Found(_sorted(_log_path(*match) for match in matches), [])
+        ignored = [match for match, _ in matches if _BESIDE_LOGS.search(match)]
+        return _Found(_sorted(_log_path(*match) for match in logs), ignored)
     if path.endswith(".index"):
         return _index_logs(store)
+    if _BESIDE_LOGS.search(path):  # a shell has made it of binlog.*
+        return _Found([], [path])
     return _Found([_log_path(path, store.size())], [])
 
 

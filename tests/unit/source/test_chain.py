@@ -155,3 +155,15 @@ def test_stores_are_resolved_like_directories(
         resolve([f"{uri}/absent"])
     with pytest.raises(SourceError, match="nothing matches"):
         resolve([f"{uri}/absent*"])
+
+
+def test_what_servers_keep_beside_their_logs_is_left(tmp_path: Path) -> None:
+    logs = touch(tmp_path, "binlog.000001", "binlog.000002")
+    beside = touch(tmp_path, "binlog.000001.idx", "binlog.state")
+    (chain,) = resolve([f"{tmp_path}/binlog.*"])
+    assert [file.path for file in chain.files] == logs
+    assert sorted(chain.ignored) == sorted(beside)
+    (chain,) = resolve(sorted(logs + beside))  # as a shell makes it of binlog.*
+    assert [file.path for file in chain.files] == logs
+    with pytest.raises(SourceError, match="no binary log"):
+        resolve(beside)
