@@ -205,18 +205,25 @@ class TransactionReader:
             passed = stop_at is not None and window.end >= stop_at
             if passed and grouper.open is None and not self.expects_more:
                 return
-            self._retain(file, window.end)
         if file.tail is not None:
             self._ledger.warn(f"{file.name}: {file.tail.message}")
 
     def _windows(self, part: FileRange) -> Iterator[Window]:
-        return part.file.windows(
+        """The windows of a range. A stream keeps what may be wanted again: the window that is
+        being read, and what open and prepared groups hold.
+        """
+        file = part.file
+        file.reader.retain(FIRST_EVENT if part.start is None else part.start)
+        windows = file.windows(
             part.start,
             part.stop,
             verify=self._options.verify_checksum,
             ledger=self._ledger,
             on_damage=Damage(self._options.on_error),
         )
+        for window in windows:
+            yield window
+            self._retain(file, window.end)
 
     def _retain(self, file: LogFile, end: int) -> None:
         """Tell a stream from where on bytes may still be wanted again."""

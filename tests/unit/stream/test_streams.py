@@ -1,0 +1,64 @@
+"""Pipes and compressed files: what is needed again is kept until it is."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from log_builder import query_body
+from stream_log import SID, StreamLog, frames_of, inner_event, rows_in, transactions
+
+
+@contextmanager
+def pipe(folder: Path, data: bytes) -> Iterator[Path]:
+    """A named pipe from which `data` can be read once."""
+    path = folder / "pipe.000001"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(data,))
+    writer.start()
+    try:
+        yield path
+    finally:
+        writer.join()
+
+
+def demanding() -> StreamLog:
+    """Needs its beginning again at its end: XA over many events, a payload, a long transaction."""
+    log = StreamLog().xa_prepared(1, b"x")
+    for gno in range(2, 40):
+        log.plain(gno)
+    log.gtid(40).query(b"BEGIN")
+    for _ in range(30):
+        log.rows(100)
+    log.xid()
+    log.gtid(41).payload(inner_event(2, query_body(b"BEGIN")) + inner_event(16, bytes(8)))
+    return log.xa_decided(42, b"x")
+
+
+@pytest.fixture(params=[100, 64 << 20])
+def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("binlake.stream.extent.HELD_BYTES", request.param)
+
+
+@pytest.mark.usefixtures("held")
+def test_a_pipe_gives_what_a_file_gives(tmp_path: Path) -> None:
+    log = demanding()
+    whole = [(t.gtid, frames_of(t)) for t in transactions(log.write(tmp_path))]
+    assert whole[-1][0] == f"{SID}:42"
+    with pipe(tmp_path, log.bytes()) as path:
+        assert [(t.gtid, frames_of(t)) for t in transactions(path)] == whole
+
+
+@pytest.mark.usefixtures("held")
+def test_so_does_a_compressed_file(tmp_path: Path) -> None:
+    log = demanding()
+    whole = [(t.gtid, rows_in(t)) for t in transactions(log.write(tmp_path))]
+    path = tmp_path / "binlog.000009.gz"
+    path.write_bytes(gzip.compress(log.bytes()))
+    assert [(t.gtid, rows_in(t)) for t in transactions(path)] == whole
