@@ -31,7 +31,9 @@ class Cursor:
     end of the buffer. Raises ValueError for a range outside the buffer (a caller's mistake).
     """
 
-    def __init__(self, data: Buffer, pos: cython.Py_ssize_t = 0, end: cython.Py_ssize_t = -1) -> None:
+    def __init__(
+        self, data: Buffer, pos: cython.Py_ssize_t = 0, end: cython.Py_ssize_t = -1
+    ) -> None:
         self.view = memoryview(data).cast("B")
         self.data = self.view
         self.start = 0

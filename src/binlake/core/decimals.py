@@ -29,9 +29,7 @@ _ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 def decimal_width(precision: int, scale: int) -> int:
     """Wire bytes of DECIMAL(precision, scale)."""
     whole = precision - scale
-    return (
-        4 * (whole // 9) + _GROUP_BYTES[whole % 9] + 4 * (scale // 9) + _GROUP_BYTES[scale % 9]
-    )
+    return 4 * (whole // 9) + _GROUP_BYTES[whole % 9] + 4 * (scale // 9) + _GROUP_BYTES[scale % 9]
 
 
 @cython.cfunc
@@ -142,8 +140,8 @@ class DecimalReader:
                 width += 1
         end: cython.Py_ssize_t = at + width
         at = end
-        k: cython.int
-        for k in range(width):
+        _k: cython.int
+        for _k in range(width):
             at -= 1
             out.view[at] = cython.cast(cython.uchar, 48 + value % 10)
             value //= 10

@@ -46,7 +46,9 @@ from binlake.format.flags import (
 __all__ = ["GtidFields"]
 
 # The bits that decide the layout, as C numbers.
-LOGICAL_CLOCK = cython.declare(cython.int, 2)  # LOGICAL_TIMESTAMP_TYPECODE, the only clock type ever written
+LOGICAL_CLOCK = cython.declare(
+    cython.int, 2
+)  # LOGICAL_TIMESTAMP_TYPECODE, the only clock type ever written
 HAS_ORIGINAL_COMMIT_US = cython.declare(cython.ulonglong, 1 << 55)
 HAS_ORIGINAL_VERSION = cython.declare(cython.ulonglong, 1 << 31)
 GROUP_COMMIT_ID = cython.declare(cython.int, FL_GROUP_COMMIT_ID)

@@ -16,7 +16,7 @@ from binlake.core.buffers import ByteKey
 from binlake.core.cursor import Cursor
 from binlake.core.sink import Sink, SinkBuffers, Validity
 from binlake.core.sinks import make_sink
-from binlake.errors import BinlogError, MalformedError
+from binlake.errors import MalformedError
 from binlake.values.plan import ColumnPlan
 
 __all__ = ["ImageBuffers", "ImageSink"]
@@ -149,7 +149,7 @@ class ImageSink:
         while left > 0:
             bits = c.data[nulls]
             nulls += 1
-            eight = 8 if left > 8 else left
+            eight = min(left, 8)
             left -= eight
             while eight:
                 if bits & 1:

@@ -35,6 +35,7 @@ __all__ = [
     "VarSink",
 ]
 
+
 class SinkBuffers(NamedTuple):
     """The buffers of one finished column: `count` values, laid out as Arrow does.
 

@@ -41,8 +41,8 @@ def _digits(out: ByteBuffer, value: cython.Py_ssize_t, count: cython.int) -> cyt
     """Write `value` with `count` decimal digits; the room is reserved."""
     at: cython.Py_ssize_t = out.size + count
     out.size = at
-    i: cython.int
-    for i in range(count):
+    _i: cython.int
+    for _i in range(count):
         at -= 1
         out.view[at] = cython.cast(cython.uchar, 48 + value % 10)
         value //= 10
@@ -78,8 +78,8 @@ def write_time(out: ByteBuffer, packed: cython.Py_ssize_t, fsp: cython.int) -> i
     _digits(out, packed >> 24 & 63, 2)
     if fsp > 0:
         fraction: cython.Py_ssize_t = packed & 0xFFFFFF
-        i: cython.int
-        for i in range(6 - fsp):
+        _i: cython.int
+        for _i in range(6 - fsp):
             fraction //= 10
         _mark(out, 46)
         _digits(out, fraction, fsp)

@@ -84,9 +84,7 @@ class Latin(VarSink):
             byte: cython.int = c.data[i]
             width: cython.Py_ssize_t = self.sizes[byte]
             if width == 0:
-                raise MalformedError(
-                    f"0x{byte:02X} is no character of its set", offset=i - c.start
-                )
+                raise MalformedError(f"0x{byte:02X} is no character of its set", offset=i - c.start)
             for k in range(width):
                 self.out.view[at + k] = self.entries[4 * byte + k]
             at += width

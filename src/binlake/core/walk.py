@@ -303,7 +303,9 @@ class RowWalker:
             self._loop(last)
         except BinlogError as error:
             code = block.type_code[self.frame]
-            raise error.at(event_pos=block.offset[self.frame], event_type=event_name(code))
+            raise error.at(
+                event_pos=block.offset[self.frame], event_type=event_name(code)
+            ) from None
         return self.frame
 
     @property
@@ -385,7 +387,7 @@ class RowWalker:
         thread: cython.Py_ssize_t = -1
         gtid: bytes | None = None
         self._enter(self.side, frame)
-        if type_code == _MYSQL_GTID or type_code == _ANONYMOUS:
+        if type_code in (_MYSQL_GTID, _ANONYMOUS):
             self.gtid.parse_mysql(self.side)
             if self.gtid.immediate_commit_us > 0:
                 commit_us = self.gtid.immediate_commit_us
@@ -441,12 +443,12 @@ class RowWalker:
         return binding
 
     def _forget_old_bindings(self) -> None:
-        known: Binding
-        self.bindings = {
-            table_id: known
-            for table_id, known in self.bindings.items()
-            if cython.cast(Binding, known).generation == self.generation
-        }
+        live = {}
+        for table_id, known in self.bindings.items():
+            binding: Binding = known
+            if binding.generation == self.generation:
+                live[table_id] = binding
+        self.bindings = live
 
     def _binding(self) -> Binding:
         """What the table id of the head means; None for the event that only ends a statement.
