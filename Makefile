@@ -98,6 +98,7 @@ fuzz: $(VENV)/compiled ## 100,000 seeded mutations of the golden logs
 
 .PHONY: bench
 bench: $(VENV)/compiled java ## a 500 MB log against the other decoders; writes benchmarks/results/
+	@$(PIP) mysql-replication
 	@$(VENV)/bin/python -m benchmarks $(ARGS)
 
 # --- making test data anew ---
