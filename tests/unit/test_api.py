@@ -98,6 +98,23 @@ def test_errors_are_ours(tmp_path: Path) -> None:
             list(read())
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [{"gtid": f"{SID}:2"}, {"start": "binlog.000002:4"}, {"at": f"{SID}:4"}, {"thread": "1"}],
+)
+def test_filters_spare_the_bytes_of_what_they_leave_out(
+    chosen: dict[str, str], folder: Path
+) -> None:
+    everything = binlake.open(folder)
+    rows = everything.to_arrow().num_rows
+    each = everything.ledger.decoded_bytes // rows
+    some = binlake.open(folder, **chosen)
+    assert some.ledger.decoded_bytes == 0
+    found = some.to_arrow().num_rows
+    assert found < rows
+    assert some.ledger.decoded_bytes == each * found
+
+
 def definition(type_code: int, metadata: bytes = b"", table_id: int = 7) -> bytes:
     """TABLE_MAP of shop.t with one column of a type."""
     return (
