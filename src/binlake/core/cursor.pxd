@@ -8,10 +8,11 @@ cdef class Cursor:
     cdef readonly object view
     cdef const unsigned char[::1] data
     cdef readonly Py_ssize_t start
-    cdef public Py_ssize_t pos
-    cdef public Py_ssize_t end
+    cdef readonly Py_ssize_t pos
+    cdef readonly Py_ssize_t end
 
     cpdef int enter(self, Py_ssize_t start, Py_ssize_t end) except -1
+    cpdef int bound(self, Py_ssize_t pos, Py_ssize_t end) except -1
     cpdef int need(self, Py_ssize_t count) except -1
     cpdef int skip(self, Py_ssize_t count) except -1
     cpdef Py_ssize_t left(self) noexcept

@@ -50,6 +50,17 @@ class Cursor:
         self.end = end
         return 0
 
+    def bound(self, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:
+        """Go on at `pos`, bounded by `end`, in the same body; returns 0.
+
+        Raises ValueError for a range outside the buffer.
+        """
+        if pos < 0 or end < pos or end > self.data.shape[0]:
+            raise ValueError(f"range [{pos}, {end}) is outside the buffer")
+        self.pos = pos
+        self.end = end
+        return 0
+
     def need(self, count: cython.Py_ssize_t) -> int:
         """Check that `count` bytes are left; returns 0.
 

@@ -120,10 +120,9 @@ class BodyReader:
         cursor.need(count)
         outer_end = cursor.end
         block_end = cursor.pos + count
-        cursor.end = block_end
+        cursor.bound(cursor.pos, block_end)
         yield
-        cursor.pos = block_end
-        cursor.end = outer_end
+        cursor.bound(block_end, outer_end)
 
     def name_text(self, name: str, raw: bytes) -> str:
         """An identifier: servers log them in utf8mb3 whatever the connection speaks."""

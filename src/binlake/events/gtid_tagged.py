@@ -91,7 +91,7 @@ class GtidTaggedEvent(GtidEvent):
             raise UnsupportedError(f"tagged GTID event, serialisation version {version}")
         size = _unsigned(reader, "size")
         reader.at("size").need(size - reader.pos)
-        reader.cursor.end = size
+        reader.cursor.bound(reader.pos, size)
         last_needed = _unsigned(reader, "last_non_ignorable")
         values: dict[str, Any] = {"flags": 0, "sid": bytes(16), "gno": 0}
         next_id = 0

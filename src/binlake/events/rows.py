@@ -151,7 +151,7 @@ def _ordinals(bitmap: bytes, width: int) -> list[int]:
 
 def _decode_extra(reader: BodyReader, head: RowsHeader, is_update: bool) -> _Extra:
     extra = _Extra()
-    reader.cursor.pos = head.extra_start
+    reader.cursor.bound(head.extra_start, reader.cursor.end)
     with reader.block("extra", head.extra_end - head.extra_start):
         while reader.left:
             kind = reader.u8("extra_type")
