@@ -43,7 +43,7 @@ def content(target: Path) -> dict[str, bytes]:
     return {str(p.relative_to(target)): p.read_bytes() for p in target.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize("path", [ROTATED, TYPES])
+@pytest.mark.parametrize("path", [LOGS, ROTATED, TYPES])
 def test_tables_are_those_of_the_api(spark: Any, tmp_path: Path, path: str) -> None:
     log = binlake.open(path)
     result = run(spark, path, tmp_path / "lake")

@@ -40,8 +40,13 @@ def export(
         str, typer.Option(help="Spark master, or sc://HOST for Spark Connect.", metavar="URL")
     ] = "local[*]",
     max_partition_bytes: Annotated[
-        str, typer.Option(help="Bytes of log that one Spark task reads.", metavar="SIZE")
-    ] = "128MB",
+        str | None,
+        typer.Option(
+            help="Bytes of log that one Spark task reads; by default a share for every core.",
+            metavar="SIZE",
+            show_default=False,
+        ),
+    ] = None,
     target_file_bytes: Annotated[
         str, typer.Option(help="Wanted size of a Parquet file.", metavar="SIZE")
     ] = "128MB",
@@ -55,7 +60,9 @@ def export(
 
       binlake export binlog.index hdfs://nn/lake --master spark://host:7077 --overwrite
     """
-    partition_size = _size("--max-partition-bytes", max_partition_bytes)
+    partition_size = None
+    if max_partition_bytes is not None:
+        partition_size = _size("--max-partition-bytes", max_partition_bytes)
     file_size = _size("--target-file-bytes", target_file_bytes)
     say_time_zone(options, sys.argv)
     try:

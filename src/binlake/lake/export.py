@@ -22,7 +22,8 @@ from binlake.lake.layout import Directory, Findings, IfExists, table_path
 from binlake.lake.parquet import DataFile, ParquetFiles, TableKey
 from binlake.lake.staging import Staging, now
 from binlake.lake.unite import MergeTask, merged_files, unite
-from binlake.spark.hosts import check_hosts
+from binlake.source.chain import resolve
+from binlake.spark.hosts import check_hosts, cores
 from binlake.spark.partitions import LogPartition, plan_partitions
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["ExportResult", "TableSummary", "export"]
 
 DEFAULT_FILE_BYTES = 128 << 20
+_SMALLEST_PARTITION = 16 << 20
+_LARGEST_PARTITION = 256 << 20
 # Rewriting less than this is not worth a Spark job: the driver does it.
 _DRIVER_MERGE_BYTES = 32 << 20
 
@@ -126,19 +129,22 @@ def export(
     options: ReadOptions,
     *,
     if_exists: IfExists = "error",
-    max_partition_bytes: int,
+    max_partition_bytes: int | None = None,
     target_file_bytes: int = DEFAULT_FILE_BYTES,
     progress: Progress,
 ) -> ExportResult:
     """Write one Parquet data set per table of the logs to `target`, a directory or URI.
 
     Nothing of it is visible until all is decoded and proven complete; whatever fails before
-    leaves `target` as it was. `if_exists` "replace" replaces an earlier export, never files
+    leaves `target` as it was. A task reads `max_partition_bytes` of log; by default there are
+    as many tasks as keep all cores busy, and no larger than is good. `if_exists` "replace" replaces an earlier export, never files
     that no export wrote. Raises OptionError when `target` is not empty, IncompleteError when
     the tasks' ranges do not join, and any BinlogError of reading.
     """
     directory = Directory(target)
     before = directory.claim(if_exists)
+    if max_partition_bytes is None:
+        max_partition_bytes = _partition_bytes(spark, paths)
     partitions = plan_partitions(paths, options, max_partition_bytes)
     staging = Staging(directory, paths)
     try:
@@ -156,6 +162,13 @@ def export(
         staging.discard()
         raise
     return ExportResult(target, tuple(tables), ledger)
+
+
+def _partition_bytes(spark: SparkSession, paths: Sequence[str]) -> int:
+    """A share of the logs for every core, within bounds: each task has a fixed cost."""
+    sizes = [log.size or 0 for found in resolve(paths) for log in found.files]
+    share = -(-sum(sizes) // cores(spark))
+    return min(max(share, _SMALLEST_PARTITION), _LARGEST_PARTITION)
 
 
 def _check_cluster(

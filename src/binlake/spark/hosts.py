@@ -23,7 +23,14 @@ from binlake.source.bytes import is_uri, local_path
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Shipped", "check_hosts", "check_visible", "core_is_compiled", "in_few_lines"]
+__all__ = [
+    "Shipped",
+    "check_hosts",
+    "check_visible",
+    "core_is_compiled",
+    "cores",
+    "in_few_lines",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -132,7 +139,7 @@ def check_hosts(spark: SparkSession, paths: Sequence[str]) -> None:
     """
     from pyspark.sql.functions import col, udf
 
-    tasks = _PROBES_PER_CORE * _cores(spark)
+    tasks = _PROBES_PER_CORE * cores(spark)
     probe = udf(_probe(tuple(paths)), "string")
     answers = spark.range(0, tasks, 1, tasks).select(probe(col("id")).alias("problem"))
     problems = sorted({row.problem for row in answers.distinct().collect() if row.problem})
@@ -140,7 +147,8 @@ def check_hosts(spark: SparkSession, paths: Sequence[str]) -> None:
         raise SourceError("; ".join(problems))
 
 
-def _cores(spark: SparkSession) -> int:
+def cores(spark: SparkSession) -> int:
+    """How many tasks the session can run at once, as far as it tells."""
     from pyspark.errors import PySparkException
 
     try:

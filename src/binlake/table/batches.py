@@ -56,8 +56,8 @@ class Stretch(NamedTuple):
 
     `first_sequence`: of its first row change. `file` is the base name, `ordinal` the file's
     place in its chain. `decided` is only set for an XA transaction that a later group
-    committed: the ordinal and offset of that group, and the sequence number of the
-    transaction's first row change. `query` is the statement, where wanted and known. In a
+    committed: the ordinal and offset of that group, and the position from which the
+    transaction's own are counted. `query` is the statement, where wanted and known. In a
     relay log, `source_file` and `source_pos` say where the source has the event.
     """
 
@@ -161,15 +161,18 @@ class Changes:
     def _sequence(self, facts: RowFacts) -> pa.Array:
         """The struct that sorts in commit order."""
         of = facts.stretch
-        file, pos, row = self.per_stretch("ordinal", pa.int32()).take(of), facts.pos, facts.row
+        file, pos = self.per_stretch("ordinal", pa.int32()).take(of), facts.pos
+        row = facts.row.cast(pa.int64())
         decided = [stretch.decided or (None, None, None) for stretch in self.stretches]
         if any(entry[0] is not None for entry in decided):
-            files, offsets, firsts = (
+            files, offsets, origins = (
                 pa.array(values, pa.int64()).take(of) for values in zip(*decided, strict=True)
             )
             file = pc.coalesce(files.cast(pa.int32()), file)
-            # the rows of all events of such a transaction share one position: number them on
-            row = pc.coalesce(pc.subtract(facts.sequence, firsts).cast(pa.int32()), row)
+            # The rows of all events of such a transaction share one position. What tells them
+            # apart must not depend on which tables are read: every row image has a byte at
+            # least, so an event's offset in its transaction leaves room for its row ordinals.
+            row = pc.coalesce(pc.add(pc.subtract(facts.pos, origins), row), row)
             pos = pc.coalesce(offsets, pos)
         return pa.StructArray.from_arrays([file, pos, row], fields=list(SEQUENCE_TYPE))
 

@@ -109,14 +109,17 @@ class ChangeDecoder:
 
     def _decode_transaction(self, run: Transaction) -> Iterator[Changes]:
         gtid = None if run.gtid is None else run.gtid.encode("ascii")
-        decided = None
-        if run.decided[::2] != run.start[::2]:
-            decided = (run.decided.ordinal, run.decided.offset, self._walker.rows)
+        origin = run.start.offset
         last: Piece | None = None
         for piece in run.pieces():
             file = piece.window.file
             if last is None or last.window.file is not file:
                 self._walker.begin_transaction(gtid, run.commit_us, run.thread_id, run.start.offset)
+                decided = None
+                if run.decided[::2] != run.start[::2]:
+                    if last is not None:  # positions begin anew, behind those so far
+                        origin -= _end(last)
+                    decided = (run.decided.ordinal, run.decided.offset, origin)
                 self._stretches.begin(file, self._walker.rows, decided)
             if piece.outer is None:
                 self._walker.leave_payload()
@@ -263,6 +266,11 @@ def _located(error: BinlogError, facts: RowFacts, stretches: list[Stretch]) -> B
     return error.at(
         file=stretches[facts.stretch[row].as_py()].file, event_pos=facts.pos[row].as_py()
     )
+
+
+def _end(piece: Piece) -> int:
+    """The byte after a piece, in its file."""
+    return piece.outer.end if piece.outer else int(piece.window.block.end(piece.last - 1))
 
 
 def _skipped(run: Run, error: BinlogError) -> SkippedRange:

@@ -14,7 +14,7 @@ __all__ = ["METADATA", "SEQUENCE_TYPE", "MetadataColumn", "check_names", "metada
 
 # sorts in commit order: ordinal of the file in its chain, position of the event, row of the event
 SEQUENCE_TYPE = pa.struct(
-    [pa.field("file", pa.int32()), pa.field("pos", pa.int64()), pa.field("row", pa.int32())]
+    [pa.field("file", pa.int32()), pa.field("pos", pa.int64()), pa.field("row", pa.int64())]
 )
 
 
