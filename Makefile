@@ -72,10 +72,10 @@ test: $(VENV)/compiled java ## every test, core compiled
 
 # A copy without the compiled modules: beside its .py a compiled module always wins.
 .PHONY: test-pure
-test-pure: $(VENV)/compiled ## the tests without Spark, core uncompiled
+test-pure: $(VENV)/compiled ## units and golden logs, core uncompiled
 	@rm -rf build/pure && mkdir -p build/pure
 	@cp -R src/. build/pure && find build/pure -name '*.so' -delete
-	BINLAKE_CORE=pure PYTHONPATH=build/pure $(PYTEST) -m "not spark and not fuzz" $(ARGS)
+	BINLAKE_CORE=pure PYTHONPATH=build/pure $(PYTEST) -m "not spark" $(or $(ARGS),tests/unit tests/meta tests/truth/test_golden.py)
 
 # Spark's newest supported line, in its own environment.
 .PHONY: test-spark43
