@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from datetime import date, datetime, timedelta
 
@@ -36,7 +37,7 @@ def texts(found: SinkBuffers) -> list[str]:
     ends = found.offsets.cast("B").cast("i").tolist()
     data = bytes(found.data)
     assert ends[-1] == len(data)
-    return [data[a:b].decode("ascii") for a, b in zip(ends, ends[1:], strict=False)]
+    return [data[a:b].decode("ascii") for a, b in itertools.pairwise(ends)]
 
 
 def fraction_text(us: int, fsp: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from binlake.core.buffers import MAX_BYTES, ByteBuffer, ByteKey
@@ -18,7 +20,7 @@ def values(found: SinkBuffers) -> list[bytes]:
     assert found.offsets is not None
     ends = found.offsets.cast("B").cast("i").tolist()
     assert (ends[0], ends[-1], len(ends)) == (0, len(found.data), found.count + 1)
-    return [bytes(found.data[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+    return [bytes(found.data[a:b]) for a, b in itertools.pairwise(ends)]
 
 
 def prefixed(value: bytes, prefix: int) -> bytes:
