@@ -6,6 +6,7 @@ from libc.string cimport memcpy
 from binlake.core.buffers cimport ByteBuffer
 from binlake.core.cursor cimport Cursor
 from binlake.core.decimals cimport DecimalReader
+from binlake.core.number_text cimport write_double, write_number
 from binlake.core.temporal_text cimport write_date, write_time
 
 cdef class JsonRenderer:
@@ -33,9 +34,6 @@ cdef class JsonRenderer:
     cdef int _escape(self, int byte) except -1
     cdef int _character(self, Py_ssize_t pos, Py_ssize_t end) except -1
     cdef int _double(self, Py_ssize_t pos) except -1
-    cdef bint _few_places(self, double value) except -1
-    cdef int _fixed(self, unsigned long long digits, int places) except -1
-    cdef int _number(self, unsigned long long value) except -1
     cdef int _opaque(self, int sql_type, Py_ssize_t pos, Py_ssize_t end) except -1
     cdef int _decimal(self, Py_ssize_t size) except -1
     cdef int _temporal(self, int sql_type) except -1

@@ -23,6 +23,7 @@ import cython
 from binlake.core.buffers import ByteBuffer
 from binlake.core.cursor import Cursor
 from binlake.core.decimals import DecimalReader
+from binlake.core.number_text import write_double, write_number
 from binlake.core.temporal_text import write_date, write_time
 from binlake.errors import MalformedError
 
@@ -59,7 +60,6 @@ _SQL_NEWDECIMAL = cython.declare(cython.int, 246)
 _ESCAPES = b"btn fr"  # of the characters 0x08 to 0x0D; 0x0B has none
 _HEX = b"0123456789abcdef"
 _BASE64_LINE = 76  # characters between the line feeds that the server puts in
-_FIXED_DIGITS = 15  # of a whole number, or places up to the first digit; more take an exponent
 # what may follow a string, its quotes, and a word written beyond its end
 _ROOM = cython.declare(cython.Py_ssize_t, 16)
 # eight characters in a word; C constants, as larger literals than int holds would be objects
@@ -69,7 +69,6 @@ _SPACES = cython.declare(cython.ulonglong, 0x2020202020202020)
 _ONES = cython.declare(cython.ulonglong, 0x0101010101010101)
 _HIGH_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
 _ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-_FAST_BELOW = cython.declare(cython.double, 1e15)
 
 
 @cython.final
@@ -222,13 +221,13 @@ class JsonRenderer:
                 raise self._refuse(pos, f"{bits} is none of null, true, false")
             return self.out.put(b"null" if bits == 0 else b"true" if bits == 1 else b"false")
         if kind & 1 == 0:  # the unsigned types have even numbers
-            return self._number(bits)
+            return write_number(self.out, bits)
         sign: cython.ulonglong = 1
         sign <<= 8 * _width(kind) - 1
         if bits & sign:
             _mark(self.out, 45)
             bits = (sign - 1 - (bits & (sign - 1))) + 1
-        return self._number(bits)
+        return write_number(self.out, bits)
 
     def _bits(self, pos: cython.Py_ssize_t, width: cython.int) -> cython.ulonglong:
         """Unsigned, little-endian, up to 8 bytes that are there."""
@@ -332,59 +331,7 @@ class JsonRenderer:
         if self.c.data[pos + 7] & 0x80:
             _mark(self.out, 45)
             value = -value
-        if value < _FAST_BELOW and self._few_places(value):
-            return 0
-        return self.out.put(_shortest(value))
-
-    def _few_places(self, value: cython.double) -> cython.bint:
-        """Render a number with at most 15 digits, up to 6 of them after the point.
-
-        Two decimals of 15 digits never read as the same double, so the first decimal found
-        that reads back as `value` has the shortest digits. False: there is none.
-        """
-        places: cython.int
-        for places in range(7):
-            power: cython.double = _power(places)
-            scaled: cython.double = value * power
-            if scaled >= _FAST_BELOW:
-                return False
-            digits: cython.longlong = cython.cast(cython.longlong, scaled + 0.5)
-            if cython.cast(cython.double, digits) / power == value:
-                self._fixed(digits, places)
-                return True
-        return False
-
-    def _fixed(self, digits: cython.ulonglong, places: cython.int) -> cython.int:
-        """Render `digits` with a point before the last `places` of them, at least `.0`."""
-        scale: cython.ulonglong = 1
-        _i: cython.int
-        for _i in range(places):
-            scale *= 10
-        self._number(digits // scale)
-        _mark(self.out, 46)
-        digits %= scale
-        while scale > 10 and digits < scale // 10:
-            _mark(self.out, 48)
-            scale //= 10
-        return self._number(digits)
-
-    def _number(self, value: cython.ulonglong) -> cython.int:
-        """Render decimal digits."""
-        width: cython.int = 1
-        rest: cython.ulonglong = value // 10
-        while rest:
-            width += 1
-            rest //= 10
-        out: ByteBuffer = self.out
-        _make_room(out, width)
-        at: cython.Py_ssize_t = out.size + width
-        out.size = at
-        _i: cython.int
-        for _i in range(width):
-            at -= 1
-            out.view[at] = cython.cast(cython.uchar, 48 + value % 10)
-            value //= 10
-        return 0
+        return write_double(self.out, value)
 
     def _opaque(
         self, sql_type: cython.int, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
@@ -573,38 +520,6 @@ def _width(kind: cython.int) -> cython.int:
     if kind in (_INT32, _UINT32):
         return 4
     return 8 if kind in (_INT64, _UINT64) else 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _power(places: cython.int) -> cython.double:
-    power: cython.double = 1.0
-    _i: cython.int
-    for _i in range(places):
-        power *= 10.0
-    return power
-
-
-def _shortest(value: float) -> bytes:
-    """The text of a number that is not negative, as the server's my_gcvt writes it."""
-    mantissa, _, exponent = repr(value).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    written = whole + fraction
-    digits = written.lstrip("0")
-    # the point stands after this many digits
-    point = len(whole) + int(exponent or 0) - (len(written) - len(digits))
-    digits = digits.rstrip("0") or "0"
-    # digits after the point keep it in place, however many are before it
-    if not -_FIXED_DIGITS < point <= max(_FIXED_DIGITS, len(digits) - 1):
-        text = digits[0] + ("." + digits[1:] if len(digits) > 1 else "") + f"e{point - 1}"
-    elif point <= 0:
-        text = "0." + "0" * -point + digits
-    elif point < len(digits):
-        text = digits[:point] + "." + digits[point:]
-    else:
-        text = digits.ljust(point, "0") + ".0"
-    return text.encode("ascii")
 
 
 def render(data: Buffer, start: int, end: int) -> bytes:
