@@ -20,17 +20,10 @@ cdef class JsonRenderer:
     cdef Py_ssize_t _uint(self, Py_ssize_t pos, Py_ssize_t end, int width) except -1
     cdef int _value(self, int kind, Py_ssize_t pos, Py_ssize_t end, int depth) except -1
     cdef int _container(self, int kind, Py_ssize_t start, Py_ssize_t end, int depth) except -1
-    cdef int _key(
-        self, Py_ssize_t entry, Py_ssize_t start, Py_ssize_t end, Py_ssize_t head, int width
-    ) except -1
-    cdef int _entry(
-        self, Py_ssize_t entry, Py_ssize_t start, Py_ssize_t end, Py_ssize_t head, int width,
-        int depth
-    ) except -1
     cdef int _scalar(self, int kind, Py_ssize_t pos) except -1
     cdef unsigned long long _bits(self, Py_ssize_t pos, int width) noexcept
     cdef Py_ssize_t _length(self, Py_ssize_t pos, Py_ssize_t end) except -1
-    cdef int _string(self, Py_ssize_t pos, Py_ssize_t size) except -1
+    cdef int _long_string(self, Py_ssize_t pos, Py_ssize_t size) except -1
     cdef int _escape(self, int byte) except -1
     cdef int _character(self, Py_ssize_t pos, Py_ssize_t end) except -1
     cdef int _double(self, Py_ssize_t pos) except -1

@@ -127,8 +127,14 @@ class JsonRenderer:
     ) -> cython.int:
         """Render the value of a type at `pos`; it ends before `end`."""
         if kind == _STRING:
-            size: cython.Py_ssize_t = self._length(pos, end)
-            return self._string(self.at, size)
+            size: cython.Py_ssize_t
+            if end > pos and self.c.data[pos] < 0x80:  # a length of one byte, as most are
+                size = self.c.data[pos]
+                self.at = pos + 1
+                _use(self, pos, end, size + 1)
+            else:
+                size = self._length(pos, end)
+            return _string(self, self.c, self.out, self.at, size)
         if kind <= _LARGE_ARRAY:
             return self._container(kind, pos, end, depth)
         if kind == _DOUBLE:
@@ -153,12 +159,16 @@ class JsonRenderer:
         """Render an object or array whose element count is at `start`."""
         if depth >= _DEPTH:
             raise self._refuse(start, f"more than {MAX_DEPTH} containers inside each other")
+        c: Cursor = self.c
+        out: ByteBuffer = self.out
         is_object: cython.bint = kind <= _LARGE_OBJECT
         width: cython.int = 4 if kind & 1 else 2  # of counts, sizes and offsets
         key_entry: cython.Py_ssize_t = width + 2 if is_object else 0
         value_entry: cython.Py_ssize_t = width + 1
-        count: cython.Py_ssize_t = self._uint(start, end, width)
-        size: cython.Py_ssize_t = self._uint(start + width, end, width)
+        if end - start < 2 * width:
+            raise self._refuse(start, "a value goes beyond its container")
+        count: cython.Py_ssize_t = _read(c, start, width)
+        size: cython.Py_ssize_t = _read(c, start + width, width)
         head: cython.Py_ssize_t = 2 * width + count * (key_entry + value_entry)
         if size > end - start or head > size:
             raise self._refuse(start, "a container is larger than what holds it")
@@ -166,52 +176,32 @@ class JsonRenderer:
         _use(self, start, end, head)
         key: cython.Py_ssize_t = start + 2 * width
         value: cython.Py_ssize_t = key + count * key_entry
-        _mark(self.out, 123 if is_object else 91)
+        _mark(out, 123 if is_object else 91)
         i: cython.Py_ssize_t
+        offset: cython.Py_ssize_t
         for i in range(count):
             if i:
-                _pair(self.out, 44, 32)
-            if is_object:
-                self._key(key, start, end, head, width)
+                _pair(out, 44, 32)
+            if is_object:  # an entry of a key: offset, length u16
+                offset = _read(c, key, width)
+                size = _read(c, key + width, 2)
+                if offset < head:
+                    raise self._refuse(key, "a key lies inside the entries")
+                _use(self, start + offset, end, size)
+                _string(self, c, out, start + offset, size)
+                _pair(out, 58, 32)
                 key += key_entry
-            self._entry(value, start, end, head, width, depth + 1)
+            # of a value: type u8, then the offset, or a value that fits there
+            kind = c.data[value]
+            if kind == _STRING or kind < _LITERAL or kind > _UINT32 or _width(kind) > width:
+                offset = _read(c, value + 1, width)
+                if offset < head:
+                    raise self._refuse(value, "a value lies inside the entries")
+                self._value(kind, start + offset, end, depth + 1)
+            else:
+                self._scalar(kind, value + 1)
             value += value_entry
-        return _mark(self.out, 125 if is_object else 93)
-
-    def _key(
-        self,
-        entry: cython.Py_ssize_t,
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        head: cython.Py_ssize_t,
-        width: cython.int,
-    ) -> cython.int:
-        """Render the key of an entry (offset, length u16), and the colon."""
-        offset: cython.Py_ssize_t = _read(self.c, entry, width)
-        size: cython.Py_ssize_t = _read(self.c, entry + width, 2)
-        if offset < head:
-            raise self._refuse(entry, "a key lies inside the entries")
-        _use(self, start + offset, end, size)
-        self._string(start + offset, size)
-        return _pair(self.out, 58, 32)
-
-    def _entry(
-        self,
-        entry: cython.Py_ssize_t,
-        start: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        head: cython.Py_ssize_t,
-        width: cython.int,
-        depth: cython.int,
-    ) -> cython.int:
-        """Render the value of an entry (type u8, then the offset, or a value that fits there)."""
-        kind: cython.int = self.c.data[entry]
-        if _LITERAL <= kind <= _UINT32 and _width(kind) <= width:
-            return self._scalar(kind, entry + 1)
-        offset: cython.Py_ssize_t = _read(self.c, entry + 1, width)
-        if offset < head:
-            raise self._refuse(entry, "a value lies inside the entries")
-        return self._value(kind, start + offset, end, depth)
+        return _mark(out, 125 if is_object else 93)
 
     def _scalar(self, kind: cython.int, pos: cython.Py_ssize_t) -> cython.int:
         """Render a literal or an integer; its bytes are there."""
@@ -252,7 +242,7 @@ class JsonRenderer:
                 return size
         raise self._refuse(pos, "a length has more than 5 bytes")
 
-    def _string(self, pos: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
+    def _long_string(self, pos: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
         """Render `size` bytes of UTF-8 as a JSON string, eight plain characters at a time."""
         c: Cursor = self.c
         out: ByteBuffer = self.out
@@ -409,6 +399,26 @@ def _use(
         return self._refuse_use(pos, end, count)
     self.left -= count
     return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _string(
+    self: JsonRenderer, c: Cursor, out: ByteBuffer, pos: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.int:
+    """Render `size` bytes of UTF-8 as a JSON string; at once if they are few and plain."""
+    if 0 < size <= 8 and c.end - pos >= 8:
+        word: cython.ulonglong = _load(c, pos)
+        if _special(word) << (64 - 8 * size) & _ALL_ONES == 0:
+            at: cython.Py_ssize_t = out.size
+            _make_room(out, _ROOM)
+            out.view[at] = 34
+            _store(out, at + 1, word)  # what it writes beyond the string is written over
+            out.view[at + 1 + size] = 34
+            out.size = at + size + 2
+            return 0
+    return self._long_string(pos, size)
 
 
 @cython.cfunc
