@@ -40,7 +40,7 @@ NOT_YET = {
     r"public/.*/std_data/master-bin\.000001@4\.0\.0.*": "version 3",
     r"public/mariadb.*/bug32407\.001": "pre-releases of MySQL 5.1",
     r"public/.*/ver_5_1_17\.001": "pre-releases of MySQL 5.1",
-    r"public/.*/ver_5_1-wl2325_[rs]\.001": "pre-releases of MySQL 5.1",
+    r"public/.*/ver_5_1-wl2325_r\.001": "pre-releases of MySQL 5.1",
 }
 
 #: Damaged files (most on purpose; MyFlash writes wrong checksums): the error that says so.

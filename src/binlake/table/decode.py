@@ -22,8 +22,9 @@ from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableS
 from binlake.core.walk import RowWalker
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.base import BodyReader
+from binlake.events.format_description import effective_type, has_permuted_types
 from binlake.events.table_map import TableMapEvent
-from binlake.format.event_types import TABLE_MAP_EVENT
+from binlake.format.event_types import TABLE_MAP_EVENT, Role, codes_of, event_name
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import (
     OPERATIONS,
@@ -47,6 +48,7 @@ from binlake.values.options import ReadOptions
 __all__ = ["ChangeDecoder"]
 
 _MOST_DEFINITIONS = 1 << 15  # beyond, the walker is made anew: no log can make us hoard them
+_ROW_TYPES = frozenset(codes_of(Role.ROWS))
 _UTC = pa.timestamp("us", "UTC")
 
 
@@ -131,6 +133,9 @@ class ChangeDecoder:
 
     def _walk(self, piece: Piece, run: Callable[..., int]) -> Iterator[Changes]:
         window = piece.window
+        if has_permuted_types(window.format):
+            _refuse_rows(piece)
+            return
         self._walker.set_format(window.format)
         try:
             for first, last in self._stretches.parts(piece, self._walker):
@@ -241,6 +246,21 @@ class ChangeDecoder:
                 )
             self._ledger.zero_dates[kind.name] += decoded.zero_dates
         return Image.of(types, buffers)
+
+
+def _refuse_rows(piece: Piece) -> None:
+    """Raise UnsupportedError at the first row event of a log whose types are numbered otherwise."""
+    window = piece.window
+    for index in range(piece.first, piece.last):
+        frame = window.frame(index)
+        code = effective_type(frame.type_code, window.format)
+        if code in _ROW_TYPES:
+            raise UnsupportedError(
+                "rows of pre-releases of MySQL 5.1 cannot be decoded",
+                file=window.file.name,
+                event_pos=frame.offset,
+                event_type=event_name(code),
+            )
 
 
 def _row_facts(buffers: TableBuffers, stretches: list[Stretch]) -> RowFacts:
