@@ -9,7 +9,7 @@ compiled modules cimport (or a C function that a module needs).
     cursor, buffers        the one bounds-checked reader; growing output
     rows_header, gtid, inflate   heads and bodies of hot events
     sink, sinks            one column: what all kernels share; from a plan to its kernel
-    numeric, decimals, temporal*, varlen, json_*   the kernels
+    numeric, decimals, temporal*, varlen   the kernels; json_binary, number_text: texts of JSON
     image, table_sink, transactions   row images, changes of a table, their transactions
     walk                   the loop over frames that feeds them
 

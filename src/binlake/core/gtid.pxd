@@ -1,6 +1,8 @@
 # The C view of gtid.py, for the compiled modules that cimport it.
 
+from binlake.core.buffers cimport ByteBuffer
 from binlake.core.cursor cimport Cursor
+from binlake.core.number_text cimport write_number
 
 cdef class GtidFields:
     cdef readonly int flags
@@ -32,7 +34,7 @@ cdef class GtidFields:
 
     cpdef int parse_mysql(self, Cursor cursor) except -1
     cpdef int parse_mariadb(self, Cursor cursor) except -1
-    cpdef bytes mysql_text(self)
-    cpdef bytes mariadb_text(self, Py_ssize_t server_id)
+    cpdef int write_mysql(self, ByteBuffer out) except -1
+    cpdef int write_mariadb(self, ByteBuffer out, Py_ssize_t server_id) except -1
     cdef int _parse_mysql_tail(self, Cursor cursor) except -1
     cdef int _parse_mariadb_extra(self, Cursor cursor) except -1

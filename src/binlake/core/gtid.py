@@ -32,7 +32,9 @@ from __future__ import annotations
 
 import cython
 
+from binlake.core.buffers import ByteBuffer
 from binlake.core.cursor import Cursor
+from binlake.core.number_text import write_number
 from binlake.format.flags import (
     FL_COMMIT_ALTER,
     FL_COMPLETED_XA,
@@ -172,16 +174,28 @@ class GtidFields:
             self.thread_id = cursor.u32()
         return 0
 
-    def mysql_text(self) -> bytes:
-        """`uuid:gno` as MySQL spells it, ASCII."""
+    def write_mysql(self, out: ByteBuffer) -> int:
+        """Append `uuid:gno` as MySQL spells it, ASCII; returns 0."""
         if self.sid != self._text_sid:  # the UUID is nearly always that of the event before
             digits = self.sid.hex().encode()
             self._text = b"-".join(
                 (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
             )
             self._text_sid = self.sid
-        return b"%b:%d" % (self._text, self.gno)
+        out.put(self._text)
+        out.put(b":")
+        if self.gno < 0:
+            out.put(b"-")
+            return write_number(out, -self.gno)
+        return write_number(out, self.gno)
 
-    def mariadb_text(self, server_id: cython.Py_ssize_t) -> bytes:
-        """`domain-server-sequence` as MariaDB spells it, ASCII; `server_id` of the header."""
-        return b"%d-%d-%d" % (self.domain_id, server_id, self.seq_no)
+    def write_mariadb(self, out: ByteBuffer, server_id: cython.Py_ssize_t) -> int:
+        """Append `domain-server-sequence` as MariaDB spells it, ASCII; returns 0.
+
+        `server_id` is the header's.
+        """
+        write_number(out, self.domain_id)
+        out.put(b"-")
+        write_number(out, server_id)
+        out.put(b"-")
+        return write_number(out, self.seq_no)

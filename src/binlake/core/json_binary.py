@@ -88,15 +88,16 @@ class JsonRenderer:
         An empty document is JSON's null, as the server has it. The text is valid UTF-8.
         Raises MalformedError, and TruncatedError when `c` has fewer bytes.
         """
-        c.need(size)
         start: cython.Py_ssize_t = c.pos
+        if size < 0 or c.end - start < size:
+            c.need(size)
         self.c = c
         self.out = out
         self.left = size
         if size == 0:
             out.put(b"null")
         else:
-            self._value(self._uint(start, start + size, 1), start + 1, start + size, 0)
+            self._value(c.data[start], start + 1, start + size, 0)
         c.pos = start + size
         return 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from binlake.core.decimals import Decimal128, DecimalText, decimal_width
-from binlake.core.json_sink import JsonText
 from binlake.core.numeric import (
     Big128,
     BigEndian64,
@@ -36,7 +35,7 @@ from binlake.core.temporal_text import (
     Timestamp2Text,
     TimestampOldText,
 )
-from binlake.core.varlen import Bytes, Latin
+from binlake.core.varlen import Bytes, JsonText, Latin
 from binlake.values.plan import ColumnPlan, Kernel
 
 __all__ = ["make_sink", "make_skip"]

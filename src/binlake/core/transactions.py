@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import cython
 
-from binlake.core.sink import Sink64, SinkBuffers
-from binlake.core.varlen import Text
+from binlake.core.gtid import GtidFields
+from binlake.core.sink import Sink64, SinkBuffers, VarSink
 
 __all__ = ["TransactionBuffers", "TransactionSink"]
 
@@ -36,19 +36,15 @@ class TransactionSink:
         self.count = 0
         self.capacity = 0
         self.first = _FEWEST
-        self.gtid = Text()
+        self.gtid = VarSink()
         self.commit_us = Sink64()
         self.start = Sink64()
         self.thread_id = Sink64()
 
     def add(
-        self,
-        gtid: bytes | None,
-        commit_us: cython.Py_ssize_t,
-        start: cython.Py_ssize_t,
-        thread_id: cython.Py_ssize_t,
+        self, commit_us: cython.Py_ssize_t, start: cython.Py_ssize_t, thread_id: cython.Py_ssize_t
     ) -> int:
-        """Append one; its index. `thread_id` -1: unknown."""
+        """Append one; its index. `thread_id` -1: unknown. One of the `name_…` methods follows."""
         row: cython.Py_ssize_t = self.count
         if row == self.capacity:
             self.capacity = max(self.first, 2 * self.capacity)
@@ -56,18 +52,32 @@ class TransactionSink:
             self.commit_us.reserve(self.capacity)
             self.start.reserve(self.capacity)
             self.thread_id.reserve(self.capacity)
-        if gtid is None:
-            self.gtid.append_null(row)
-        else:
-            self.gtid.put(gtid, row)
         self.commit_us.values[row] = commit_us
         self.start.values[row] = start
         if thread_id < 0:
             self.thread_id.append_null(row)
         else:
             self.thread_id.values[row] = thread_id
+        self.gtid.fill(row)
         self.count = row + 1
         return row
+
+    def name(self, gtid: bytes | None) -> int:
+        """The transaction added last has this GTID, or none."""
+        if gtid is None:
+            return self.gtid.append_null(self.count - 1)
+        self.gtid.out.put(gtid)
+        return self.gtid.fill(self.count)
+
+    def name_mysql(self, gtid: GtidFields) -> int:
+        """The transaction added last has this GTID of MySQL."""
+        gtid.write_mysql(self.gtid.out)
+        return self.gtid.fill(self.count)
+
+    def name_mariadb(self, gtid: GtidFields, server_id: cython.Py_ssize_t) -> int:
+        """The transaction added last has this GTID of MariaDB."""
+        gtid.write_mariadb(self.gtid.out, server_id)
+        return self.gtid.fill(self.count)
 
     def held(self) -> int:
         """Bytes held."""

@@ -1,4 +1,4 @@
-"""Kernels of values that carry their length: strings and bytes (formats.md §2.2).
+"""Kernels of values that carry their length: strings, bytes, JSON (formats.md §2.2).
 
 Wire: a length of 1 to 4 bytes little-endian, then the bytes. CHAR and BINARY come without
 their padding; BINARY gets it back.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import cython
 
 from binlake.core.cursor import Cursor
+from binlake.core.json_binary import JsonRenderer
 from binlake.core.sink import VarSink
 from binlake.errors import MalformedError
 
-__all__ = ["Bytes", "Latin", "Text"]
+__all__ = ["Bytes", "JsonText", "Latin"]
 
 
 @cython.final
@@ -95,14 +96,28 @@ class Latin(VarSink):
 
 @cython.final
 @cython.cclass
-class Text(VarSink):
-    """Text that does not come off the wire: see `put`."""
+class JsonText(VarSink):
+    """MySQL's JSON: the binary document as the server's text."""
 
-    def put(self, text: bytes, row: cython.Py_ssize_t) -> int:
-        """`text` is the value of `row`."""
-        self.fill(row)
-        self.out.put(text)
-        return self.fill(row + 1)
+    prefix: cython.int
+    renderer: JsonRenderer
+
+    def __init__(self, prefix: cython.int) -> None:
+        VarSink.__init__(self)
+        self.prefix = prefix
+        self.renderer = JsonRenderer()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
+        """As Sink."""
+        if self.filled != row:
+            self.fill(row)
+        size: cython.Py_ssize_t = _length(c, self.prefix)
+        self.renderer.render(c, size, self.out)
+        self.offsets[row + 1] = cython.cast(cython.uint, self.out.size)
+        self.filled = row + 1
+        return 0
 
 
 @cython.cfunc
@@ -110,10 +125,14 @@ class Text(VarSink):
 def _length(c: Cursor, prefix: cython.int) -> cython.Py_ssize_t:
     """The length at the cursor, which steps over it; not yet checked against what is left."""
     p: cython.Py_ssize_t = c.pos
-    if prefix == 1 and c.end - p >= 1:
-        c.pos = p + 1
-        return c.data[p]
-    if prefix == 2 and c.end - p >= 2:
-        c.pos = p + 2
-        return c.data[p] | c.data[p + 1] << 8
-    return cython.cast(cython.Py_ssize_t, c.le_uint(prefix))
+    if c.end - p < prefix:
+        c.need(prefix)
+    c.pos = p + prefix
+    length: cython.Py_ssize_t = c.data[p]
+    if prefix > 1:
+        length |= c.data[p + 1] << 8
+    if prefix > 2:
+        length |= cython.cast(cython.Py_ssize_t, c.data[p + 2]) << 16
+    if prefix > 3:
+        length |= cython.cast(cython.Py_ssize_t, c.data[p + 3]) << 24
+    return length

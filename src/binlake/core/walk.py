@@ -373,35 +373,35 @@ class RowWalker:
 
     def _open_transaction(self) -> int:
         """Name the transaction of the rows to come, the first time that it has some."""
+        found: TransactionSink = self.transactions
         if self.stage == _GIVEN:
-            self.facts.txn = self.transactions.add(
-                self.given_gtid, self.given_commit_us, self.given_start, self.given_thread
-            )
-            return 0
+            self.facts.txn = found.add(self.given_commit_us, self.given_start, self.given_thread)
+            return found.name(self.given_gtid)
         if self.stage != _OPEN:
             raise MissingContextError("row changes stand outside of a transaction")
         frame: cython.Py_ssize_t = self.txn_frame
+        start: cython.Py_ssize_t = self.block.offset[frame]
         type_code: cython.int = self.block.type_code[frame]
         commit_us: cython.Py_ssize_t = self.block.timestamp[frame]
         commit_us *= 1_000_000
         thread: cython.Py_ssize_t = -1
-        gtid: bytes | None = None
+        if self.query_frame >= 0:
+            self._enter(self.side, self.query_frame)
+            thread = self.side.u32()  # the first field of a QUERY event
         self._enter(self.side, frame)
         if type_code in (_MYSQL_GTID, _ANONYMOUS):
             self.gtid.parse_mysql(self.side)
             if self.gtid.immediate_commit_us > 0:
                 commit_us = self.gtid.immediate_commit_us
-            if type_code == _MYSQL_GTID:
-                gtid = self.gtid.mysql_text()
         elif type_code == _MARIADB_GTID:
             self.gtid.parse_mariadb(self.side)
-            gtid = self.gtid.mariadb_text(self.block.server_id[frame])
             thread = self.gtid.thread_id
-        if self.query_frame >= 0:
-            self._enter(self.side, self.query_frame)
-            thread = self.side.u32()  # the first field of a QUERY event
-        self.facts.txn = self.transactions.add(gtid, commit_us, self.block.offset[frame], thread)
-        return 0
+        self.facts.txn = found.add(commit_us, start, thread)
+        if type_code == _MYSQL_GTID:
+            return found.name_mysql(self.gtid)
+        if type_code == _MARIADB_GTID:
+            return found.name_mariadb(self.gtid, self.block.server_id[frame])
+        return found.name(None)
 
     # -- tables ------------------------------------------------------------------------------
 
