@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 from spark_processes import SOURCE
@@ -38,12 +37,19 @@ def test_a_prepared_session_needs_no_discovery(run_script: Any, tmp_path: Path) 
     assert run_script(PREPARED + READ, PYTHONPATH=f"{tmp_path}:{SOURCE}") == ROWS
 
 
-def test_connect(run_script: Any) -> None:
+def test_connect_reads_and_exports(run_script: Any, tmp_path: Path) -> None:
     text = """
+    from binlake.lake.export import export
     from binlake.spark import session
+    from binlake.values.options import ReadOptions
     spark = session(remote="local[2]")
+    log, lake = sys.argv[1:]
+    frame = spark.read.format("binlog").option("table", "golden.a").load(log)
+    result = export(spark, [log], lake, ReadOptions(), progress=lambda done, of: None)
+    table = spark.read.parquet(lake + "/golden/a")
+    answer([frame.count(), table.count(), table.schema == frame.schema, len(result.tables)])
     """
-    assert run_script(dedent(text) + READ) == ROWS
+    assert run_script(text, LOGS, str(tmp_path / "lake")) == [9, 9, True, 3]
 
 
 def test_a_mistake_under_connect_is_short(run_script: Any) -> None:

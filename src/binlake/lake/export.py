@@ -97,7 +97,6 @@ class DecodeTask(Task):
         attempts: str,
         target_file_bytes: int,
     ) -> None:
-        super().__init__()
         self.number = number
         self.partition = partition
         self.options = options

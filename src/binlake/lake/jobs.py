@@ -9,6 +9,7 @@ result names counts.
 
 from __future__ import annotations
 
+import pickle
 import threading
 import uuid
 from abc import ABC, abstractmethod
@@ -35,11 +36,8 @@ _POLL_SECONDS = 0.2
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
-class Task(InputPartition, ABC):
-    """A piece of work; pickled to an executor, `run` there, perhaps more than once."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
+class Task(ABC):
+    """A piece of work; pickled to an executor and `run` there, perhaps more than once."""
 
     @abstractmethod
     def run(self) -> str:
@@ -47,21 +45,23 @@ class Task(InputPartition, ABC):
 
 
 class _TaskReader(Shipped, DataSourceReader):
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self.tasks = list(tasks)
+    """Holds the tasks pickled: the helper processes that plan the job need not import them."""
+
+    def __init__(self, tasks: Sequence[bytes]) -> None:
+        self.tasks = tasks
 
     def partitions(self) -> list[InputPartition]:
-        return list(self.tasks)
+        return [InputPartition(task) for task in self.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        assert isinstance(partition, Task)
-        return iter([(in_few_lines(partition.run)(),)])
+        task: Task = pickle.loads(partition.value)
+        return iter([(in_few_lines(task.run)(),)])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"tasks": []}  # an executor is given its own task; it needs no other
+        return {"tasks": ()}  # an executor is given its own task; it needs no other
 
 
-def _source(name: str, tasks: Sequence[Task]) -> type[DataSource]:
+def _source(name: str, tasks: Sequence[bytes]) -> type[DataSource]:
     """A data source class that carries its tasks: Spark pickles a local class by value."""
 
     class TaskSource(DataSource):
@@ -89,7 +89,7 @@ def run_tasks(
     if not tasks:
         return []
     name = f"binlake_{uuid.uuid4().hex}"
-    spark.dataSource.register(_source(name, tasks))
+    spark.dataSource.register(_source(name, [pickle.dumps(task) for task in tasks]))
     progress(0, len(tasks))
     try:
         with _watching(spark, name, what, progress):

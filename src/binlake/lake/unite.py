@@ -87,7 +87,6 @@ class MergeTask(Task):
     def __init__(
         self, directory: Directory, attempts: str, table: UnitedTable, group: int, target: int
     ) -> None:
-        super().__init__()
         self.directory = directory
         self.attempts = attempts
         self.key = table.key
