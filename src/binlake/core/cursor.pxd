@@ -3,6 +3,7 @@
 # Py_ssize_t stands for "signed 64 bits": only 64-bit platforms are supported.
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.string cimport memcpy
 
 cdef class Cursor:
     cdef readonly object view

@@ -134,13 +134,19 @@ class Cursor:
 
     def le_uint(self, width: cython.int) -> int:
         """Unsigned, `width` bytes (0 to 8)."""
-        self.need(width)
         p: cython.Py_ssize_t = self.pos
         value: cython.ulonglong = 0
+        unused: cython.int = 64 - 8 * width
+        if self.end - p < width or width < 0:
+            self.need(width)
+        self.pos = p + width
+        if cython.compiled and self.end - p >= 8 and 0 < width <= 8:
+            # eight bytes at once, and off with those behind
+            memcpy(cython.address(value), cython.address(self.data[p]), 8)  # noqa: F821 - cimported
+            return value << unused >> unused
         i: cython.int
         for i in range(width):
             value |= cython.cast(cython.ulonglong, self.data[p + i]) << (8 * i)
-        self.pos = p + width
         return value
 
     def be_uint(self, width: cython.int) -> int:

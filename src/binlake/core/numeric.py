@@ -162,6 +162,8 @@ class Int64(Sink64):
             self.values[row] = _le64(c)
         elif self.width == 4:
             self.values[row] = _le32(c)
+        elif self.width == 1:
+            self.values[row] = c.u8()
         else:
             self.values[row] = c.le_uint(self.width)
         return 0

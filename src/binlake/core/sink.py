@@ -175,7 +175,7 @@ class FixedSink(Sink):
         Sink.reserve(self, rows)
         old = self.raw
         grown = bytearray(rows * self.item_bytes)
-        grown[: len(old)] = old
+        grown[: len(old)] = memoryview(old)
         self.raw = grown
         self.bind()
         return 0
@@ -283,7 +283,7 @@ class VarSink(Sink):
         Sink.reserve(self, rows)
         old = self.raw
         grown = bytearray((rows + 1) * 4)
-        grown[: len(old)] = old
+        grown[: len(old)] = memoryview(old)
         self.raw = grown
         self.offsets = memoryview(grown).cast("I")
         return 0
