@@ -104,7 +104,7 @@ bench: $(VENV)/compiled java ## a 500 MB log against the other decoders; writes 
 # --- making test data anew ---
 
 .PHONY: golden
-golden: $(VENV)/compiled ## tests/golden from real servers (downloads them once, about 700 MB)
+golden: $(VENV)/compiled ## tests/golden from real servers (downloads them once, 1.2 GB unpacked)
 	@$(VENV)/bin/python -m dev.golden $(ARGS)
 
 .PHONY: demo-logs

@@ -43,7 +43,9 @@ def repair(wheel: Path) -> Path:
 
 def main() -> None:
     """Build, check, repair."""
-    shutil.rmtree(PLAIN, ignore_errors=True)
+    # what an earlier build left there would go into the wheel
+    for folder in (PLAIN, *(ROOT / "build").glob("lib*")):
+        shutil.rmtree(folder, ignore_errors=True)
     DIST.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(PLAIN)]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

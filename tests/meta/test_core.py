@@ -28,7 +28,7 @@ def test_compiled_modules_are_newer_than_their_source() -> None:
     """A stale module would pass the tests of code that nobody runs."""
     for module in FOLDER.glob("*.so"):
         source = module.with_name(module.name.partition(".")[0] + ".py")
-        assert source.exists(), f"{module.name} has no source any more"
+        assert source.exists(), f"{module.name} has no source any more: make clean setup"
         assert module.stat().st_mtime >= source.stat().st_mtime, (
             f"{module.name} is stale: make setup"
         )
