@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -89,7 +90,8 @@ def run_tasks(
     if not tasks:
         return []
     name = f"binlake_{uuid.uuid4().hex}"
-    spark.dataSource.register(_source(name, [pickle.dumps(task) for task in tasks]))
+    pickled = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
+    spark.dataSource.register(_source(name, pickled))
     progress(0, len(tasks))
     try:
         with _watching(spark, name, what, progress):
