@@ -29,7 +29,8 @@ $(VENV)/ready: constraints.txt pyproject.toml setup.py
 
 # The installation above has compiled the core already; later only what changed is compiled.
 $(VENV)/compiled: $(VENV)/ready $(CORE)
-	@if [ -n "$$(find $(CORE) -newer $@)" ]; then $(VENV)/bin/python setup.py --quiet build_ext --inplace; fi
+	@if [ ! -e $@ ] || [ -n "$$(find $(CORE) -newer $@)" ]; then \
+		$(VENV)/bin/python setup.py --quiet build_ext --inplace; fi
 	@touch $@
 
 .PHONY: setup java
@@ -45,7 +46,7 @@ build: $(VENV)/compiled ## wheels into dist/ (manylinux where auditwheel can)
 .PHONY: clean
 clean: ## remove what was built, not .venv
 	rm -rf build dist demo-out src/binlake.egg-info
-	rm -f src/binlake/core/*.so
+	rm -f src/binlake/core/*.so $(VENV)/compiled
 
 # --- seeing it work ---
 
