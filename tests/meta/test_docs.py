@@ -1,0 +1,97 @@
+"""The pages say what is there: links lead somewhere, examples run, nothing is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from binlake.cli.main import COMMANDS
+from binlake.stream.views import VIEWS
+from binlake.table.metadata import METADATA
+from binlake.values.options import READ_OPTIONS
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+
+_FENCED = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^()\s]+)\)")
+_HEADING = re.compile(r"^#+ +(?P<text>.+?) *$", re.MULTILINE)
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub names them in links."""
+    prose = _FENCED.sub("", text_of(page))
+    headings = (match["text"].lower() for match in _HEADING.finditer(prose))
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    for match in _LINK.finditer(_FENCED.sub("", text_of(page))):
+        path, _, anchor = match["target"].partition("#")
+        if path.startswith(("http://", "https://", "mailto:")):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name} links to {path}"
+        # git keeps no empty directory
+        assert target.is_file() or any(target.iterdir()), f"{page.name} links to {path}"
+        assert not anchor or anchor in anchors(target), f"{page.name} links to {match['target']}"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    readme = text_of(ROOT / "README.md")
+    for page in DOCS.glob("*.md"):
+        assert f"](docs/{page.name})" in readme, page.name
+
+
+def test_the_runnable_examples_of_the_python_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, as one program."""
+    monkeypatch.chdir(ROOT)
+    page = DOCS / "python.md"
+    text = text_of(page)
+    blocks = [m for m in _FENCED.finditer(text) if m["info"].split() == ["python", "runnable"]]
+    assert len(blocks) >= 10
+    names: dict[str, object] = {"__name__": "docs_python"}
+    for block in blocks:
+        lines_before = text.count("\n", 0, block.start("code"))
+        code = compile("\n" * lines_before + block["code"], str(page), "exec")
+        exec(code, names)  # noqa: S102
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_section(command: str) -> None:
+    headings = [m["text"] for m in _HEADING.finditer(text_of(DOCS / "commands.md"))]
+    assert any(re.match(rf"binlake {command}\b", heading) for heading in headings)
+
+
+@pytest.mark.parametrize("option", [spec.name for spec in READ_OPTIONS])
+def test_every_read_option_is_listed(option: str) -> None:
+    assert f"| `{option}` |" in text_of(DOCS / "options.md")
+
+
+def test_every_option_and_view_of_spark_is_on_its_page() -> None:
+    pytest.importorskip("pyspark")
+    from binlake.spark.options import SPARK_OPTIONS, VIEWS
+
+    text = text_of(DOCS / "spark.md")
+    for spec in SPARK_OPTIONS:
+        assert f"| `{spec.name}` |" in text
+    for view in VIEWS:
+        assert f"\n### {view}\n" in text
+
+
+def test_every_column_of_every_view_is_on_the_spark_page() -> None:
+    text = text_of(DOCS / "spark.md")
+    for view in VIEWS.values():
+        section = text.partition(f"### {view.name}\n")[2].partition("\n#")[0]
+        listed = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+        assert listed == [column.name for column in view.columns], view.name
+    for column in METADATA:
+        assert f"`_{column.name}`" in text
