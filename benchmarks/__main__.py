@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dev.servers import Server, installation
-
 from benchmarks.measure import Measured, machine, measure
+from dev.servers import Server, installation
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

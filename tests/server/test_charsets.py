@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from dev.servers.server import Server, Session
 
 from binlake.format.charsets import BINARY, CHARSETS
 from binlake.values.text import decode
+from dev.servers.server import Server, Session
 
 pytestmark = pytest.mark.server
 

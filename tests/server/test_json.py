@@ -6,9 +6,9 @@ import random
 import struct
 
 import pytest
-from dev.servers.server import Server
 
 import binlake
+from dev.servers.server import Server
 
 pytestmark = pytest.mark.server
 
