@@ -117,10 +117,11 @@ class ChangeDecoder:
         gtid = None if run.gtid is None else run.gtid.encode("ascii")
         origin = run.start.offset
         last: Piece | None = None
+        # once: in the next relay log the table maps of the last one are still meant
+        self._walker.begin_transaction(gtid, run.commit_us, run.thread_id, run.start.offset)
         for piece in run.pieces():
             file = piece.window.file
             if last is None or last.window.file is not file:
-                self._walker.begin_transaction(gtid, run.commit_us, run.thread_id, run.start.offset)
                 decided = None
                 if run.decided[::2] != run.start[::2]:
                     if last is not None:  # positions begin anew, behind those so far
