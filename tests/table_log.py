@@ -53,7 +53,7 @@ def image(row: Row, present: int = ALL) -> bytes:
             values += short(value.encode("utf-8", "surrogateescape"))
         elif value is not None:
             values += value
-    return bytes([nulls]) + values
+    return (bytes([nulls]) if columns else b"") + values
 
 
 def rows_body(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,12 @@ from typing import Any
 import pytest
 
 from binlake.errors import UnsupportedError
+from binlake.source.chain import resolve
+from binlake.stream.log_reader import LogReader
+from binlake.table.decode import ChangeDecoder
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
 from definitions import definitions
 from oracle import Snapshot, snapshots
 from reading import events, row_lines
@@ -110,3 +117,41 @@ def test_events_are_those_that_the_server_lists(case: Case) -> None:
 def test_files_are_the_recorded_ones(case: Case) -> None:
     for file in case.about["files"]:
         assert (case.folder / file["name"]).stat().st_size == file["bytes"]
+
+
+def _typed_updates(case: Case) -> Iterator[dict[str, Any]]:
+    """The updates of a case in the typed view, with their before-images, by `file, pos, row`."""
+    options = ReadOptions.parse(
+        {**case.options, "before": True, "op": "update", "zero_date": "text"}
+    )
+    (chain,) = resolve([str(path) for path in case.files])
+    decoder = ChangeDecoder(options, Target.TYPED, Ledger())
+    for changes in decoder.decode(LogReader.of_chain(chain, options, Ledger()).runs()):
+        for found in changes.table_batches(options):
+            yield from found.batch.to_pylist()
+
+
+@readable
+def test_a_typed_update_lacks_only_what_neither_image_holds(case: Case) -> None:
+    """`rows` is proven above to give the two images that make up the row of the server."""
+    lines = {
+        (line["file"], line["pos"], line["row"]): line
+        for line in row_lines(*case.files, **case.options)
+        if line["op"] == "update"
+    }
+    rows = list(_typed_updates(case))
+    assert len(rows) == len(lines)
+    carried = 0
+    for row in rows:
+        line = lines[row["_file"], row["_pos"], row["_row"]]
+        names = [name for name in row if not name.startswith("_")]
+        told = line["before"].keys() | line["after"].keys()
+        assert set(row["_absent"] or ()) == set(names) - told
+        for name in names:
+            if name in line["after"]:
+                assert (row[name] is None) == (line["after"][name] is None), name
+            else:
+                assert row[name] == row["_before"][name], name
+                carried += name in line["before"]
+    # NOBLOB leaves out only what is in neither image
+    assert bool(carried) == (case.folder.name in ("types-minimal", "types-nodup"))

@@ -8,13 +8,17 @@ cdef class Step:
     cdef Sink sink
     cdef Step after
 
-cdef class Layout:
-    cdef ByteKey key
-    cdef readonly bytes present
+cdef class Columns:
     cdef Step steps
-    cdef list absent
     cdef Py_ssize_t count
     cdef Py_ssize_t null_bytes
+
+cdef class Layout:
+    cdef ByteKey key
+    cdef Columns image
+    cdef Columns carried
+    cdef readonly bytes present
+    cdef list absent
 
 cdef class ImageSink:
     cdef readonly Py_ssize_t width
@@ -29,11 +33,17 @@ cdef class ImageSink:
     cdef Py_ssize_t largest
     cdef Layout layout
     cdef dict layouts
+    cdef dict presences
     cdef list runs
     cdef bytes run
     cdef Py_ssize_t run_start
 
     cdef int select(self, Cursor c, Py_ssize_t bitmap, Py_ssize_t width) except -1
+    cdef int select_over(self, Cursor c, Py_ssize_t bitmaps, Py_ssize_t width, ImageSink passed) except -1
+    cdef int choose(self, Cursor c, Py_ssize_t bitmaps, Py_ssize_t width, ImageSink passed) except -1
+    cdef Layout lay_out(self, bytes raw, ImageSink passed)
+    cdef bint carries(self) noexcept
+    cdef int carry(self, Cursor c) except -1
     cdef int append(self, Cursor c) except -1
     cdef int append_missing(self) except -1
     cdef Py_ssize_t held(self) noexcept

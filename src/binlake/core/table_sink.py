@@ -250,13 +250,16 @@ class BothImages(TableSink):
 class CurrentRow(TableSink):
     """`after`: of each change the row as it is now, or, of a delete, as it was last; `before`:
     before-images of updates, missing for the others.
+
+    A column that an update did not assign may be in its before-image only: it did not change,
+    so the row has its value from there.
     """
 
     def select(self, c: Cursor, header: RowsHeader, op: cython.int) -> int:
         """As TableSink."""
         if op == _UPDATE:
             self.before.select(c, header.present, header.width)
-            self.after.select(c, header.present_after, header.width)
+            self.after.select_over(c, header.present, header.width, self.passed)
         else:
             self.after.select(c, header.present, header.width)
         return 0
@@ -264,7 +267,11 @@ class CurrentRow(TableSink):
     def change(self, c: Cursor, op: cython.int) -> int:
         """As TableSink."""
         if op == _UPDATE:
+            image: cython.Py_ssize_t = c.pos
             self.before.append(c)
+            if self.after.carries():
+                c.pos = image
+                self.after.carry(c)
         else:
             self.before.append_missing()
         self.after.append(c)

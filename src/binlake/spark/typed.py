@@ -19,8 +19,6 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import OptionError, SchemaError, SourceError
-from binlake.events.base import BodyReader
-from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.spark.options import SourceOptions
 from binlake.spark.schema import Conformer, exact_schema
@@ -28,13 +26,12 @@ from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Piece, PlainRun, Run
 from binlake.stream.splits import Split, plan_splits
 from binlake.table.batches import typed_schema
-from binlake.table.declared import DeclaredSchema
 from binlake.table.evolution import Evolution
 from binlake.table.metadata import METADATA
-from binlake.table.plan import TableFilter, TableTypes
-from binlake.table.schema_file import read_schema_file
+from binlake.table.plan import TableTypes
+from binlake.table.resolve import TableResolver, silent
 from binlake.table.types.base import Target
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -132,8 +129,7 @@ class _Look:
 
     def definitions(self, read: ReadOptions) -> list[TableTypes]:
         """The table's definitions, in the order in which they were last used."""
-        schema = read_schema_file(read.schema) if read.schema is not None else DeclaredSchema()
-        wanted = TableFilter(read)
+        tables = TableResolver(read, Target.TYPED, silent)
         newest_first: dict[bytes, TableTypes] = {}
         self.looked_bytes = 0
         for split in reversed(plan_splits(self._options.paths, read, _LOOK_BYTES)):
@@ -142,13 +138,9 @@ class _Look:
             for body, fmt in reversed(_table_maps(split, read).items()):
                 if body in newest_first:
                     continue
-                frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
-                event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
-                if wanted.wants(event.database, event.table):
-                    definition, _ = schema.complete(event.definition())
-                    newest_first[body] = TableTypes.of(
-                        definition, read, Target.TYPED, lambda _sentence: None
-                    )
+                types = tables.types(body, fmt)
+                if types is not None:
+                    newest_first[body] = types
             self.looked_bytes += split.bytes
         return list(newest_first.values())[::-1]
 

@@ -78,6 +78,8 @@ class LogReader:
             log = opened.pop() if opened else LogFile.open(split.log, split.ordinal)
             yield FileRange(log, start, end)
             _cover(log, covered_from, end, reader, ledger)
+            if end is not None and log.size is not None and end < log.size:
+                reader.prove_border(split.log, split.ordinal, end)
             if reader.inside_relay:
                 yield from _rest_of_transaction(reader, opener, split.ordinal + 1)
 

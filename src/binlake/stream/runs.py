@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from binlake.errors import BinlogError
 from binlake.values.frame import Frame
 
 if TYPE_CHECKING:
@@ -81,6 +82,14 @@ class Piece:
     last: int
     outer: Frame | None = None
     inner: int = 0
+
+    def locate(self, error: BinlogError) -> BinlogError:
+        """An error met in these frames, with its place in the file: that of the payload event, if
+        they came out of one.
+        """
+        if self.outer is not None:
+            error.context["event_pos"] = self.outer.offset
+        return error.at(file=self.window.file.name)
 
 
 class Statement(NamedTuple):

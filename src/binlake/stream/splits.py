@@ -4,7 +4,8 @@ The driver cuts files by their sizes alone and reads none of their bytes. A task
 transactions that start in its range: both ends are moved to the first transaction start at or
 after them, by the same rule in all tasks (`source.resync`), so neighbours meet exactly. Every
 task says what it really covered, and `Ledger.join_problems` proves that nothing is missing or
-double.
+double. A task whose last transaction is not whole at its end, although the file goes on with it,
+raises IncompleteError itself.
 
 A compressed file, a stream and a relay log are one split: the ranges of such a file after the
 first are empty. A transaction of a relay log may go on in the next file; the task in whose file

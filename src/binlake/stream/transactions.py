@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from binlake.errors import FormatError, IncompleteError
 from binlake.events.xa_prepare import xid_text
+from binlake.source.chain import LogPath
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter, lies_in
 from binlake.stream.group import Group
@@ -95,6 +96,30 @@ class TransactionReader:
         """Whether a transaction of a relay log is open, which may go on in the next file."""
         return self._grouper.open is not None and self._grouper.open.file.is_relay
 
+    def prove_border(self, log: LogPath, ordinal: int, end: int) -> None:
+        """Raises IncompleteError if the range read last, which stopped at byte `end` of a log,
+        turns out to end inside of an event or of a transaction.
+
+        Where a transaction starts was found without reading what is before (source.resync). Bytes
+        made to mislead that search would make a split that tears a transaction; the driver's
+        proof sees it too, but not every reading of splits has one.
+        """
+        group = self._grouper.open
+        if self.reached <= end:
+            if group is None:
+                return
+            with LogFile.open(log, ordinal) as file:
+                skip = Damage(self._options.on_error)
+                if not self._grouper.goes_on(file.windows(end, verify=False, on_damage=skip)):
+                    return  # torn in the log itself
+        raise IncompleteError(
+            f"the split that ends at byte {end} ends inside of a transaction",
+            file=log.name,
+            event_pos=None if group is None else group.start.offset,
+            hint="the log holds bytes made to look like a transaction's start; read the file"
+            " as one split (max_partition_bytes)",
+        )
+
     @property
     def expects_more(self) -> bool:
         """Whether what is wanted may go on in a file where nothing wanted starts: a transaction
@@ -137,14 +162,18 @@ class TransactionReader:
     def windows(self, ranges: Iterable[FileRange]) -> Iterator[Window]:
         """All events of the ranges, checksums not verified. Raises BinlogError."""
         for part in ranges:
+            self.reached = FIRST_EVENT
             with part.file:
-                yield from part.file.windows(
+                windows = part.file.windows(
                     part.start,
                     part.stop,
                     verify=False,
                     ledger=self._ledger,
                     on_damage=Damage(self._options.on_error),
                 )
+                for window in windows:
+                    self.reached = window.end
+                    yield window
 
     def _read(self, ranges: Iterable[FileRange], find_plain: FindPlain) -> Iterator[Run]:
         grouper = self._grouper = Grouper(find_plain, self._on_damage)
@@ -197,9 +226,7 @@ class TransactionReader:
         wanted = self._filters.byte_range(file.ordinal)
         stop_at = wanted[1] if wanted is not None else FIRST_EVENT
         self._ordinal = file.ordinal
-        self.reached = FIRST_EVENT
         for window in self._windows(part):
-            self.reached = window.end
             for item in grouper.window(window):
                 yield from self._item(grouper, item)
             passed = stop_at is not None and window.end >= stop_at
@@ -221,7 +248,9 @@ class TransactionReader:
             ledger=self._ledger,
             on_damage=Damage(self._options.on_error),
         )
+        self.reached = FIRST_EVENT
         for window in windows:
+            self.reached = window.end
             yield window
             self._retain(file, window.end)
 
