@@ -10,6 +10,7 @@ cdef class Step:
 
 cdef class Columns:
     cdef Step steps
+    cdef list indexes
     cdef Py_ssize_t count
     cdef Py_ssize_t null_bytes
 
@@ -26,6 +27,7 @@ cdef class ImageSink:
     cdef Py_ssize_t capacity
     cdef Py_ssize_t first
     cdef Validity validity
+    cdef tuple plans
     cdef tuple wanted
     cdef list sinks
     cdef list variable
@@ -45,6 +47,7 @@ cdef class ImageSink:
     cdef bint carries(self) noexcept
     cdef int carry(self, Cursor c) except -1
     cdef int append(self, Cursor c) except -1
+    cdef Py_ssize_t next_row(self) except -1
     cdef int append_missing(self) except -1
     cdef Py_ssize_t held(self) noexcept
     cdef int grow(self) except -1

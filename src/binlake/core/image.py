@@ -62,9 +62,12 @@ class Step:
 @cython.final
 @cython.cclass
 class Columns:
-    """The columns that an image holds, in order: their sinks as a chain, and how many they are."""
+    """The columns that an image holds, in order: their sinks as a chain, their indexes in the
+    table, and how many they are.
+    """
 
-    def __init__(self, sinks: Sequence[Sink]) -> None:
+    def __init__(self, sinks: Sequence[Sink], indexes: Sequence[int]) -> None:
+        self.indexes = list(indexes)
         self.count = len(sinks)
         self.null_bytes = (self.count + 7) >> 3
         self.steps = None
@@ -136,6 +139,7 @@ class ImageSink:
     """
 
     def __init__(self, plans: Sequence[ColumnPlan]) -> None:
+        self.plans = tuple(plans)
         self.width = len(plans)
         self.wanted = tuple(plan.wanted for plan in plans)
         self.sinks = [make_sink(plan) for plan in plans]
@@ -215,7 +219,9 @@ class ImageSink:
             self.presences.clear()
         own_bitmap: cython.Py_ssize_t = 0 if passed is None else len(raw) >> 1
         own = []
+        own_at = []
         held = []  # by the image before
+        held_at = []
         absent = []
         told = bytearray((self.width + 7) >> 3)
         carries: cython.bint = False
@@ -229,9 +235,12 @@ class ImageSink:
             here = _has(raw, own_bitmap, i)
             if here:
                 own.append(sink)
+                own_at.append(i)
             before = False
             if passed is not None:
                 before = _has(raw, 0, i)
+                if before:
+                    held_at.append(i)
                 if before and wanted and not here:
                     carries = True
                     held.append(sink)
@@ -244,7 +253,8 @@ class ImageSink:
         bitmap = bytes(told)
         # one object for equal bitmaps: where it changes, a new run begins
         present = self.presences.setdefault(bitmap, bitmap)
-        layout = Layout(raw, Columns(own), Columns(held) if carries else None, present, absent)
+        carried = Columns(held, held_at) if carries else None
+        layout = Layout(raw, Columns(own, own_at), carried, present, absent)
         self.layouts[raw] = layout
         return layout
 
@@ -269,15 +279,20 @@ class ImageSink:
         Raises FormatError; the image is then unfinished and the sink must not be used on.
         """
         layout: Layout = self.layout
-        row: cython.Py_ssize_t = self.rows
-        if row == self.capacity:
-            self.grow()
+        row: cython.Py_ssize_t = self.next_row()
         _decode(c, layout.image, row)
         sink: Sink
         for sink in layout.absent:
             sink.append_null(row)
-        self.rows = row + 1
         return 0
+
+    def next_row(self) -> int:
+        """Begin the next row, whose values the caller gives to the sinks; its number."""
+        row: cython.Py_ssize_t = self.rows
+        if row == self.capacity:
+            self.grow()
+        self.rows = row + 1
+        return row
 
     def append_missing(self) -> int:
         """The next row has no image on this side."""

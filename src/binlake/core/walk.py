@@ -22,7 +22,7 @@ from binlake.core.inflate import inflate_event_data
 from binlake.core.rows_header import RowsHeader
 from binlake.core.table_sink import UPDATE, EventFacts, TableBuffers, TableSink
 from binlake.core.transactions import TransactionBuffers, TransactionSink
-from binlake.errors import BinlogError, MissingContextError, TruncatedError, UnsupportedError
+from binlake.errors import BinlogError, MissingContextError, TruncatedError
 from binlake.format.event_types import (
     ANONYMOUS_GTID_LOG_EVENT,
     GTID_EVENT,
@@ -443,6 +443,7 @@ class RowWalker:
         version: cython.int = self.version_of[type_code] & 3
         bitmaps: cython.int = 2 if self.op_of[type_code] == _UPDATE else 1
         header.parse(cursor, self.id_bytes_of[type_code], version, bitmaps)
+        header.is_partial = type_code == _PARTIAL
         binding: Binding = self._binding()
         if binding is not None and binding.table.sink is not None:
             self._take(binding.table.sink, type_code)
@@ -461,11 +462,6 @@ class RowWalker:
         if not wanted and not self.in_payload:
             self.passed_bytes += size
             return 0
-        if type_code == _PARTIAL:
-            raise UnsupportedError(
-                "updates with JSON differences are not yet supported",
-                hint="set binlog_row_value_options='' on the server, or exclude the table",
-            )
         rows: Cursor = cursor
         if self.version_of[type_code] & _COMPRESSED:
             rows = Cursor(inflate_event_data(cursor.view[cursor.pos : cursor.end]))
@@ -485,7 +481,7 @@ class RowWalker:
         facts.seq = self.rows
         if sink.rows == 0:
             self.active.append(sink)
-        sink.select(cursor, self.header, op)
+        sink.begin(cursor, self.header, op)
         count: cython.Py_ssize_t = sink.add(rows, op, facts)
         self.next_row += count
         self.rows += count

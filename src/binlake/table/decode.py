@@ -251,6 +251,8 @@ class ChangeDecoder:
             for number, op in enumerate(OPERATIONS):
                 if count := operations.count(number):
                     self._ledger.add_rows(definition.database, definition.table, op, count)
+            if buffers.unknown_documents:
+                self._ledger.json_differences[definition.full_name] += buffers.unknown_documents
             for kind in types.columns:
                 for image in (buffers.before, buffers.after):
                     column = image.columns[kind.column.ordinal]

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
-from binlake.core.frames import FORMAT, FrameBlock, scan
 from binlake.core.image import ImageBuffers
-from binlake.core.sink import SinkBuffers
 from binlake.core.table_sink import (
     DELETE,
     INSERT,
     UPDATE,
     BothImages,
     CurrentRow,
-    TableBuffers,
     TableSink,
     unwanted,
 )
@@ -29,10 +25,10 @@ from binlake.errors import (
     MalformedError,
     MissingContextError,
     TruncatedError,
-    UnsupportedError,
 )
 from binlake.values.frame import EventFormat
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
+from core_walk import FORMAT_1, Event, column, frames_of, is_valid, log_of, numbers, walk, walker
 from log_builder import GTID, MARIADB_GTID, QUERY, ROWS, TABLE_MAP, XID, LogBuilder, query_body
 from stream_log import SID, gtid_body, mariadb_gtid_body
 from table_log import ALL, STMT_END, day, image, rows_body, table_map
@@ -44,72 +40,7 @@ PLANS = (
     ColumnPlan(ColumnDefinition(1, "name", 15), Kernel.BYTES, 1),
     ColumnPlan(ColumnDefinition(2, "day", 10), Kernel.DATE),
 )
-FORMAT_1 = EventFormat(4, "8.0.36", "mysql", (8, 0, 36), 19, bytes(42), 1, 4)
 DAY = day(1970, 1, 2)  # decodes to 1
-
-Event = tuple[int, bytes]
-
-
-def log_of(*transactions: Sequence[Event]) -> bytes:
-    """BEGIN, the events, XID, for each."""
-    log = LogBuilder()
-    for events in transactions:
-        log.add(QUERY, query_body(b"BEGIN"))
-        for type_code, body in events:
-            log.add(type_code, body)
-        log.add(XID, bytes(8))
-    return log.bytes()
-
-
-def frames_of(data: bytes) -> FrameBlock:
-    block = FrameBlock()
-    pos, why = 4, FORMAT
-    while why == FORMAT:
-        pos, why = scan(data, 0, pos, len(data), 19, block)
-    return block
-
-
-def walker(
-    sink: TableSink | None = None, limit_bytes: int = 1 << 30, fmt: EventFormat = FORMAT_1
-) -> tuple[RowWalker, list[bytes]]:
-    """A walker that sends all rows to one sink, and the definitions that it was asked for."""
-    asked: list[bytes] = []
-
-    def resolve(body: bytes, _format: EventFormat) -> TableSink | None:
-        asked.append(body)
-        return sink
-
-    made = RowWalker(resolve, limit_bytes)
-    made.set_format(fmt)
-    return made, asked
-
-
-def walk(data: bytes, sink: TableSink) -> TableBuffers:
-    made, _ = walker(sink)
-    block = frames_of(data)
-    assert made.run_groups(data, 0, block, 0, len(block)) == len(block)
-    tables = made.finish().tables
-    assert [found for found, _ in tables] == [sink]
-    return tables[0][1]
-
-
-def numbers(view: memoryview, code: str) -> list[int]:
-    return view.cast("B").cast(code).tolist()
-
-
-def is_valid(validity: memoryview | None, row: int) -> bool:
-    return validity is None or bool(validity[row >> 3] >> (row & 7) & 1)
-
-
-def column(found: SinkBuffers | None, code: str) -> list[object]:
-    assert found is not None
-    values: list[object]
-    if found.offsets is None:
-        values = list(numbers(found.data, code))
-    else:
-        ends = numbers(found.offsets, "i")
-        values = [bytes(found.data[a:b]) for a, b in itertools.pairwise(ends)]
-    return [v if is_valid(found.validity, i) else None for i, v in enumerate(values)]
 
 
 def rows(side: ImageBuffers) -> list[tuple[object, ...] | None]:
@@ -498,17 +429,6 @@ def test_compressed_rows(plain: int, packed: int) -> None:
     for cut in range(1, len(compressed)):
         with pytest.raises(BinlogError):
             walk(log_of([CHANGES[0], (packed, compressed[:cut])]), BothImages(PLANS))
-
-
-def test_json_differences_are_refused_only_where_they_are_wanted() -> None:
-    data = log_of([CHANGES[0], (39, rows_body(image((1, "a", DAY)), b"\0", bitmaps=(ALL, ALL)))])
-    with pytest.raises(UnsupportedError, match="JSON differences") as caught:
-        walk(data, BothImages(PLANS))
-    assert caught.value.event_type == "PARTIAL_UPDATE_ROWS_EVENT"
-    assert "binlog_row_value_options" in str(caught.value)
-    made, _ = walker(None)
-    block = frames_of(data)
-    assert made.run_groups(data, 0, block, 0, len(block)) == len(block)
 
 
 def test_a_table_of_another_width() -> None:
