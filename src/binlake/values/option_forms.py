@@ -37,7 +37,7 @@ FORMS: Mapping[str, Form] = {
         ),
     ),
     "ID": Form("a whole number", ("101",)),
-    "NAME": Form("name of a column, as in the log", ("id", "state")),
+    "NAME": Form("name of a column; upper and lower case are the same", ("id", "state")),
     "SET": Form(
         "a set of GTIDs: MySQL's intervals; MariaDB's domain-server-sequence, or domain-server:range",
         ("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7", "0-1-42,0-1:50-60"),
