@@ -46,6 +46,7 @@ class ImageBuffers(NamedTuple):
 
 
 @cython.final
+@cython.trashcan(True)  # a long chain is freed without recursion
 @cython.cclass
 class Step:
     """One present column: its sink, and the step of the column after it, None at the end.

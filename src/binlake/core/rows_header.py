@@ -21,6 +21,8 @@ from binlake.errors import MalformedError
 
 __all__ = ["RowsHeader"]
 
+_MAX_COLUMNS = cython.declare(cython.ulonglong, 4096)  # MAX_FIELDS of both servers
+
 
 @cython.final
 @cython.cclass
@@ -66,7 +68,7 @@ class RowsHeader:
             cursor.skip(extra - 2)
             self.extra_end = cursor.pos
         width: cython.ulonglong = cursor.lenenc()
-        if width > 0xFFFF:  # servers stop at 4096 columns; a bitmap of a claimed width must fit
+        if width > _MAX_COLUMNS:
             raise MalformedError(
                 f"a table cannot have {width} columns",
                 offset=cursor.pos - cursor.start,
