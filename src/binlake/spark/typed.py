@@ -69,9 +69,11 @@ class InferredView:
             read = replace(read, table=(table,))
             found = look.definitions(read)
         if not found:
+            near = difflib.get_close_matches(options.table, look.other_tables, n=1)
+            name = f"did you mean {near[0]}? Else" if near else "check the name,"
             raise SourceError(
                 f"no change of table {table} in the newest {look.looked_bytes} bytes of the log",
-                hint="check the name, raise option schema_scan_bytes, or give .schema(…)",
+                hint=f"{name} raise option schema_scan_bytes, or give .schema(…)",
             )
         _check_columns(table, found, read)
         schemas = [exact_schema(typed_schema(types, read)) for types in found]
@@ -126,6 +128,7 @@ class _Look:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self.looked_bytes = 0
+        self.other_tables: set[str] = set()
 
     def definitions(self, read: ReadOptions) -> list[TableTypes]:
         """The table's definitions, in the order in which they were last used."""
@@ -142,6 +145,7 @@ class _Look:
                 if types is not None:
                     newest_first[body] = types
             self.looked_bytes += split.bytes
+        self.other_tables |= tables.unwanted
         return list(newest_first.values())[::-1]
 
 
@@ -192,8 +196,9 @@ def _distinct(schemas: list[pa.Schema]) -> list[pa.Schema]:
 
 def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> None:
     names = [column.name for types in found for column in types.definition.columns]
+    known = {name.casefold() for name in names}
     for column in read.columns:
-        if column not in names:
+        if column.casefold() not in known:
             near = difflib.get_close_matches(column, names, n=1)
             raise OptionError(
                 f"table {table} has no column {column!r}",
@@ -206,8 +211,11 @@ def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> No
 
 def options_for_schema(read: ReadOptions, names: list[str]) -> ReadOptions:
     """Options that decode only what a schema given by the user asks for."""
-    metadata = {read.metadata_prefix + column.name: column.option for column in METADATA}
-    asked: dict[str, Any] = {option: True for name in names if (option := metadata.get(name))}
+    prefix = read.metadata_prefix.lower()  # Spark's names ignore case
+    metadata = {prefix + column.name: column.option for column in METADATA}
+    asked: dict[str, Any] = {
+        option: True for name in names if (option := metadata.get(name.lower()))
+    }
     if not read.columns:
-        asked["columns"] = tuple(name for name in names if name not in metadata)
+        asked["columns"] = tuple(name for name in names if name.lower() not in metadata)
     return replace(read, **asked)

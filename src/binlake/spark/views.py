@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
+from binlake.errors import OptionError
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition
 from binlake.spark.typed import InferredView
@@ -18,7 +20,7 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["ViewReader", "view_schema"]
+__all__ = ["ViewReader", "view_columns", "view_schema"]
 
 _COUNTED = {"tables", "inserts", "updates", "deletes"}
 
@@ -28,6 +30,25 @@ def view_schema(options: SourceOptions) -> pa.Schema:
     if options.view == "changes":
         return change_schema(options.read)
     return VIEWS[options.view].schema(options.read.columns)
+
+
+def view_columns(options: SourceOptions, names: Sequence[str]) -> list[str]:
+    """Columns of such a view by names that the user's schema gives, in any case.
+
+    Raises OptionError if it has none of a name.
+    """
+    known = {name.lower(): name for name in view_schema(options).names}
+    for name in names:
+        if name.lower() not in known:
+            near = difflib.get_close_matches(name.lower(), known, n=1)
+            raise OptionError(
+                f".schema(…): the view {options.view} has no column {name!r}",
+                name="schema",
+                hint=f"did you mean {known[near[0]]}?"
+                if near
+                else f"it has {', '.join(known.values())}",
+            )
+    return [known[name.lower()] for name in names]
 
 
 class ViewReader:
@@ -42,7 +63,8 @@ class ViewReader:
     ) -> None:
         self._view = options.view
         self._options = options.read
-        self._columns = tuple(columns)
+        named = columns if options.view == "table" else view_columns(options, columns)
+        self._columns = tuple(named)
         self._inferred = inferred
 
     def batches(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:

@@ -104,7 +104,8 @@ def _schema(definition: TableDefinition, columns: Sequence[ColumnType]) -> pa.Sc
 def _wanted_names(options: ReadOptions) -> Callable[[str], bool]:
     if not options.columns:
         return lambda _name: True
-    return frozenset(options.columns).__contains__
+    wanted = frozenset(name.casefold() for name in options.columns)
+    return lambda name: name.casefold() in wanted  # to the servers, case is no difference
 
 
 def _ignore(_sentence: str) -> None:

@@ -29,8 +29,8 @@ class TableResolver:
     """Decides for one target what the tables of a log are.
 
     `schema` completes what the log does not tell; without it, the option schema is read.
-    `warn` takes a sentence for everything that nobody tells. Raises SchemaError, SourceError
-    for a bad schema file.
+    `warn` takes a sentence for everything that nobody tells. `unwanted` are the tables met that
+    the options leave out. Raises SchemaError, SourceError for a bad schema file.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class TableResolver:
         self._target = target
         self._warn = warn
         self._wanted = TableFilter(options)
+        self.unwanted: set[str] = set()
 
     def types(self, body: bytes, fmt: EventFormat) -> TableTypes | None:
         """The types of the table that a TABLE_MAP body describes; None: nobody wants it.
@@ -56,6 +57,7 @@ class TableResolver:
         frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
         event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
         if not self._wanted.wants(event.database, event.table):
+            self.unwanted.add(f"{event.database}.{event.table}")
             return None
         definition, problem = self.schema.complete(event.definition())
         if problem is not None:

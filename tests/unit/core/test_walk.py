@@ -6,6 +6,7 @@ import random
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -126,6 +127,61 @@ def test_columns_that_the_image_lacks() -> None:
     assert rows(found.before) == [None, (1, None, None), (1, None, None), None]
     assert found.after.presence == ((0, b"\x07"), (1, b"\x02"), (3, b"\x07"))
     assert found.before.presence == ((1, b"\x01"),)
+
+
+def _partial_image(values: dict[int, int | None]) -> bytes:
+    nulls = sum(1 << k for k, value in enumerate(values.values()) if value is None)
+    held = bytes(value for value in values.values() if value is not None)
+    return nulls.to_bytes((len(values) + 7) // 8, "little") + held
+
+
+@pytest.mark.parametrize("width", [1, 8, 9, 64, 65, 200])
+@pytest.mark.parametrize("before", [True, False])
+def test_the_current_row_carries_over_what_was_not_assigned(width: int, before: bool) -> None:
+    """Updates of any partial images, two rows each, between whole inserts."""
+    pick = random.Random(width)
+    plans = [ColumnPlan(ColumnDefinition(i, "c", 1), Kernel.INT, 1) for i in range(width)]
+    wanted = [pick.random() < 0.8 for _ in plans]
+    plans = [replace(plan, wanted=keep) for plan, keep in zip(plans, wanted, strict=True)]
+    size = (width + 7) // 8
+    head = (7).to_bytes(6, "little") + struct.pack("<HHB", STMT_END, 2, width)
+    events: list[Event] = []
+    expected: list[tuple[dict[int, int | None], int]] = []
+
+    def some(columns: list[int]) -> dict[int, int | None]:
+        return {i: pick.choice((None, pick.randrange(100))) for i in columns}
+
+    for _ in range(20):
+        whole = some(list(range(width)))
+        events += [CHANGES[0], (ROWS, head + b"\xff" * size + _partial_image(whole))]
+        expected.append((whole, (1 << width) - 1))
+        had, has = ([i for i in range(width) if pick.random() < 0.4] for _ in range(2))
+        bitmaps = [sum(1 << i for i in columns) for columns in (had, has)]
+        images = [(some(had), some(has)) for _ in range(2)]
+        if not had and not has:
+            images = images[:1]  # rows without columns take no bytes
+        body = head + b"".join(bits.to_bytes(size, "little") for bits in bitmaps)
+        for old, new in images:
+            body += _partial_image(old) + _partial_image(new)
+            expected.append(({**old, **new}, bitmaps[0] | bitmaps[1]))
+        events += [CHANGES[0], (UPDATE_ROWS, body)]
+    sink = CurrentRow(plans, plans if before else unwanted(plans))
+    found = walk(log_of(events), sink).after
+    for i, buffers in enumerate(found.columns):
+        assert (buffers is not None) == wanted[i]
+        if buffers is not None:
+            assert column(buffers, "b") == [row.get(i) for row, _ in expected], i
+    told = [bits.to_bytes(size, "little") for _, bits in expected]
+    runs = dict(found.presence)
+    assert [runs.setdefault(i, runs.get(i - 1, b"")) for i in range(len(told))] == told
+
+
+def test_a_before_image_that_is_cut_off_is_an_error_while_it_is_carried_over() -> None:
+    whole = rows_body(image((1, "abc", None), 0b011), image((2, None, None), 0b001), bitmaps=(3, 1))
+    walk(log_of([CHANGES[0], (UPDATE_ROWS, whole)]), CurrentRow(PLANS))
+    for cut in range(1, 12):
+        with pytest.raises((TruncatedError, MalformedError)):
+            walk(log_of([CHANGES[0], (UPDATE_ROWS, whole[:-cut])]), CurrentRow(PLANS))
 
 
 def test_an_insert_without_any_column_is_one_row() -> None:

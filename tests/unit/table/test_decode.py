@@ -204,7 +204,7 @@ def test_options_that_choose(tmp_path: Path) -> None:
     assert [line["op"] for line in _lines(path, op="update,delete")] == ["update", "delete"]
     assert {line["table"] for line in _lines(path, table="shop.o*")} == {"other"}
     assert {line["table"] for line in _lines(path, exclude_table="*.other")} == {"t"}
-    assert _lines(path, columns="name,missing")[0]["after"] == {"name": "Ada"}
+    assert _lines(path, columns="Name,missing")[0]["after"] == {"name": "Ada"}
     ledger = Ledger()
     assert len(_typed(path, ledger, columns="id", table="shop.t")) == 4
     assert ledger.rows == {("shop", "t"): {"insert": 2, "update": 1, "delete": 1}}
