@@ -182,8 +182,7 @@ class Log:
 
     def _readers(self, options: ReadOptions) -> Iterator[LogReader]:
         ledger = self.ledger = Ledger()
-        for chain in self._chains:
-            yield LogReader.of_chain(chain, options, ledger)
+        yield from LogReader.of_chains(self._chains, options, ledger)
 
     def _changes(self, options: ReadOptions, target: Target) -> Iterator[Changes]:
         for reader in self._readers(options):

@@ -61,8 +61,8 @@ def inspect(
 
 
 def _events(files: list[str], options: ReadOptions, ledger: Ledger) -> Iterator[LogEvent]:
-    for chain in resolve(files):
-        yield from LogReader.of_chain(chain, options, ledger).events()
+    for reader in LogReader.of_chains(resolve(files), options, ledger):
+        yield from reader.events()
 
 
 def _lines(event: LogEvent, full: bool, hexdump: bool, as_json: bool) -> Iterator[str]:

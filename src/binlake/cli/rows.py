@@ -74,9 +74,8 @@ def rows(
 
 
 def _changes(files: list[str], options: ReadOptions, ledger: Ledger) -> Iterator[Changes]:
-    for chain in resolve(files):
-        decoder = ChangeDecoder(options, Target.TEXT, ledger)
-        yield from decoder.decode(LogReader.of_chain(chain, options, ledger).runs())
+    for reader in LogReader.of_chains(resolve(files), options, ledger):
+        yield from ChangeDecoder(options, Target.TEXT, ledger).decode(reader.runs())
 
 
 @contextmanager

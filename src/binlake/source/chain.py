@@ -68,6 +68,11 @@ class Chain:
     def paths(self) -> tuple[str, ...]:
         return tuple(file.path for file in self.files)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The base names of its files."""
+        return tuple(file.name for file in self.files)
+
 
 @dataclass(slots=True)
 class _Found:

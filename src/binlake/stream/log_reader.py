@@ -1,6 +1,6 @@
 """A chain of log files, or one split of it, as transactions: what all readers start from.
 
-    reader = LogReader.of_chain(chain, options, ledger)
+    for reader in LogReader.of_chains(resolve(paths), options, ledger): …
     reader = LogReader.of_split(split, options, ledger)
     for run in reader.runs(): …
 
@@ -45,9 +45,21 @@ class LogReader:
         self._ranges = ranges
 
     @classmethod
-    def of_chain(cls, chain: Chain, options: ReadOptions, ledger: Ledger) -> LogReader:
-        """Everything that the options want of a chain. Raises OptionError."""
-        filters = TransactionFilter.from_options(options, [log.name for log in chain.files])
+    def of_chains(
+        cls, chains: Sequence[Chain], options: ReadOptions, ledger: Ledger
+    ) -> Iterator[LogReader]:
+        """A reader per chain of an input: of everything that the options want of it.
+
+        Raises OptionError.
+        """
+        filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
+        for chain, filters in zip(chains, filters_of, strict=True):
+            yield cls._of_chain(chain, filters, options, ledger)
+
+    @classmethod
+    def _of_chain(
+        cls, chain: Chain, filters: TransactionFilter, options: ReadOptions, ledger: Ledger
+    ) -> LogReader:
         opener = _Opener(lambda: chain.files)
         first = filters.first_file(len(chain.files))
         if filters.start is not None and filters.start.ordinal == first.ordinal:

@@ -37,7 +37,7 @@ class FilePosition:
     """FILE:POS as typed by a person.
 
     `file` is a base name; "" stands for the first file (option `start`), the last (`stop`), or
-    the only one (`at`).
+    the only one (`at`) of all that are read.
     """
 
     file: str
@@ -198,8 +198,8 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("op", "OP", "only these operations", str, (), True, ("insert", "update", "delete")),
     OptionSpec("since", "TIME", "commit time at or after this; UTC unless it names a zone", parse_time_us),
     OptionSpec("until", "TIME", "commit time before this; UTC unless it names a zone", parse_time_us),
-    OptionSpec("start", "FILE:POS", "transactions that start at or after this position", parse_file_position),
-    OptionSpec("stop", "FILE:POS", "transactions that start before this position", parse_file_position),
+    OptionSpec("start", "FILE:POS", "transactions that start at or after this position; POS alone: of the first file", parse_file_position),
+    OptionSpec("stop", "FILE:POS", "transactions that start before this position; POS alone: of the last file", parse_file_position),
     OptionSpec("gtid", "SET", "only transactions in this GTID set", _gtids),
     OptionSpec("exclude_gtid", "SET", "not the transactions in this GTID set", _gtids),
     OptionSpec("server_id", "ID", "only events of these servers", _number, (), True),
