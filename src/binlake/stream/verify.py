@@ -17,6 +17,7 @@ from typing import Any
 
 from binlake.source.chain import Chain, resolve
 from binlake.stream.problems import ChainProblem, Kind
+from binlake.stream.verify_bodies import ImageCheck, no_images
 from binlake.stream.verify_file import FileReport, verify_file
 from binlake.values.gtid import GtidSet, MariaGtidSet
 
@@ -48,9 +49,13 @@ class VerifyReport:
 
 
 def verify(
-    paths: Sequence[str], progress: Callable[[FileReport], None] = lambda _: None
+    paths: Sequence[str],
+    progress: Callable[[FileReport], None] = lambda _: None,
+    images: Callable[[], ImageCheck] = lambda: no_images,
 ) -> VerifyReport:
     """Verify the chains that `paths` mean. `progress` is told of every file that is done.
+
+    `images` makes, for every file, what looks into the row images of a log without checksums.
 
     Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
     """
@@ -58,17 +63,19 @@ def verify(
     problems: list[ChainProblem] = []
     ignored: list[str] = []
     for chain in resolve(paths):
-        reports = _verify_files(chain, progress)
+        reports = _verify_files(chain, progress, images)
         files += reports
         problems += chain_problems(reports)
         ignored += chain.ignored
     return VerifyReport(tuple(files), tuple(problems), tuple(ignored))
 
 
-def _verify_files(chain: Chain, progress: Callable[[FileReport], None]) -> list[FileReport]:
+def _verify_files(
+    chain: Chain, progress: Callable[[FileReport], None], images: Callable[[], ImageCheck]
+) -> list[FileReport]:
     reports = []
     for ordinal, path in enumerate(chain.files):
-        reports.append(verify_file(path, ordinal))
+        reports.append(verify_file(path, ordinal, images()))
         progress(reports[-1])
     return reports
 

@@ -8,9 +8,19 @@ import pytest
 from binlake.errors import SourceError
 from binlake.stream.problems import Kind
 from binlake.stream.verify import VerifyReport, verify
+from binlake.table.image_check import RowImages
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
-from log_builder import IN_USE, QUERY, RELAY, query_body
-from stream_log import GTID_LIST, INCIDENT, SID, STOP, StreamLog
+from log_builder import IN_USE, QUERY, RELAY, ROWS, TABLE_MAP, query_body
+from stream_log import (
+    GTID_LIST,
+    INCIDENT,
+    SID,
+    STOP,
+    StreamLog,
+    inner_event,
+    rows_body,
+    table_map_body,
+)
 
 
 def gtids(numbers: str) -> bytes:
@@ -194,6 +204,47 @@ def test_logs_without_checksums(tmp_path: Path) -> None:
         log.add(QUERY, query_body(b"BEGIN"))
         [report] = verify([str(log.write(tmp_path))]).files
         assert (report.algorithm, report.verified, report.bad) == (algorithm, 0, 0)
+
+
+def problems_of(log: StreamLog, folder: Path) -> list[tuple[Kind, int]]:
+    [report] = verify([str(log.write(folder))], images=RowImages).files
+    return [(p.kind, p.pos) for p in report.problems]
+
+
+@pytest.mark.parametrize("event", [2, 3, 4])  # BEGIN, TABLE_MAP, rows
+def test_without_checksums_a_body_is_vouched_for_by_decoding_it(event: int, tmp_path: Path) -> None:
+    log = StreamLog(alg=0).plain(1).plain(2)
+    assert problems_of(log, tmp_path) == []
+    start, end = log.offsets[event], log.offsets[event + 1]
+    log.data[start + 20 : end] = b"\xfb" * (end - start - 20)
+    found = problems_of(log, tmp_path)
+    assert found[0] == (Kind.BAD_EVENT, start)
+    assert all(pos < log.offsets[6] for _, pos in found)  # the next transaction is sound
+
+
+def test_without_checksums_row_images_are_stepped_over(tmp_path: Path) -> None:
+    log = StreamLog(alg=0).plain(1).gtid(2).query(b"BEGIN")
+    log.add(TABLE_MAP, table_map_body())
+    log.add(ROWS, rows_body(2)[:-1])  # the last INT has three bytes
+    log.add(ROWS, rows_body(1))
+    log.xid().plain(3)
+    assert problems_of(log, tmp_path) == [(Kind.BAD_EVENT, log.offsets[9])]
+    rotten = StreamLog(alg=0).gtid(1)
+    rotten.payload(inner_event(TABLE_MAP, table_map_body()) + inner_event(ROWS, rows_body(1)[:-1]))
+    assert problems_of(rotten, tmp_path) == [(Kind.BAD_EVENT, rotten.offsets[2])]
+
+
+def test_a_relay_log_may_begin_inside_a_statement(tmp_path: Path) -> None:
+    log = StreamLog(alg=0, flags=RELAY)
+    log.add(ROWS, rows_body(1))
+    log.xid().plain(2)
+    assert problems_of(log, tmp_path) == []
+
+
+def test_the_corpus_log_with_a_corrupt_body(corpus: Path) -> None:
+    [path] = (corpus / "public").rglob("corrupt-relay-bin.000624")
+    [report] = verify([str(path)], images=RowImages).files
+    assert [(p.kind, p.pos) for p in report.problems] == [(Kind.BAD_EVENT, 91204)]
 
 
 def test_the_corpus_of_sound_chains(corpus: Path) -> None:
