@@ -29,7 +29,12 @@ from binlake.source.chain import Chain, LogPath, resolve
 from binlake.stream.log_events import LogEvent
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Transaction
-from binlake.stream.views import VIEWS, statements, transaction_rows
+from binlake.stream.views import (
+    VIEWS,
+    check_statement_options,
+    statements,
+    transaction_rows,
+)
 from binlake.table.batches import Changes, TableBatch
 from binlake.table.decode import ChangeDecoder
 from binlake.table.evolution import Evolution
@@ -83,7 +88,8 @@ class Log:
         """Every event with its place; `.event` is the typed event, decoded when asked for.
 
         Events inside a compressed transaction follow it. With options that choose
-        transactions, only the events of those.
+        transactions, only the events of those; with table, exclude_table or op, of transactions
+        that change such rows: their control events, and the TABLE_MAP and rows events of those.
         """
         for reader in self._readers(self.options):
             yield from reader.events()
@@ -91,10 +97,15 @@ class Log:
     def transactions(self) -> Iterator[Transaction]:
         """Every committed transaction, in commit order (with `uncommitted=True`: every one).
 
-        A transaction's `pieces()` can be read until the next transaction is asked for.
+        A transaction's `pieces()` can be read until the next transaction is asked for. With
+        table, exclude_table or op, those that change such rows.
         """
         for reader in self._readers(self.options):
-            yield from reader.transactions()
+            if not self.options.chooses_rows:
+                yield from reader.transactions()
+                continue
+            counter = RowCounter(self.options, self.ledger)
+            yield from (t for t in reader.transactions() if counter(t).any)
 
     def changes(self, table: str | None = None) -> Iterator[pa.RecordBatch]:
         """Row changes, in commit order.
@@ -170,6 +181,8 @@ class Log:
                 hint=f"views: {', '.join(VIEWS)}",
             )
         view = VIEWS[name]
+        if name == "statements":
+            check_statement_options(self.options)
         for reader in self._readers(self.options):
             if name == "events":
                 yield from view.batches(reader.events(), columns)
@@ -177,7 +190,7 @@ class Log:
                 yield from view.batches(statements(reader.groups()), columns)
             else:
                 counter = RowCounter(self.options, self.ledger)
-                rows = transaction_rows(reader.transactions(), counter)
+                rows = transaction_rows(reader.transactions(), counter, self.options)
                 yield from view.batches(rows, columns)
 
     def _readers(self, options: ReadOptions) -> Iterator[LogReader]:

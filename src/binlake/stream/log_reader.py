@@ -22,6 +22,7 @@ from binlake.stream.log_events import LogEvent, events_of_piece, events_of_windo
 from binlake.stream.relay import carried_over
 from binlake.stream.runs import Run, Spot, Transaction
 from binlake.stream.splits import Split, chain_of
+from binlake.stream.table_events import TableEvents
 from binlake.stream.transactions import FileRange, TransactionReader
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -42,6 +43,7 @@ class LogReader:
     ) -> None:
         self._reader = TransactionReader(options, ledger, filters=filters, elsewhere=elsewhere)
         self._filters = filters
+        self._options = options
         self._ranges = ranges
 
     @classmethod
@@ -113,9 +115,15 @@ class LogReader:
     def events(self) -> Iterator[LogEvent]:
         """Every event, those inside payloads after their payload event.
 
-        With filters, the events of the wanted transactions. A wrong checksum is told by the
-        event; damage of the framing is a FormatError, as everywhere. Raises BinlogError.
+        With filters, the events of the wanted transactions; with those by table or operation,
+        of each what `TableEvents` says. A wrong checksum is told by the event; damage of the
+        framing is a FormatError, as everywhere. Raises BinlogError.
         """
+        if self._options.chooses_rows:
+            chosen = TableEvents(self._options)
+            for ended in self.groups():
+                yield from chosen.of(ended)
+            return
         if self._filters.everything:
             for window in self._reader.windows(self._ranges(self._reader)):
                 yield from events_of_window(window, 0, len(window))

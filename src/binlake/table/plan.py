@@ -6,7 +6,6 @@ Arrow schema, and the column types that turn the core's buffers into arrays.
 
 from __future__ import annotations
 
-import fnmatch
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,25 +16,9 @@ from binlake.table.types.base import ColumnContext, ColumnType, Target
 from binlake.table.types.registry import column_type
 from binlake.values.options import ReadOptions
 from binlake.values.plan import NameSource, TableDefinition, TablePlan
+from binlake.values.table_filter import TableFilter
 
 __all__ = ["TableFilter", "TableTypes"]
-
-
-class TableFilter:
-    """The options table and exclude_table: which tables are wanted."""
-
-    def __init__(self, options: ReadOptions) -> None:
-        self._wanted = options.table
-        self._excluded = options.exclude_table
-
-    def wants(self, database: str, table: str) -> bool:
-        """Whether `database.table` matches a wanted pattern (or there is none) and no excluded one."""
-        name = f"{database}.{table}"
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in self._excluded):
-            return False
-        return not self._wanted or any(
-            fnmatch.fnmatchcase(name, pattern) for pattern in self._wanted
-        )
 
 
 @dataclass(frozen=True, slots=True)

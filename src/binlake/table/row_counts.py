@@ -16,13 +16,15 @@ from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.stream.runs import Transaction
 from binlake.stream.views import RowCounts
+from binlake.table.batches import OPERATIONS
 from binlake.table.declared import DeclaredSchema
-from binlake.table.plan import TableFilter, TableTypes
+from binlake.table.plan import TableTypes
 from binlake.table.schema_file import read_schema_file
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
 
 __all__ = ["RowCounter"]
 
@@ -41,6 +43,7 @@ class RowCounter:
             read_schema_file(options.schema) if options.schema is not None else DeclaredSchema()
         )
         self._filter = TableFilter(options)
+        self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._names: dict[TableSink, str] = {}
         self._walker = RowWalker(self._resolve, options.batch_bytes)
 
@@ -90,6 +93,6 @@ class RowCounter:
         definition, _ = self._schema.complete(event.definition())
         types = TableTypes.of(definition, self._options, Target.TEXT, lambda _: None)
         plans = tuple(replace(plan, wanted=False) for plan in types.plan.columns)
-        sink = CurrentRow(plans, plans)
+        sink = CurrentRow(plans, plans, self._operations)
         self._names[sink] = f"{event.database}.{event.table}"
         return sink

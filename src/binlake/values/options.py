@@ -285,6 +285,11 @@ class ReadOptions:
         options._check()
         return options
 
+    @property
+    def chooses_rows(self) -> bool:
+        """Whether only some tables or operations are wanted."""
+        return bool(self.table or self.exclude_table or self.op)
+
     def _check(self) -> None:
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise OptionError("option until is not after option since", name="until")

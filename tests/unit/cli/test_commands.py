@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from binlake.cli.flags import EVENT_OPTIONS
 from binlake.cli.main import COMMANDS, main
 from binlake.values.options import READ_OPTIONS
 
@@ -236,8 +238,53 @@ def test_every_command_has_help_with_an_example(
 @pytest.mark.parametrize("command", ["rows", "inspect", "export"])
 def test_every_option_is_a_flag(capfd: pytest.CaptureFixture[str], command: str) -> None:
     out = run(capfd, command, "--help")[1]
+    flags = set(re.findall(r"^ *(--[a-z-]+)", out, re.MULTILINE))
     for spec in READ_OPTIONS:
-        assert ("--" + spec.name.replace("_", "-") in out) == ("cli" in spec.surfaces), spec.name
+        obeyed = "cli" in spec.surfaces and (command != "inspect" or spec.name in EVENT_OPTIONS)
+        assert ("--" + spec.name.replace("_", "-") in flags) == obeyed, spec.name
+
+
+def test_inspect_refuses_what_it_would_ignore(capfd: pytest.CaptureFixture[str], log: str) -> None:
+    for flag in ("--nested", "--binary", "--columns", "--no-verify-checksum", "--uncommitted"):
+        code, out, err = run(capfd, "inspect", log, flag)
+        assert (code, out) == (2, ""), flag
+        assert "No such option" in err
+
+
+def test_inspect_obeys_filters_by_table_and_operation(
+    capfd: pytest.CaptureFixture[str], golden: Path
+) -> None:
+    log, table = str(golden.parents[1] / "demo" / "mysql-9.7"), "shop.orders"
+    for flags in (["--table", table], ["--exclude-table", table], ["--op", "delete"]):
+        wanted = {r["pos"] for r in lines(run(capfd, "rows", log, *flags, "--uncommitted")[1])}
+        assert wanted
+        events = lines(run(capfd, "inspect", log, "--json", *flags)[1])
+        assert {e["pos"] for e in events if "_ROWS_EVENT" in str(e["type"])} == wanted
+        named = {
+            f"{e['event']['database']}.{e['event']['table']}"
+            for e in events
+            if e["type"] == "TABLE_MAP_EVENT"
+        }  # type: ignore[index]
+        if flags[0] == "--table":
+            assert named == {table}
+        assert (table in named) == (flags[0] != "--exclude-table")
+        assert {"GTID_LOG_EVENT", "XID_EVENT"} <= {str(e["type"]) for e in events}
+
+
+def test_inspect_shows_bad_checksums_and_exits_with_1(
+    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
+) -> None:
+    events = lines(run(capfd, "inspect", log, "--json")[1])
+    data = bytearray(Path(log).read_bytes())
+    data[int(str(events[4]["pos"])) + 20] ^= 1
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(data)
+    code, out, err = run(capfd, "inspect", str(path), "--json")
+    assert code == 1
+    assert [e["checksum"] for e in lines(out)].count("bad") == 1
+    assert len(lines(out)) == len(events)
+    assert err.splitlines()[-1] == "1 of the events shown has a bad checksum"
+    assert run(capfd, "inspect", str(path), "-n", "2")[0] == 0
 
 
 def test_a_closed_pipe_is_no_error(log: str) -> None:

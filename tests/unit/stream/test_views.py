@@ -11,6 +11,7 @@ import pytest
 import binlake
 from binlake.errors import OptionError
 from binlake.stream.views import BATCH_ROWS, VIEWS, RowCounts, transaction_rows
+from binlake.values.options import ReadOptions
 from stream_log import EPOCH, SECOND, SID, StreamLog, transactions
 
 
@@ -154,7 +155,32 @@ def test_batches_are_bounded(tmp_path: Path) -> None:
 
 def test_counts_may_be_unknown(tmp_path: Path) -> None:
     rows = transaction_rows(
-        transactions(log().write(tmp_path)), lambda _: RowCounts((), None, None, None)
+        transactions(log().write(tmp_path)),
+        lambda _: RowCounts((), None, None, None),
+        ReadOptions(table=("shop.t",)),
     )
     [batch] = VIEWS["transactions"].batches(rows, ["inserts"])
     assert batch.to_pylist() == [{"inserts": None}, {"inserts": None}]
+
+
+def test_only_what_changes_wanted_rows(tmp_path: Path) -> None:
+    path = log().write(tmp_path)
+    everything = binlake.open(path).events()
+    kinds = [event.type for event in everything]
+    for options, shown in (
+        ({"table": "shop.t"}, True),
+        ({"table": "shop.[t]"}, False),  # no wildcard
+        ({"table": "shop.o*"}, False),
+        ({"exclude_table": "shop.?"}, False),
+        ({"op": "delete"}, False),
+        ({"op": "insert"}, True),
+    ):
+        opened = binlake.open(path, **options)
+        found = [event.type for event in opened.events()]
+        assert ("TABLE_MAP_EVENT" in found, bool(found)) == (shown, shown), options
+        assert len(found) < len(kinds)
+        assert bool(list(opened.transactions())) == shown
+        assert bool(list(opened.view("transactions", ["pos"]))) == shown
+        assert bool(list(opened.view("events", ["pos"]))) == shown
+        with pytest.raises(OptionError, match="changes, transactions and events"):
+            list(opened.view("statements"))
