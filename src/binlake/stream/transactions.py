@@ -344,9 +344,17 @@ class TransactionReader:
             gtid_event=decider.gtid_event,
             xid=rows.xid_event.xid if rows.xid_event is not None else None,
             xa_xid=_xid_text(rows),
-            duration_us=max(0, max(decider.commit_us, decider.last_us) - rows.first_us),
+            duration_us=_duration_us(rows, decider),
             _pieces=partial(rows.extent.pieces, undone),
         )
+
+
+def _duration_us(rows: Group, decider: Group) -> int:
+    """From the first event to the commit, both in whole seconds: headers have no others, and a
+    fraction at one end only would be off by up to a second, always to the same side.
+    """
+    committed = decider.commit_us - decider.commit_us % 1_000_000
+    return max(0, max(committed, decider.last_us) - rows.first_us)
 
 
 def _xid_text(group: Group) -> str | None:

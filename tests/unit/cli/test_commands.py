@@ -168,6 +168,12 @@ def test_verify_says_yes_and_no(
     code, out, _ = run(capfd, "verify", log)
     assert code == 0
     assert "all is well" in out
+    assert out.splitlines()[-1].startswith("1 file, ")
+    index = tmp_path / "binlog.index"
+    index.write_text(f"{log}\n/gone/binlog.000002\n")
+    code, out, _ = run(capfd, "verify", str(index))
+    assert code == 1
+    assert "binlog.000002: missing file: named in binlog.index, but not there" in out
     damaged = tmp_path / "binlog.000001"
     data = bytearray(Path(log).read_bytes())
     fifth = lines(run(capfd, "inspect", log, "--json", "-n", "5")[1])[4]

@@ -81,6 +81,38 @@ def test_a_missing_file_and_what_it_held(tmp_path: Path) -> None:
     assert f"{SID}:3" in report.chain[1].message
 
 
+def test_a_file_that_the_index_names_and_nobody_has(tmp_path: Path) -> None:
+    good_chain(tmp_path)
+    index = tmp_path / "binlog.index"
+    index.write_text("".join(f"./binlog.00000{n}\n" for n in (1, 2, 3, 4)))
+    (tmp_path / "binlog.000002").unlink()
+    report = verify([str(index)])
+    assert [file.file for file in report.files] == ["binlog.000001", "binlog.000003"]
+    assert [(p.file, p.kind) for p in report.chain] == [
+        ("binlog.000002", Kind.MISSING_FILE),
+        ("binlog.000004", Kind.MISSING_FILE),
+        ("binlog.000003", Kind.GTID_GAP),
+    ]
+    assert not report.ok
+    for path in tmp_path.glob("binlog.0*"):
+        path.unlink()
+    assert kinds(verify([str(index)])) == ["missing file"] * 4
+
+
+@pytest.mark.parametrize("named", ["", "/binlog.0*"])
+def test_a_gap_in_the_numbers(named: str, tmp_path: Path) -> None:
+    good_chain(tmp_path)
+    (tmp_path / "binlog.000002").unlink()
+    assert "missing file" in kinds(verify([f"{tmp_path}{named}"]))
+
+
+def test_what_lies_beside_the_logs_is_not_left_out(tmp_path: Path) -> None:
+    good_chain(tmp_path)
+    for name in ("binlog.index", "binlog.000001.idx", "binlog.state", "ibdata1"):
+        (tmp_path / name).write_bytes(b"")
+    assert verify([str(tmp_path)]).ignored == (f"{tmp_path}/ibdata1",)
+
+
 def test_a_wrong_successor(tmp_path: Path) -> None:
     StreamLog().plain(1).rotate("binlog.000007").write(tmp_path)
     StreamLog().plain(2).write(tmp_path, "binlog.000002")
