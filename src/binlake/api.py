@@ -28,6 +28,7 @@ from binlake.errors import OptionError, SourceError
 from binlake.source.chain import Chain, LogPath, resolve
 from binlake.stream.log_events import LogEvent
 from binlake.stream.log_reader import LogReader
+from binlake.stream.overview import nothing_found
 from binlake.stream.runs import Transaction
 from binlake.stream.views import (
     VIEWS,
@@ -36,6 +37,7 @@ from binlake.stream.views import (
     transaction_rows,
 )
 from binlake.table.batches import Changes, TableBatch
+from binlake.table.column_check import ColumnCheck
 from binlake.table.decode import ChangeDecoder
 from binlake.table.evolution import Evolution
 from binlake.table.row_counts import RowCounter
@@ -136,11 +138,17 @@ class Log:
         SourceError for a table without changes here.
         """
         if table is None:
-            return pa.Table.from_batches(self.changes(), change_schema(self.options))
+            generic = pa.Table.from_batches(self.changes(), change_schema(self.options))
+            if not generic.num_rows and self.options.filters:
+                self.ledger.warn(nothing_found(self._chains, self.options))
+            return generic
         name, number = _versioned(table)
         batches = [found.batch for found in self._typed(name)]
         if not batches:
-            raise SourceError(f"no change of table {name} in the logs", hint="check the name")
+            asked = replace(self.options, table=(name,))
+            raise SourceError(
+                f"no change of table {name} in the logs", hint=nothing_found(self._chains, asked)
+            )
         evolution = Evolution.of(name, _distinct([batch.schema for batch in batches]))
         conformed = [evolution.conform(batch) for batch in batches]
         if number is None:
@@ -198,8 +206,11 @@ class Log:
         yield from LogReader.of_chains(self._chains, options, ledger)
 
     def _changes(self, options: ReadOptions, target: Target) -> Iterator[Changes]:
+        columns = ColumnCheck(options)
         for reader in self._readers(options):
-            yield from ChangeDecoder(options, target, self.ledger).decode(reader.runs())
+            decoder = ChangeDecoder(options, target, self.ledger)
+            yield from columns.watch(decoder.decode(reader.runs()))
+        columns.finish()
 
     def _typed(self, table: str) -> Iterator[TableBatch]:
         """The batches of the tables that a pattern names."""

@@ -70,6 +70,22 @@ def test_changes_and_tables(folder: Path) -> None:
         log.to_arrow("shop.nothing")
 
 
+def test_a_column_that_is_not_there(folder: Path) -> None:
+    log = binlake.open(folder, columns=["col_0", "note"])
+    for read in (log.to_arrow, log.tables, lambda table: list(log.changes(table))):
+        with pytest.raises(OptionError, match=r"no column 'note'.*shop\.t has col_0"):
+            read(*(() if read == log.tables else ("shop.t",)))
+    assert list(log.transactions())
+
+
+def test_nothing_found_says_what_there_is(folder: Path) -> None:
+    with pytest.raises(SourceError, match=r"did you mean shop\.t\?.*from 2023-11-14"):
+        binlake.open(folder).to_arrow("shop.tt")
+    log = binlake.open(folder, op="delete")
+    assert log.to_arrow().num_rows == 0
+    assert "the log has changes of shop.t;" in log.ledger.warnings[-1]
+
+
 def test_to_pandas(folder: Path) -> None:
     pytest.importorskip("pandas")
     frame = binlake.open(folder).to_pandas("shop.t")

@@ -17,19 +17,21 @@ from typing import Annotated, Any
 import typer
 
 from binlake.errors import OptionError
-from binlake.values.options import READ_OPTIONS, OptionSpec, ReadOptions, parse_time_us
+from binlake.values.options import (
+    FILTER_OPTIONS,
+    READ_OPTIONS,
+    OptionSpec,
+    ReadOptions,
+    parse_time_us,
+)
 
 __all__ = ["EVENT_OPTIONS", "MYSQLBINLOG_NAMES", "with_event_options", "with_read_options"]
 
 _BOOL_PANEL = "How it is read and shown"
 _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
-_FILTERS = {
-    *("table", "exclude_table", "op", "since", "until", "start", "stop", "gtid", "exclude_gtid"),
-    *("server_id", "thread", "at"),
-}
 #: What a command that shows events can obey: it decodes no rows, and shows bad checksums itself.
-EVENT_OPTIONS = frozenset((*_FILTERS, "on_error"))
+EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, "on_error"))
 
 
 def local_time(text: str) -> str:
@@ -79,7 +81,7 @@ def _flag(name: str) -> str:
 
 
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
-    panel = _FILTER_PANEL if spec.name in _FILTERS else _BOOL_PANEL
+    panel = _FILTER_PANEL if spec.name in FILTER_OPTIONS else _BOOL_PANEL
     text = spec.help + (f" ({'|'.join(spec.choices)})" if spec.choices else "")
     if isinstance(spec.default, bool):
         kind: Any = bool | None

@@ -12,7 +12,7 @@ import typer
 
 from binlake.cli.event_text import field_lines, hex_lines, one_line
 from binlake.cli.flags import with_event_options
-from binlake.cli.terminal import note, reading, say_result, say_time_zone
+from binlake.cli.terminal import note, reading, say_nothing_found, say_result, say_time_zone
 from binlake.errors import OptionError
 from binlake.source.chain import resolve
 from binlake.stream.log_events import LogEvent
@@ -54,13 +54,16 @@ def inspect(
         raise OptionError("--json shows every field already; leave out --full and --hexdump")
     say_time_zone(options, sys.argv)
     ledger = Ledger()
-    bad = 0
+    shown = bad = 0
     with reading(files, ledger) as seen:
         for event in islice(seen(_events(files, options, ledger)), limit):
             for line in _lines(event, full, hexdump, as_json):
                 print(line)
             bad += event.checksum == "bad"
+            shown += 1
     say_result(ledger)
+    if not shown:
+        say_nothing_found(files, options)
     if bad:
         note(f"{bad} of the events shown {'have' if bad > 1 else 'has'} a bad checksum")
         raise typer.Exit(1)

@@ -12,11 +12,12 @@ import pyarrow as pa
 import typer
 
 from binlake.cli.flags import with_read_options
-from binlake.cli.terminal import reading, say_result, say_time_zone
+from binlake.cli.terminal import reading, say_nothing_found, say_result, say_time_zone
 from binlake.errors import OptionError
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.table.batches import Changes
+from binlake.table.column_check import ColumnCheck
 from binlake.table.decode import ChangeDecoder
 from binlake.table.row_json import change_batch, change_schema, json_lines
 from binlake.table.types.base import Target
@@ -64,13 +65,17 @@ def rows(
         )
     say_time_zone(options, sys.argv)
     ledger = Ledger()
+    columns = ColumnCheck(options)
     with _target(output, form) as target, reading(files, ledger) as seen:
-        changes = seen(_changes(files, options, ledger))
+        changes = seen(columns.watch(_changes(files, options, ledger)))
         if form == "json":
             _write_lines(changes, options, target, limit)
         else:
             _write_table(form, changes, options, target, limit)
+        columns.finish()
     say_result(ledger)
+    if not ledger.rows:
+        say_nothing_found(files, options)
 
 
 def _changes(files: list[str], options: ReadOptions, ledger: Ledger) -> Iterator[Changes]:

@@ -20,10 +20,11 @@ from rich.progress import (
 )
 
 from binlake.source.chain import resolve
+from binlake.stream.overview import nothing_found
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["note", "reading", "say_result", "say_time_zone"]
+__all__ = ["note", "reading", "say_nothing_found", "say_result", "say_time_zone"]
 
 T = TypeVar("T")
 
@@ -82,6 +83,13 @@ def reading(files: Sequence[str], ledger: Ledger) -> Iterator[Callable[[Iterable
                 yield item
 
         yield watched
+
+
+def say_nothing_found(files: Sequence[str], options: ReadOptions) -> None:
+    """Where filters left nothing: say so, and what there is."""
+    if options.filters:
+        sys.stdout.flush()
+        note(nothing_found(resolve(files), options))
 
 
 def say_result(ledger: Ledger) -> None:

@@ -21,6 +21,7 @@ from binlake.errors import OptionError
 from binlake.values.gtid import Gtid, MariaGtid, parse_gtid_filter
 
 __all__ = [
+    "FILTER_OPTIONS",
     "READ_OPTIONS",
     "FilePosition",
     "OptionSpec",
@@ -225,6 +226,12 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("batch_bytes", "SIZE", "bound on the decoded bytes held at once", parse_bytes, 32 << 20),
 )  # fmt: skip
 
+#: The options that choose what is read; the others say how.
+FILTER_OPTIONS = (
+    *("table", "exclude_table", "op", "since", "until", "start", "stop", "gtid", "exclude_gtid"),
+    *("server_id", "thread", "at"),
+)
+
 _SPECS = {spec.name: spec for spec in READ_OPTIONS}
 
 
@@ -289,6 +296,11 @@ class ReadOptions:
     def chooses_rows(self) -> bool:
         """Whether only some tables or operations are wanted."""
         return bool(self.table or self.exclude_table or self.op)
+
+    @property
+    def filters(self) -> bool:
+        """Whether anything is filtered."""
+        return any(getattr(self, name) not in (None, ()) for name in FILTER_OPTIONS)
 
     def _check(self) -> None:
         if self.since is not None and self.until is not None and self.since >= self.until:

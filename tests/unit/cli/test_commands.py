@@ -231,6 +231,49 @@ def test_damage_is_one_line_and_exit_code_1(
     assert (code != 0, out, err.count("\n")) == (True, "", 1)
 
 
+@pytest.mark.parametrize("command", ["rows", "inspect"])
+def test_nothing_found_is_said_with_what_there_is(
+    capfd: pytest.CaptureFixture[str], golden: Path, command: str
+) -> None:
+    demo = str(golden.parents[1] / "demo" / "mysql-9.7")
+    code, out, err = run(capfd, command, demo, "--table", "shop.oders")
+    assert (code, out) == (0, "")
+    [said] = [line for line in err.splitlines() if line.startswith("nothing matches")]
+    assert "did you mean shop.orders?" in said
+    assert "shop.products" in said
+    _, _, err = run(capfd, command, demo, "--since", "2099-01-01Z")
+    assert "its events are from 2026-11-21 10:31:09Z to 2026-11-21 10:31:10Z" in err
+    assert "nothing" not in run(capfd, command, demo)[2]
+
+
+def test_nothing_found_in_a_pipe_is_said_too(log: str) -> None:
+    piped = subprocess.run(
+        [sys.executable, "-m", "binlake.cli.main", "rows", "-", "--server-id", "99"],
+        input=Path(log).read_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    assert piped.stderr.decode().splitlines()[-1] == "nothing matches the filters"
+
+
+def test_a_column_that_no_table_has_is_a_mistake(
+    capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
+) -> None:
+    demo = str(golden.parents[1] / "demo" / "mysql-9.7")
+    target = tmp_path / "x.parquet"
+    argv = ["rows", demo, "--table", "shop.orders", "-f", "parquet", "-o", str(target)]
+    code, _, err = run(capfd, *argv, "--columns", "id,sate")
+    assert code == 2
+    assert "table shop.orders has no column 'sate'; did you mean state?" in err
+    assert "shop.orders has id, customer_id, state" in err
+    assert not target.exists()
+    # of several tables one has it
+    assert run(capfd, "rows", demo, "--columns", "sku,customer_id")[0] == 0
+    code, _, err = run(capfd, "rows", demo, "--columns", "sku,nowhere", "-n", "1")
+    assert code == 2
+    assert "no table that was read has a column 'nowhere'" in err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(
     capfd: pytest.CaptureFixture[str], command: str
