@@ -42,6 +42,7 @@ from binlake.table.decode import ChangeDecoder
 from binlake.table.evolution import Evolution
 from binlake.table.row_counts import RowCounter
 from binlake.table.row_json import change_batch, change_schema
+from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -207,8 +208,9 @@ class Log:
 
     def _changes(self, options: ReadOptions, target: Target) -> Iterator[Changes]:
         columns = ColumnCheck(options)
+        schema = declared_schema(options)
         for reader in self._readers(options):
-            decoder = ChangeDecoder(options, target, self.ledger)
+            decoder = ChangeDecoder(options, target, self.ledger, schema)
             yield from columns.watch(decoder.decode(reader.runs()))
         columns.finish()
 

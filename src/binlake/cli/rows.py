@@ -18,8 +18,10 @@ from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.table.batches import Changes
 from binlake.table.column_check import ColumnCheck
+from binlake.table.declared import DeclaredSchema
 from binlake.table.decode import ChangeDecoder
 from binlake.table.row_json import change_batch, change_schema, json_lines
+from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -64,10 +66,11 @@ def rows(
             f"--format {form}: not one of {', '.join(_FORMATS)}", name="format", value=form
         )
     say_time_zone(options, sys.argv)
+    schema = declared_schema(options)  # a wrong one is told before anything is read or written
     ledger = Ledger()
     columns = ColumnCheck(options)
     with _target(output, form) as target, reading(files, ledger) as seen:
-        changes = seen(columns.watch(_changes(files, options, ledger)))
+        changes = seen(columns.watch(_changes(files, options, ledger, schema)))
         if form == "json":
             _write_lines(changes, options, target, limit)
         else:
@@ -78,9 +81,11 @@ def rows(
         say_nothing_found(files, options)
 
 
-def _changes(files: list[str], options: ReadOptions, ledger: Ledger) -> Iterator[Changes]:
+def _changes(
+    files: list[str], options: ReadOptions, ledger: Ledger, schema: DeclaredSchema
+) -> Iterator[Changes]:
     for reader in LogReader.of_chains(resolve(files), options, ledger):
-        yield from ChangeDecoder(options, Target.TEXT, ledger).decode(reader.runs())
+        yield from ChangeDecoder(options, Target.TEXT, ledger, schema).decode(reader.runs())
 
 
 @contextmanager

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from binlake.table.types.base import ColumnContext, ColumnType, Target
 from binlake.table.types.registry import column_type
+from binlake.table.untold import untold_sentence
 from binlake.values.options import ReadOptions
-from binlake.values.plan import NameSource, TableDefinition, TablePlan
+from binlake.values.plan import TableDefinition, TablePlan
 from binlake.values.table_filter import TableFilter
 
 __all__ = ["TableFilter", "TableTypes"]
@@ -49,17 +50,14 @@ class TableTypes:
         """
         wanted = _wanted_names(options)
         context = ColumnContext(definition, options, target, warn)
-        silent = replace(context, warn=_ignore)  # of a column that nobody reads
+        silent = replace(context, warn=_ignore, untold={})  # of a column that nobody reads
         types = [
             column_type(column, context if wanted(column.name) else silent)
             for column in definition.columns
         ]
         chosen = tuple(i for i, column in enumerate(definition.columns) if wanted(column.name))
-        if definition.name_source == NameSource.NONE:
-            warn(
-                f"{definition.full_name}: the log does not name the columns; they are called"
-                " col_0, col_1 … (the option schema can tell)"
-            )
+        if (sentence := untold_sentence(definition, context.untold)) is not None:
+            warn(sentence)
         plans = tuple(replace(kind.plan, wanted=i in chosen) for i, kind in enumerate(types))
         plan = TablePlan(definition, plans, target is Target.TEXT)
         columns = tuple(types[i] for i in chosen)

@@ -17,9 +17,8 @@ from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.stream.runs import Transaction
 from binlake.stream.views import RowCounts
 from binlake.table.batches import OPERATIONS
-from binlake.table.declared import DeclaredSchema
 from binlake.table.plan import TableTypes
-from binlake.table.schema_file import read_schema_file
+from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.ledger import Ledger
@@ -39,9 +38,7 @@ class RowCounter:
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
         self._options = options
         self._ledger = ledger
-        self._schema = (
-            read_schema_file(options.schema) if options.schema is not None else DeclaredSchema()
-        )
+        self._schema = declared_schema(options)
         self._filter = TableFilter(options)
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._names: dict[TableSink, str] = {}

@@ -10,6 +10,7 @@ line, and `exclude_table`, `excludeTable` or `exclude-table` (any case) as a Spa
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +19,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from binlake.errors import OptionError
+from binlake.format.charsets import BINARY, CHARSETS
 from binlake.values.gtid import Gtid, MariaGtid, parse_gtid_filter
 
 __all__ = [
@@ -145,6 +147,20 @@ def _text(text: str) -> str:
     return text
 
 
+def _charset(text: str) -> str:
+    """A character set by its name, of which servers take any case; utf8 is utf8mb3."""
+    name = text.strip().lower()
+    name = "utf8mb3" if name == "utf8" else name
+    if name != BINARY and name not in CHARSETS:
+        known = [*CHARSETS, BINARY]
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else f"they are {', '.join(sorted(known))}"
+        )
+        raise ValueError(f"not a character set of MySQL or MariaDB; {hint}")
+    return name
+
+
 def _gtids(text: str) -> str:
     parse_gtid_filter(text)
     return "".join(text.split())
@@ -216,7 +232,7 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     # how values look
     OptionSpec("zero_date", "POLICY", "zero and partial dates in typed columns", str, "null", False, ("null", "error", "text")),
     OptionSpec("invalid", "POLICY", "bytes that are not valid in their character set", str, "error", False, ("error", "hex")),
-    OptionSpec("assume_charset", "CHARSET", "character set of text columns the log does not describe", _text),
+    OptionSpec("assume_charset", "CHARSET", "character set of text columns the log does not describe", _charset),
     OptionSpec("binary", "FORM", "binary values in JSON", str, "hex", False, ("hex", "base64")),
     OptionSpec("nested", "BOOL", "embed JSON documents instead of quoting them", _bool, False),
     OptionSpec("query", "BOOL", "add the statement text (rows query or annotate event)", _bool, False),
