@@ -45,7 +45,7 @@ from binlake.table.row_json import change_batch, change_schema
 from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
+from binlake.values.options import ReadOptions, parse_table_pattern
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +136,7 @@ class Log:
         Where the table's definition changed, columns are united by name (design §3): types are
         promoted, or the newest definition names the type, and older rows with a value that does
         not fit are in `<table>@<n>`, which can be asked for; `ledger.warnings` says so. Raises
-        SourceError for a table without changes here.
+        SourceError for a table without changes here, OptionError for a pattern that means several.
         """
         if table is None:
             generic = pa.Table.from_batches(self.changes(), change_schema(self.options))
@@ -144,7 +144,7 @@ class Log:
                 self.ledger.warn(nothing_found(self._chains, self.options))
             return generic
         name, number = _versioned(table)
-        batches = [found.batch for found in self._typed(name)]
+        batches = self._of_one_table(name)
         if not batches:
             asked = replace(self.options, table=(name,))
             raise SourceError(
@@ -214,8 +214,31 @@ class Log:
             yield from columns.watch(decoder.decode(reader.runs()))
         columns.finish()
 
+    def _of_one_table(self, table: str) -> list[pa.RecordBatch]:
+        """The batches of a table. Raises OptionError for a pattern that means several."""
+        batches: list[pa.RecordBatch] = []
+        names: dict[str, None] = {}
+        for found in self._typed(table):
+            names[found.definition.full_name] = None
+            if len(names) == 1:
+                batches.append(found.batch)
+            else:  # the others are read for their names only
+                batches.clear()
+        if len(names) > 1:
+            raise OptionError(
+                f"{table!r} means several tables: {', '.join(names)}",
+                name="table",
+                value=table,
+                hint="ask for one; to_arrow() without a table gives the changes of all, as JSON text",
+            )
+        return batches
+
     def _typed(self, table: str) -> Iterator[TableBatch]:
         """The batches of the tables that a pattern names."""
+        try:
+            parse_table_pattern(table)
+        except ValueError as error:
+            raise OptionError(f"table {table!r}: {error}", name="table", value=table) from None
         options = replace(self.options, table=(table,))
         for changes in self._changes(options, Target.TYPED):
             yield from changes.table_batches(options)

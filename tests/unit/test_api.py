@@ -78,6 +78,18 @@ def test_a_column_that_is_not_there(folder: Path) -> None:
     assert list(log.transactions())
 
 
+def test_to_arrow_is_of_one_table(folder: Path) -> None:
+    made = StreamLog().plain(1)
+    one_row(made, 2, definition(3).replace(b"\x01t\0", b"\x01u\0"), bytes(4))
+    log = binlake.open(made.write(folder, "two.000001"))
+    with pytest.raises(OptionError, match=r"'shop\.\*' means several tables: shop\.t, shop\.u"):
+        log.to_arrow("shop.*")
+    assert log.to_arrow("*.u").num_rows == 1
+    for read in (log.to_arrow, lambda table: list(log.changes(table))):
+        with pytest.raises(OptionError, match=r"'orders'.*DATABASE.TABLE.*\*\.orders"):
+            read("orders")
+
+
 def test_nothing_found_says_what_there_is(folder: Path) -> None:
     with pytest.raises(SourceError, match=r"did you mean shop\.t\?.*from 2023-11-14"):
         binlake.open(folder).to_arrow("shop.tt")

@@ -12,7 +12,14 @@ import typer
 
 from binlake.cli.event_text import field_lines, hex_lines, one_line
 from binlake.cli.flags import with_event_options
-from binlake.cli.terminal import note, reading, say_nothing_found, say_result, say_time_zone
+from binlake.cli.terminal import (
+    hinting,
+    note,
+    reading,
+    say_nothing_found,
+    say_result,
+    say_time_zone,
+)
 from binlake.errors import OptionError
 from binlake.source.chain import resolve
 from binlake.stream.log_events import LogEvent
@@ -55,7 +62,7 @@ def inspect(
     say_time_zone(options, sys.argv)
     ledger = Ledger()
     shown = bad = 0
-    with reading(files, ledger) as seen:
+    with hinting(options), reading(files, ledger) as seen:
         for event in islice(seen(_events(files, options, ledger)), limit):
             for line in _lines(event, full, hexdump, as_json):
                 print(line)

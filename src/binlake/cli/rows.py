@@ -12,7 +12,7 @@ import pyarrow as pa
 import typer
 
 from binlake.cli.flags import with_read_options
-from binlake.cli.terminal import reading, say_nothing_found, say_result, say_time_zone
+from binlake.cli.terminal import hinting, reading, say_nothing_found, say_result, say_time_zone
 from binlake.errors import OptionError
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
@@ -69,7 +69,7 @@ def rows(
     schema = declared_schema(options)  # a wrong one is told before anything is read or written
     ledger = Ledger()
     columns = ColumnCheck(options)
-    with _target(output, form) as target, reading(files, ledger) as seen:
+    with hinting(options), _target(output, form) as target, reading(files, ledger) as seen:
         changes = seen(columns.watch(_changes(files, options, ledger, schema)))
         if form == "json":
             _write_lines(changes, options, target, limit)

@@ -103,7 +103,7 @@ class LogEvent:
             "log_pos": frame.log_pos,
             "type": self.type,
             "code": frame.type_code,
-            "ts": datetime.fromtimestamp(frame.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "ts": self._time_text(),
             "server_id": frame.server_id,
             "flags": self.flags,
             "size": frame.length,
@@ -111,6 +111,12 @@ class LogEvent:
             "inner": self.inner,
             "event": self.event.to_fields(),
         }
+
+    def _time_text(self) -> str | None:
+        """The header's time in UTC; None for an artificial event, which has none."""
+        if not self.frame.timestamp:
+            return None
+        return datetime.fromtimestamp(self.frame.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def __repr__(self) -> str:
         inside = "" if self.inner is None else f" inner {self.inner}"

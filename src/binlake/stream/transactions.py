@@ -132,6 +132,7 @@ class TransactionReader:
                     for item in grouper.window(window):
                         if isinstance(item, Ended) and self._wants(item.group):
                             yield item
+                self._say_tail(part.file)
         yield from (ended for ended in grouper.finish() if self._wants(ended.group))
 
     def windows(self, ranges: Iterable[FileRange]) -> Iterator[Window]:
@@ -145,6 +146,7 @@ class TransactionReader:
                     ledger=self._ledger,
                     on_damage=Damage(self._options.on_error),
                 )
+                self._say_tail(part.file)
 
     def _read(self, ranges: Iterable[FileRange], find_plain: FindPlain) -> Iterator[Run]:
         grouper = self._grouper = Grouper(find_plain, self._on_damage)
@@ -205,7 +207,11 @@ class TransactionReader:
             passed = stop_at is not None and window.end >= stop_at
             if passed and grouper.open is None and not self.expects_more:
                 return
-        if file.tail is not None:
+        self._say_tail(file)
+
+    def _say_tail(self, file: LogFile) -> None:
+        """Warn of the torn tail of a file in use; any other is an error, or a skipped range."""
+        if file.tail is not None and file.tail.in_use:
             self._ledger.warn(f"{file.name}: {file.tail.message}")
 
     def _windows(self, part: FileRange) -> Iterator[Window]:

@@ -26,7 +26,8 @@ from binlake.events.rotate import RotateEvent
 from binlake.format import event_types as types
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F
 from binlake.source.chain import LogPath
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.log_file import BAD_MAGIC, FIRST_EVENT, LogFile
+from binlake.source.scanner import TORN_TAIL
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.stream.problems import Kind, Problem
@@ -109,7 +110,7 @@ def verify_file(path: LogPath, ordinal: int, images: ImageCheck = no_images) -> 
     try:
         log = LogFile.open(path, ordinal)
     except SourceError as error:
-        if error.field != "magic":
+        if error.kind != BAD_MAGIC:
             raise
         report.add(0, Kind.BAD_MAGIC, error.message)
         return report
@@ -180,7 +181,7 @@ class _Walk:
             for window in log.windows(verify=False):
                 self._window(window)
         except TruncatedError as error:
-            kind = Kind.TORN_TAIL if error.field == "torn tail" else Kind.BAD_EVENT
+            kind = Kind.TORN_TAIL if error.kind == TORN_TAIL else Kind.BAD_EVENT
             report.add(error.event_pos or 0, kind, error.message)
         except FormatError as error:
             report.add(error.event_pos or 0, Kind.BAD_LENGTH, error.message)

@@ -129,7 +129,7 @@ EVENTS = View(
         Column("log_pos", pa.int64(), lambda e: e.frame.log_pos),
         Column("type", pa.string(), lambda e: e.type),
         Column("code", pa.int32(), lambda e: e.frame.type_code),
-        Column("ts", _TS, lambda e: e.frame.timestamp * 1_000_000),
+        Column("ts", _TS, lambda e: e.frame.timestamp * 1_000_000 or None),
         Column("server_id", pa.int64(), lambda e: e.frame.server_id),
         Column("flags", _NAMES, lambda e: e.flags),
         Column("size", pa.int64(), lambda e: e.frame.length),

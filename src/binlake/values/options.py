@@ -31,6 +31,7 @@ __all__ = [
     "parse_at",
     "parse_bytes",
     "parse_file_position",
+    "parse_table_pattern",
     "parse_time_us",
 ]
 
@@ -135,9 +136,12 @@ def _bool(text: str) -> bool:
     return value
 
 
-def _table_pattern(text: str) -> str:
-    if not re.search(r"[.*?]", text):
-        raise ValueError("expected DATABASE.TABLE, with * and ? as wildcards")
+def parse_table_pattern(text: str) -> str:
+    """`DATABASE.TABLE`, with `*` and `?` as wildcards. Raises ValueError."""
+    if "." not in text:
+        raise ValueError(
+            f"expected DATABASE.TABLE, with * and ? as wildcards; *.{text} is in any database"
+        )
     return text
 
 
@@ -210,8 +214,8 @@ class OptionSpec:
 
 READ_OPTIONS: tuple[OptionSpec, ...] = (
     # what to read
-    OptionSpec("table", "DB.TABLE", "only these tables; * and ? are wildcards", _table_pattern, (), True),
-    OptionSpec("exclude_table", "DB.TABLE", "not these tables; wins over --table", _table_pattern, (), True),
+    OptionSpec("table", "DB.TABLE", "only these tables; * and ? are wildcards", parse_table_pattern, (), True),
+    OptionSpec("exclude_table", "DB.TABLE", "not these tables; wins over --table", parse_table_pattern, (), True),
     OptionSpec("op", "OP", "only these operations", str, (), True, ("insert", "update", "delete")),
     OptionSpec("since", "TIME", "commit time at or after this; UTC unless it names a zone", parse_time_us),
     OptionSpec("until", "TIME", "commit time before this; UTC unless it names a zone", parse_time_us),

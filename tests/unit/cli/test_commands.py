@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import binlake
 from binlake.cli.flags import EVENT_OPTIONS
 from binlake.cli.main import COMMANDS, main
 from binlake.values.options import READ_OPTIONS
@@ -207,6 +208,10 @@ def test_verify_says_yes_and_no(
             ["rows", "LOG", "--gtid", "3e11fa47-71ca-11e1-9e33-c80aa9429562"],
             "562:1-9223372036854775806",
         ),
+        (["rows", "LOG", "--table", "orders"], "*.orders is in any database"),
+        (["rows", "LOG", "--exclude-table", "*"], "expected DATABASE.TABLE"),
+        (["rows", "mysql://ada:secret@db1:3306/"], "live servers cannot be read yet"),
+        (["verify", "mariadb://db1"], "live servers cannot be read yet"),
         (["inspect", "/nowhere/*"], "nowhere"),
         (["inspect", "LOG", "--json", "--full"], "--json"),
         (["verify", "/nowhere"], "does not exist"),
@@ -220,6 +225,7 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
     assert code == 2
     assert out == ""
     assert says in err
+    assert "secret" not in err
     assert err.count("\n") == 1
     assert err.startswith("binlake")
 
@@ -280,6 +286,41 @@ def test_a_column_that_no_table_has_is_a_mistake(
     code, _, err = run(capfd, "rows", demo, "--columns", "sku,nowhere", "-n", "1")
     assert code == 2
     assert "no table that was read has a column 'nowhere'" in err
+
+
+def test_damage_is_told_once_and_with_what_to_do(
+    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
+) -> None:
+    cut = tmp_path / "binlog.000001"
+    cut.write_bytes(Path(log).read_bytes()[:-3])
+    for command in ("rows", "inspect"):
+        code, out, err = run(capfd, command, str(cut))
+        assert code == 1
+        assert "field torn tail" not in err
+        assert "on_error=skip goes on" in err.splitlines()[-1]
+        code, skipped, err = run(capfd, command, str(cut), "--on-error", "skip")
+        assert (code, skipped) == (0, out)
+        assert err.count("ends inside") == 1
+    damaged = tmp_path / "binlog.000002"
+    data = bytearray(Path(log).read_bytes())
+    data[5 * len(data) // 8] ^= 1
+    damaged.write_bytes(data)
+    assert "on_error=skip goes on" in run(capfd, "rows", str(damaged))[2]
+    junk = tmp_path / "junk"
+    junk.write_bytes(b"\x89PNG\r\n" * 99)
+    assert "magic)" not in run(capfd, "rows", str(junk))[2]
+
+
+def test_an_event_without_a_time_has_none(
+    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
+) -> None:
+    data = bytearray(Path(log).read_bytes())
+    data[4:8] = bytes(4)  # of the format description
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(data)
+    assert lines(run(capfd, "inspect", str(path), "--json", "-n", "1")[1])[0]["ts"] is None
+    [batch] = binlake.open(path).view("events", ["ts"])
+    assert [row["ts"] is None for row in batch.to_pylist()][:2] == [True, False]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
