@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from binlake.errors import FormatError
 from binlake.events.rows import RowsEvent
 from binlake.events.table_map import TableMapEvent
+from binlake.source.log_file import Damage
 from binlake.stream.grouper import Ended
 from binlake.stream.log_events import LogEvent, events_of_piece
 from binlake.values.options import ReadOptions
@@ -26,6 +28,7 @@ class TableEvents:
     def __init__(self, options: ReadOptions) -> None:
         self._tables = TableFilter(options)
         self._operations = frozenset(options.op)
+        self._stops = options.on_error == Damage.STOP
 
     def of(self, ended: Ended) -> Iterator[LogEvent]:
         """The events to show of one transaction; none if it changes no row that is wanted.
@@ -40,7 +43,13 @@ class TableEvents:
         wanted: dict[int, bool] = {}
         for piece in ended.group.extent.events():
             for event in events_of_piece(piece):
-                decoded = event.event
+                try:
+                    decoded = event.event
+                except FormatError:
+                    if self._stops:
+                        raise
+                    yield event, False  # the reader says what is wrong with it
+                    continue
                 if isinstance(decoded, TableMapEvent):
                     known = self._tables.wants(decoded.database, decoded.table)
                     wanted[decoded.table_id] = known

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pytest
 
 import binlake
-from binlake.errors import OptionError
+from binlake.errors import FormatError, OptionError
+from binlake.events.raw import RawEvent
 from binlake.stream.views import BATCH_ROWS, VIEWS, RowCounts, transaction_rows
 from binlake.values.options import ReadOptions
-from stream_log import EPOCH, SECOND, SID, StreamLog, transactions
+from log_builder import TABLE_MAP
+from stream_log import EPOCH, SECOND, SID, StreamLog, table_map_body, transactions
 
 
 def table(path: Path, view: str, *columns: str, **options: Any) -> pa.Table:
@@ -184,3 +186,32 @@ def test_only_what_changes_wanted_rows(tmp_path: Path) -> None:
         assert bool(list(opened.view("events", ["pos"]))) == shown
         with pytest.raises(OptionError, match="changes, transactions and events"):
             list(opened.view("statements"))
+
+
+@pytest.mark.parametrize("options", [{}, {"table": "shop.t"}, {"server_id": 1}])
+def test_on_error_skip_shows_events_that_cannot_be_decoded(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    made = StreamLog(alg=0).plain(1).gtid(2).query(b"BEGIN").rows()
+    made.add(TABLE_MAP, table_map_body(9)[:-3])
+    made.xid().plain(3)
+    path = made.write(tmp_path)
+    with pytest.raises(FormatError):
+        [event.event for event in binlake.open(path, **options).events()]
+    opened = binlake.open(path, on_error="skip", **options)
+    found = [(event.pos, event.event) for event in opened.events()]
+    assert [pos for pos, event in found if isinstance(event, RawEvent)] == [made.offsets[10]]
+    assert found[-1][0] == made.offsets[-1]
+    [lost] = opened.ledger.skipped
+    assert (lost.start, lost.end) == (made.offsets[10], made.offsets[11])
+
+
+def test_on_error_skip_goes_on_after_a_rotten_payload(tmp_path: Path) -> None:
+    made = StreamLog().gtid(1).payload(b"rubbish").plain(2)
+    path = made.write(tmp_path)
+    with pytest.raises(FormatError):
+        list(binlake.open(path).events())
+    opened = binlake.open(path, on_error="skip")
+    assert [event.pos for event in opened.events()] == made.offsets
+    [lost] = opened.ledger.skipped
+    assert lost.start == made.offsets[2]
