@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["nothing_found"]
 
 #: Bytes of log that are looked at.
-LOOK_BYTES = 256 << 20
+LOOK_BYTES = 64 << 20
 _SHOWN_TABLES = 8
 
 
@@ -74,17 +74,29 @@ class _Seen:
             for window in _windows(chains):
                 if left <= 0:
                     self.complete = False
+                    self._look_at_newest(chains[-1])
                     return
                 left -= len(window.data)
                 self._window(window)
         except BinlogError:
             self.complete = False
 
-    def _window(self, window: Window) -> None:
+    def _look_at_newest(self, chain: Chain) -> None:
+        """Of a long chain, at least when its last file begins."""
+        ordinal = len(chain.files) - 1
+        with LogFile.open(chain.files[ordinal], ordinal) as log:
+            for window in log.windows(verify=False):
+                self._times(window)
+                return
+
+    def _times(self, window: Window) -> None:
         times = [time for time in window.block.timestamp[: len(window)] if time]
         if times:
             self.first = min(self.first or times[0], *times)
             self.last = max(self.last, *times)
+
+    def _window(self, window: Window) -> None:
+        self._times(window)
         codes = bytes(window.block.type_code[: len(window)])
         for index in _indices(codes, TABLE_MAP_EVENT):
             event = event_at(window, index)
