@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from binlake.core.table_sink import CurrentRow, TableSink
 from binlake.core.walk import RowWalker
-from binlake.errors import BinlogError, MissingContextError, UnsupportedError
+from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.base import BodyReader
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
@@ -32,7 +32,7 @@ class RowCounter:
     """Counts the row changes of transactions, of the tables and operations that are wanted.
 
     Where the rows of a transaction cannot be stepped over (a column type that the log does not
-    describe), its counts are None, and the ledger says why.
+    describe; damage, with on_error=skip), its counts are None, and the ledger says why.
     """
 
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
@@ -49,7 +49,9 @@ class RowCounter:
         counts: dict[str, list[int]] = {}
         try:
             self._walk(transaction, counts)
-        except (UnsupportedError, MissingContextError) as error:
+        except (UnsupportedError, MissingContextError, FormatError) as error:
+            if isinstance(error, FormatError) and self._options.on_error == "stop":
+                raise
             self._ledger.warn(f"rows of some transactions are not counted: {error.message}")
             self._names.clear()
             self._walker = RowWalker(self._resolve, self._options.batch_bytes)

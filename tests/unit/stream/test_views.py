@@ -13,8 +13,8 @@ from binlake.errors import FormatError, OptionError
 from binlake.events.raw import RawEvent
 from binlake.stream.views import BATCH_ROWS, VIEWS, RowCounts, transaction_rows
 from binlake.values.options import ReadOptions
-from log_builder import TABLE_MAP
-from stream_log import EPOCH, SECOND, SID, StreamLog, table_map_body, transactions
+from log_builder import ROWS, TABLE_MAP
+from stream_log import EPOCH, SECOND, SID, StreamLog, rows_body, table_map_body, transactions
 
 
 def table(path: Path, view: str, *columns: str, **options: Any) -> pa.Table:
@@ -215,3 +215,14 @@ def test_on_error_skip_goes_on_after_a_rotten_payload(tmp_path: Path) -> None:
     assert [event.pos for event in opened.events()] == made.offsets
     [lost] = opened.ledger.skipped
     assert lost.start == made.offsets[2]
+
+
+def test_transactions_with_rows_that_cannot_be_counted(tmp_path: Path) -> None:
+    made = StreamLog(alg=0).plain(1).gtid(2).query(b"BEGIN")
+    made.add(TABLE_MAP, table_map_body())
+    made.add(ROWS, rows_body(2)[:-1])
+    path = made.xid().plain(3).write(tmp_path)
+    with pytest.raises(FormatError):
+        table(path, "transactions")
+    found = table(path, "transactions", "inserts", on_error="skip", table="shop.t")
+    assert found["inserts"].to_pylist() == [1, None, 1]
