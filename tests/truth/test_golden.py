@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from binlake.errors import UnsupportedError
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.table.decode import ChangeDecoder
@@ -24,9 +23,6 @@ from reading import events, row_lines
 from replay import Replay
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-
-# What this version cannot decode yet, by the type of the event. The list can only shrink.
-NOT_YET = {"mysql-9.7/partial-json": "PARTIAL_UPDATE_ROWS_EVENT"}
 
 
 @dataclass(frozen=True)
@@ -61,9 +57,7 @@ class Case:
 CASES = [
     Case(path.parent, json.loads(path.read_text())) for path in sorted(GOLDEN.glob("*/*/case.json"))
 ]
-READABLE = [case for case in CASES if case.name not in NOT_YET]
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-readable = pytest.mark.parametrize("case", READABLE, ids=lambda case: case.name)
 
 
 def test_every_server_has_its_cases() -> None:
@@ -81,7 +75,7 @@ def _not_told(case: Case) -> Any:
     return skip
 
 
-@readable
+@cases
 def test_rows_are_what_the_server_selects(case: Case) -> None:
     wanted = list(snapshots(case.folder))
     replay = Replay([path.name for path in case.files], wanted, _not_told(case))
@@ -89,14 +83,6 @@ def test_rows_are_what_the_server_selects(case: Case) -> None:
     outcome = replay.run(row_lines(*case.files, **case.options), defined)
     assert outcome.problems == []
     assert bool(outcome.values) == bool(wanted)
-
-
-@pytest.mark.parametrize("name", NOT_YET)
-def test_what_cannot_be_decoded_yet_says_so(name: str) -> None:
-    case = next(case for case in CASES if case.name == name)
-    with pytest.raises(UnsupportedError) as caught:
-        list(row_lines(*case.files))
-    assert caught.value.event_type == NOT_YET[name]
 
 
 @cases
@@ -131,7 +117,7 @@ def _typed_updates(case: Case) -> Iterator[dict[str, Any]]:
             yield from found.batch.to_pylist()
 
 
-@readable
+@cases
 def test_a_typed_update_lacks_only_what_neither_image_holds(case: Case) -> None:
     """`rows` is proven above to give the two images that make up the row of the server."""
     lines = {

@@ -13,7 +13,13 @@ from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition
 from binlake.spark.typed import InferredView
 from binlake.stream.runs import Transaction
-from binlake.stream.views import VIEWS, RowCounts, statements, transaction_rows
+from binlake.stream.views import (
+    VIEWS,
+    RowCounts,
+    check_statement_options,
+    statements,
+    transaction_rows,
+)
 from binlake.table.row_counts import RowCounter
 from binlake.table.row_json import change_batch, change_schema
 from binlake.table.types.base import Target
@@ -29,6 +35,8 @@ def view_schema(options: SourceOptions) -> pa.Schema:
     """The Arrow schema of a view that does not depend on a table. Raises OptionError."""
     if options.view == "changes":
         return change_schema(options.read)
+    if options.view == "statements":
+        check_statement_options(options.read)
     return VIEWS[options.view].schema(options.read.columns)
 
 
@@ -94,13 +102,13 @@ class ViewReader:
             elif self._view == "statements":
                 yield from view.batches(statements(reader.groups()), self._columns)
             else:
-                rows = transaction_rows(reader.transactions(), count)
+                rows = transaction_rows(reader.transactions(), count, options)
                 yield from view.batches(rows, self._columns)
 
     def _row_counter(
         self, options: ReadOptions, ledger: Ledger
     ) -> Callable[[Transaction], RowCounts]:
-        if _COUNTED & set(self._columns):
+        if _COUNTED & set(self._columns) or options.chooses_rows:
             return RowCounter(options, ledger)
         uncounted = RowCounts((), None, None, None)
         return lambda _transaction: uncounted

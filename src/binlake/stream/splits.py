@@ -30,7 +30,7 @@ class Split:
 
     `inputs` are the paths as the user gave them and `chain` says which of the chains that they
     resolve to: where the rest of the chain is, should it be needed (XA). `ordinal` is the
-    file's place in that chain. `filters` were resolved against the whole chain. Picklable.
+    file's place in that chain. `filters` were resolved against all chains of the input. Picklable.
     """
 
     inputs: tuple[str, ...]
@@ -58,9 +58,8 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
         raise ValueError("a split has at least one byte")
     splits = []
     chains = resolve(inputs)
-    for number, chain in enumerate(chains):
-        names = [log.name for log in chain.files]
-        filters = TransactionFilter.from_options(options, names)
+    filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
+    for number, (chain, filters) in enumerate(zip(chains, filters_of, strict=True)):
         for ordinal, log in enumerate(chain.files):
             if filters.byte_range(ordinal) is not None:
                 splits += [

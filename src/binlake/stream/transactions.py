@@ -157,6 +157,7 @@ class TransactionReader:
                     for item in grouper.window(window):
                         if isinstance(item, Ended) and self._wants(item.group):
                             yield item
+                self._say_tail(part.file)
         yield from (ended for ended in grouper.finish() if self._wants(ended.group))
 
     def windows(self, ranges: Iterable[FileRange]) -> Iterator[Window]:
@@ -174,6 +175,7 @@ class TransactionReader:
                 for window in windows:
                     self.reached = window.end
                     yield window
+                self._say_tail(part.file)
 
     def _read(self, ranges: Iterable[FileRange], find_plain: FindPlain) -> Iterator[Run]:
         grouper = self._grouper = Grouper(find_plain, self._on_damage)
@@ -232,7 +234,11 @@ class TransactionReader:
             passed = stop_at is not None and window.end >= stop_at
             if passed and grouper.open is None and not self.expects_more:
                 return
-        if file.tail is not None:
+        self._say_tail(file)
+
+    def _say_tail(self, file: LogFile) -> None:
+        """Warn of the torn tail of a file in use; any other is an error, or a skipped range."""
+        if file.tail is not None and file.tail.in_use:
             self._ledger.warn(f"{file.name}: {file.tail.message}")
 
     def _windows(self, part: FileRange) -> Iterator[Window]:
@@ -373,9 +379,17 @@ class TransactionReader:
             gtid_event=decider.gtid_event,
             xid=rows.xid_event.xid if rows.xid_event is not None else None,
             xa_xid=_xid_text(rows),
-            duration_us=max(0, max(decider.commit_us, decider.last_us) - rows.first_us),
+            duration_us=_duration_us(rows, decider),
             _pieces=partial(rows.extent.pieces, undone),
         )
+
+
+def _duration_us(rows: Group, decider: Group) -> int:
+    """From the first event to the commit, both in whole seconds: headers have no others, and a
+    fraction at one end only would be off by up to a second, always to the same side.
+    """
+    committed = decider.commit_us - decider.commit_us % 1_000_000
+    return max(0, max(committed, decider.last_us) - rows.first_us)
 
 
 def _xid_text(group: Group) -> str | None:

@@ -12,11 +12,12 @@ from binlake.events.base import BodyReader
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.table.declared import DeclaredSchema
-from binlake.table.plan import TableFilter, TableTypes
-from binlake.table.schema_file import read_schema_file
+from binlake.table.plan import TableTypes
+from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
 
 __all__ = ["TableResolver", "silent"]
 
@@ -40,9 +41,7 @@ class TableResolver:
         warn: Callable[[str], None],
         schema: DeclaredSchema | None = None,
     ) -> None:
-        if schema is None and options.schema is not None:
-            schema = read_schema_file(options.schema)
-        self.schema = schema or DeclaredSchema()
+        self.schema = declared_schema(options) if schema is None else schema
         self._options = options
         self._target = target
         self._warn = warn

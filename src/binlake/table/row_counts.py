@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from binlake.core.table_sink import CurrentRow, TableSink
 from binlake.core.walk import RowWalker
-from binlake.errors import BinlogError, MissingContextError, UnsupportedError
+from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.stream.runs import Transaction
 from binlake.stream.views import RowCounts
+from binlake.table.batches import OPERATIONS
 from binlake.table.resolve import TableResolver, silent
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat
@@ -26,13 +27,14 @@ class RowCounter:
     """Counts the row changes of transactions, of the tables and operations that are wanted.
 
     Where the rows of a transaction cannot be stepped over (a column type that the log does not
-    describe), its counts are None, and the ledger says why.
+    describe; damage, with on_error=skip), its counts are None, and the ledger says why.
     """
 
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
         self._options = options
         self._ledger = ledger
         self._tables = TableResolver(options, Target.TEXT, silent)
+        self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._names: dict[TableSink, str] = {}
         self._walker = RowWalker(self._resolve, options.batch_bytes)
 
@@ -41,7 +43,9 @@ class RowCounter:
         counts: dict[str, list[int]] = {}
         try:
             self._walk(transaction, counts)
-        except (UnsupportedError, MissingContextError) as error:
+        except (UnsupportedError, MissingContextError, FormatError) as error:
+            if isinstance(error, FormatError) and self._options.on_error == "stop":
+                raise
             self._ledger.warn(f"rows of some transactions are not counted: {error.message}")
             self._names.clear()
             self._walker = RowWalker(self._resolve, self._options.batch_bytes)
@@ -79,6 +83,6 @@ class RowCounter:
         if types is None:
             return None
         plans = tuple(replace(plan, wanted=False) for plan in types.plan.columns)
-        sink = CurrentRow(plans, plans)
+        sink = CurrentRow(plans, plans, self._operations)
         self._names[sink] = types.definition.full_name
         return sink

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from binlake.format.event_types import event_name
 
-__all__ = ["CoveredRange", "FileCounts", "Ledger", "SkippedRange"]
+__all__ = ["CoveredRange", "FileCounts", "Ledger", "SkippedRange", "counted"]
 
 _OPERATIONS = ("insert", "update", "delete")
 
@@ -186,8 +186,8 @@ class Ledger:
         total = self.total
         types = total.events_by_type.most_common()
         lines = [
-            f"{_plural(len(self.files), 'file')}, {_plural(total.bytes, 'byte')}, "
-            f"{_plural(total.events, 'event')}: "
+            f"{counted(len(self.files), 'file')}, {counted(total.bytes, 'byte')}, "
+            f"{counted(total.events, 'event')}: "
             + ", ".join(f"{event_name(code)} {count:,}" for code, count in types),
             f"checksums: {total.verified:,} right, {total.bad:,} bad, {total.unchecked:,} unchecked",
             "transactions: "
@@ -195,12 +195,12 @@ class Ledger:
         ]
         lines += [
             f"{database}.{table}: "
-            + ", ".join(f"{_plural(counts[op], op)}" for op in _OPERATIONS if counts[op])
+            + ", ".join(f"{counted(counts[op], op)}" for op in _OPERATIONS if counts[op])
             for (database, table), counts in sorted(self.rows.items())
         ]
         if self.planned and not self.join_problems():
             lines.append(
-                f"{_plural(len(self.covered), 'range')} of bytes read, proven to join without "
+                f"{counted(len(self.covered), 'range')} of bytes read, proven to join without "
                 "gap or overlap"
             )
         return lines
@@ -220,11 +220,11 @@ class Ledger:
             kinds = ", ".join(f"{kind}: {n}" for kind, n in sorted(self.unshown.items()) if n)
             lines.append(f"changes that rows cannot show: {kinds}")
         lines += [
-            f"{column}: {_plural(count, 'zero or partial date')} read as null"
+            f"{column}: {counted(count, 'zero or partial date')} read as null"
             for column, count in sorted(self.zero_dates.items())
         ]
         lines += [
-            f"{table}: {_plural(count, 'JSON value')} shown as differences (JSON_DIFF), as the log "
+            f"{table}: {counted(count, 'JSON value')} shown as differences (JSON_DIFF), as the log "
             "lacks the documents they change (binlog_row_image=FULL logs them)"
             for table, count in sorted(self.json_differences.items())
         ]
@@ -303,5 +303,6 @@ def _join(name: str, ranges: list[tuple[int, int]], start: int, end: int) -> lis
     return problems
 
 
-def _plural(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """A number and its noun, for people: `1 file`, `2,000 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -41,8 +41,8 @@ def old_mixed() -> StreamLog:
 
 def whole(path: Path | str, options: ReadOptions) -> tuple[list[tuple[object, ...]], Ledger]:
     ledger = Ledger()
-    [chain] = resolve([str(path)])
-    return facts(LogReader.of_chain(chain, options, ledger)), ledger
+    [reader] = LogReader.of_chains(resolve([str(path)]), options, ledger)
+    return facts(reader), ledger
 
 
 def check(path: Path | str, cuts: Iterator[int] | range | list[int], options: ReadOptions) -> None:
