@@ -29,7 +29,7 @@ def verify(
 ) -> None:
     """Verify checksums and framing of every event, and the chain of files.
 
-    In a log without checksums, every event is decoded and every row image stepped over.
+    In a log without checksums, every event and every row image is decoded.
 
     The chain: no number missing, each file named by the one before it and ended by ROTATE or
     STOP, and GTIDs (PREVIOUS_GTIDS, GTID_LIST) without gap or overlap. Exit code 0 if all is

@@ -120,7 +120,8 @@ class LogReader:
         """Every event, those inside payloads after their payload event.
 
         With filters, the events of the wanted transactions; with those by table or operation,
-        of each what `TableEvents` says. A wrong checksum is told by the event; damage of the
+        of each what `TableEvents` says. Without filters a wrong checksum is told by the
+        event; with them it is an error, since what is chosen may depend on it. Damage of the
         framing is a FormatError, as everywhere. With on_error=skip, one that cannot be decoded
         is a RawEvent, and the ledger says so. Raises BinlogError.
         """

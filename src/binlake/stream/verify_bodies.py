@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from binlake.errors import BinlogError, UnsupportedError
-from binlake.format.event_types import TRANSACTION_PAYLOAD_EVENT, event_name
+from binlake.format.event_types import EVENT_TYPES, TRANSACTION_PAYLOAD_EVENT, event_name
+from binlake.format.flags import LOG_EVENT_IGNORABLE_F
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
 from binlake.stream.problems import Kind, Problem
@@ -51,14 +52,21 @@ class BodyCheck:
         return dict(sorted(found.items()))
 
     def _decode(self, window: Window, index: int) -> None:
-        event_at(window, index)
+        _decode_one(window, index)
         if window.frame(index).type_code != TRANSACTION_PAYLOAD_EVENT:
             return
         for inner in inner_windows(window, index):
             for at in range(len(inner)):
-                event_at(inner, at)
+                _decode_one(inner, at)
             for error in self._images(inner):
                 raise error
+
+
+def _decode_one(window: Window, index: int) -> None:
+    event_at(window, index)
+    frame = window.frame(index)
+    if frame.type_code not in EVENT_TYPES and not frame.flags & LOG_EVENT_IGNORABLE_F:
+        raise UnsupportedError("its type is not known, and not marked as one that may be ignored")
 
 
 def _problem(window: Window, index: int, error: BinlogError) -> Problem:

@@ -1,16 +1,16 @@
-"""Whether the row images of a log can be stepped over: what `verify` asks without checksums.
+"""Whether the row images of a log can be decoded: what `verify` asks without checksums.
 
-The kernels that decode rows step over every value, with nothing kept, so an image that is too
-short, too long or has an impossible length is found. Single values are not judged.
+The kernels that decode rows decode every value, and the result is dropped, so an image that is
+too short or too long and a DECIMAL or a TIME that cannot be are found. What comes after the
+kernels is not asked: text that is not valid in its character set is in logs of sound servers, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from binlake.core.table_sink import CurrentRow, TableSink
+from binlake.core.table_sink import BothImages, TableSink
 from binlake.core.walk import RowWalker
 from binlake.errors import BinlogError, UnsupportedError
 from binlake.events.base import BodyReader
@@ -29,7 +29,7 @@ __all__ = ["RowImages"]
 
 
 class RowImages:
-    """Steps over the row images of one log; called with its windows, in order.
+    """Decodes the row images of one log; called with its windows, in order.
 
     Rows before the first TABLE_MAP (a relay log may begin inside a statement), updates with JSON
     differences and rows of pre-releases of MySQL 5.1 are passed over.
@@ -73,7 +73,7 @@ class RowImages:
 
 
 def _sink(body: bytes, fmt: EventFormat) -> TableSink | None:
-    """A sink that steps over all columns of the table of a TABLE_MAP event, None if it cannot."""
+    """A sink for all columns of the table of a TABLE_MAP event, None if there is none."""
     frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
     event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
     try:
@@ -81,5 +81,4 @@ def _sink(body: bytes, fmt: EventFormat) -> TableSink | None:
     except UnsupportedError:
         return None  # pre-releases of 5.1 do not describe columns
     types = TableTypes.of(definition, ReadOptions(), Target.TEXT, lambda _: None)
-    plans = tuple(replace(plan, wanted=False) for plan in types.plan.columns)
-    return CurrentRow(plans, plans)
+    return BothImages(types.plan.columns)

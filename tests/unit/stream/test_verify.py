@@ -254,7 +254,7 @@ def test_without_checksums_a_body_is_vouched_for_by_decoding_it(event: int, tmp_
     assert all(pos < log.offsets[6] for _, pos in found)  # the next transaction is sound
 
 
-def test_without_checksums_row_images_are_stepped_over(tmp_path: Path) -> None:
+def test_without_checksums_row_images_are_decoded(tmp_path: Path) -> None:
     log = StreamLog(alg=0).plain(1).gtid(2).query(b"BEGIN")
     log.add(TABLE_MAP, table_map_body())
     log.add(ROWS, rows_body(2)[:-1])  # the last INT has three bytes
@@ -264,6 +264,14 @@ def test_without_checksums_row_images_are_stepped_over(tmp_path: Path) -> None:
     rotten = StreamLog(alg=0).gtid(1)
     rotten.payload(inner_event(TABLE_MAP, table_map_body()) + inner_event(ROWS, rows_body(1)[:-1]))
     assert problems_of(rotten, tmp_path) == [(Kind.BAD_EVENT, rotten.offsets[2])]
+
+
+def test_without_checksums_an_unknown_type_may_be_damage(tmp_path: Path) -> None:
+    log = StreamLog(alg=0).plain(1)
+    log.add(99, b"", flags=0x80)
+    assert problems_of(log, tmp_path) == []
+    log.add(99, b"")
+    assert problems_of(log, tmp_path) == [(Kind.UNSUPPORTED, log.offsets[-1])]
 
 
 def test_a_relay_log_may_begin_inside_a_statement(tmp_path: Path) -> None:
