@@ -112,7 +112,7 @@ def _typed_updates(case: Case) -> Iterator[dict[str, Any]]:
     )
     (chain,) = resolve([str(path) for path in case.files])
     decoder = ChangeDecoder(options, Target.TYPED, Ledger())
-    for changes in decoder.decode(LogReader.of_chain(chain, options, Ledger()).runs()):
+    for changes in decoder.decode(next(LogReader.of_chains([chain], options, Ledger())).runs()):
         for found in changes.table_batches(options):
             yield from found.batch.to_pylist()
 
