@@ -73,6 +73,8 @@ class LogReader:
             for ordinal in range(len(chain.files)):
                 if filters.byte_range(ordinal) is not None or reader.expects_more:
                     start = first.offset if ordinal == first.ordinal else None
+                    if ordinal > first.ordinal and (gap := chain.gap_before(ordinal)):
+                        ledger.warn(gap)
                     yield FileRange(opener(ordinal), start)
 
         return cls(ranges, Elsewhere(opener, first), filters, options, ledger)
@@ -92,6 +94,8 @@ class LogReader:
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # read a second time, the file has been closed (standard input cannot be)
             log = opened.pop() if opened else LogFile.open(split.log, split.ordinal)
+            if split.gap:
+                ledger.warn(split.gap)
             yield FileRange(log, start, end)
             _cover(log, covered_from, end, reader, ledger)
             if end is not None and log.size is not None and end < log.size:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from binlake.source.chain import Chain, beside_logs, log_name, survey
+from binlake.source.chain import Chain, beside_logs, log_name, names_in_gap, survey
 from binlake.stream.problems import ChainProblem, Kind
 from binlake.stream.verify_bodies import ImageCheck, no_images
 from binlake.stream.verify_file import FileReport, verify_file
@@ -151,10 +151,7 @@ def _missing_numbers(
     known = count <= len(lost) and set(lost).issuperset(
         f"{base}.{before.number + 1 + n:0{len(digits)}d}" for n in range(count)
     )
-    first, last = (
-        f"{base}.{number:0{len(digits)}d}" for number in (before.number + 1, after.number - 1)
-    )
-    return f"{first} is" if first == last else f"{first} to {last} are", known
+    return names_in_gap(after.file, range(before.number + 1, after.number)), known
 
 
 class _Executed:
