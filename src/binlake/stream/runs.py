@@ -112,8 +112,9 @@ class Transaction:
     group may go on in the next file). `decided` is the start of the group that decides: the
     sort key of commit order. `thread_id` is None when the log does not tell. `bytes` in the
     file. `xid` is the number that an XID event commits, `xa_xid` the name of an XA transaction
-    as servers write it. `duration_us` runs from the first event's time to the commit time (or,
-    where the log has that in seconds only, to the last event's time).
+    as servers write it. `duration_us` runs from the earliest time that its events have (a GTID
+    event has that of the COMMIT, BEGIN that of the first statement) to the commit time (or, where
+    the log has that in seconds only, to the last event's time).
     """
 
     outcome: Outcome

@@ -344,7 +344,7 @@ class TransactionReader:
             gtid_event=decider.gtid_event,
             xid=rows.xid_event.xid if rows.xid_event is not None else None,
             xa_xid=_xid_text(rows),
-            duration_us=max(0, max(decider.commit_us, decider.last_us) - rows.first_us),
+            duration_us=max(0, max(decider.commit_us, decider.last_us) - rows.begun_us),
             _pieces=partial(rows.extent.pieces, undone),
         )
 
