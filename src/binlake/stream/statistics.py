@@ -1,7 +1,7 @@
 """Who wrote how much, and when: sums over batches of transactions, in bounded memory.
 
     statistics = Statistics(top=10)
-    statistics.add(transactions, changes, tables)      # columns, see table/run_counts.py
+    statistics.add(transactions, changes, tables)      # columns, see table/counted.py
     statistics.to_json()
 
 Sums by table, server, thread and time are exact while there are few keys; of very many, the
@@ -187,7 +187,7 @@ class Statistics:
     # -- gathering -----------------------------------------------------------------------------
 
     def add(self, transactions: pa.Table, changes: pa.Table, tables: tuple[str, ...]) -> None:
-        """Add a batch: the columns of `table.run_counts.TRANSACTIONS` and `CHANGES`."""
+        """Add a batch: the columns of `table.counted.TRANSACTIONS` and `CHANGES`."""
         if not transactions.num_rows:
             return
         rows = _with_rows(transactions, changes)
@@ -196,8 +196,8 @@ class Statistics:
         self.last_us = ends["max"] if self.last_us is None else max(self.last_us, ends["max"])
         self.uncounted += pc.sum(pc.invert(rows["counted"])).as_py()
         minute = UNITS["minute"]
-        begun = pc.multiply(pc.floor(pc.divide(rows["commit_us"], minute)), minute)
-        rows = rows.append_column("minute", begun.cast(pa.int64()))
+        begun = pc.multiply(pc.divide(rows["commit_us"], minute), minute)
+        rows = rows.append_column("minute", begun)
         for key, measures in _sums(rows, "minute"):
             self.total = self.total.plus(measures)
             self.times.add(key, measures)

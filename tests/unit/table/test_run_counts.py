@@ -15,11 +15,12 @@ from binlake.format.event_types import EVENT_TYPES, Role
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.statistics import Statistics
-from binlake.table import run_counts
+from binlake.table import counted, run_counts
 from binlake.table.gather import gather
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from reading import row_lines
+from stream_log import StreamLog
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = sorted(path.parent for path in GOLDEN.glob("*/*/binlog.index"))
@@ -116,8 +117,9 @@ def test_batches_of_any_size_have_the_same_sums(
 ) -> None:
     index = GOLDEN / case / "binlog.index"
     wanted = document(index)
-    monkeypatch.setattr(run_counts, "_BATCH_TRANSACTIONS", limits[0])
-    monkeypatch.setattr(run_counts, "_BATCH_BYTES", limits[1])
+    monkeypatch.setattr(counted, "_BATCH_TRANSACTIONS", limits[0])
+    monkeypatch.setattr(counted, "_HELD_BYTES", limits[1])
+    monkeypatch.setattr(counted, "_HELD_RUNS", 1 + limits[0] % 3)
     monkeypatch.setattr(run_counts, "_MOST_TABLES", 2)
     assert document(index, batch_bytes=limits[2]) == wanted
 
@@ -188,3 +190,13 @@ def test_the_corpus_sums_up(corpus: Path) -> None:
         assert stats_by_table(document(path)) == wanted, path
         checked += 1
     assert checked > 40
+
+
+def test_transactions_with_and_without_gtid_in_one_run(tmp_path: Path) -> None:
+    log = StreamLog().plain(1)
+    log.query(b"BEGIN").rows(2).xid()
+    log.plain(2)
+    found = document(log.write(tmp_path))
+    assert [t["gtid"] for t in found["largest_by_bytes"]].count(None) == 1
+    assert found["total"]["transactions"] == 3
+    assert found["threads"]["top"] == [{"thread_id": 7, **found["total"]}]
