@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,9 @@ from binlake.format.event_types import (
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import PlainRun, Run, Transaction
 from binlake.table.stretches import plain_groups
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
 
 __all__ = ["CHANGES", "FACTS", "TRANSACTIONS", "Batch", "CountedBatch", "column"]
 
@@ -86,6 +89,7 @@ _PART = pa.schema(
 _BATCH_TRANSACTIONS = 1 << 16
 _HELD_RUNS = 256
 _HELD_BYTES = 64 << 20
+_FEW_GROUPS = 16
 
 _GTIDS = re.escape(bytes((GTID_LOG_EVENT, ANONYMOUS_GTID_LOG_EVENT, GTID_EVENT)))
 _BEGIN_OR_COMMIT = re.escape(bytes((QUERY_EVENT,)))
@@ -119,6 +123,7 @@ class Batch:
         self._parts: list[pa.Table] = []
         self._held: list[tuple[int, Run]] = []
         self._held_bytes = 0
+        self._last_window: Window | None = None
 
     @property
     def is_full(self) -> bool:
@@ -133,7 +138,11 @@ class Batch:
     def append(self, run: Run) -> int:
         """Hold a run; returns the key if it is not a plain one."""
         self.count += run.groups if isinstance(run, PlainRun) else 1
-        self._held_bytes += len(run.window.data) if isinstance(run, PlainRun) else run.bytes
+        if isinstance(run, Transaction):
+            self._held_bytes += run.bytes
+        elif run.window is not self._last_window:  # which many runs may share
+            self._held_bytes += len(run.window.data)
+            self._last_window = run.window
         self._held.append((-self.count, run))
         return -self.count
 
@@ -156,23 +165,23 @@ class Batch:
         if not self._held:
             return
         places = _Places()
-        parts = []
-        singles: list[tuple[int, Transaction]] = []
+        parts: list[pa.Table] = []
+        rows: list[dict[str, Any]] = []  # of transactions one by one, where arrays do not pay
         for key, run in self._held:
             if isinstance(run, Transaction):
-                singles.append((key, run))
+                rows.append(_row_of_single(key, run))
+                places.pass_over(1)
                 continue
-            if singles:
-                parts.append(_of_singles(singles))
-                places.pass_over(len(singles))
-                singles = []
             starts = _starts(run)
-            parts.append(_of_plain(run, starts))
             places.add(run, starts)
-        if singles:
-            parts.append(_of_singles(singles))
+            if run.groups < _FEW_GROUPS:
+                rows += (_row_of_plain(run, *ends) for ends in pairwise([*starts, run.last]))
+                continue
+            parts += [pa.Table.from_pylist(rows, _PART), _of_plain(run, starts)]
+            rows = []
+        parts.append(pa.Table.from_pylist(rows, _PART))
         self._parts.append(_completed(pa.concat_tables(parts), facts, places))
-        self._held, self._held_bytes = [], 0
+        self._held, self._held_bytes, self._last_window = [], 0, None
 
     def table(self) -> tuple[pa.Array, pa.Table]:
         """The keys, and the transactions (TRANSACTIONS), once all runs are settled."""
@@ -257,25 +266,37 @@ def _of_plain(run: PlainRun, starts: list[int]) -> pa.Table:
     return pa.table({**columns, "bytes": size}).select(_PART.names)
 
 
-def _of_singles(found: list[tuple[int, Transaction]]) -> pa.Table:
-    rows = [
-        {
-            "key": key,
-            "file": run.start.file,
-            "pos": run.start.offset,
-            "end_pos": run.end.offset,
-            "bytes": run.bytes,
-            "commit_us": run.commit_us,
-            "begun_us": run.commit_us - run.duration_us,
-            "ended_us": run.commit_us,
-            "server_id": run.server_id,
-            "thread_id": run.thread_id,
-            "gtid": run.gtid,
-            "last_code": 0,
-        }
-        for key, run in found
-    ]
-    return pa.Table.from_pylist(rows, _PART)
+def _row_of_plain(run: PlainRun, first: int, last: int) -> dict[str, Any]:
+    """The same of one transaction, frames [first, last)."""
+    head, second, end = (run.window.frame(index) for index in (first, first + 1, last - 1))
+    return {
+        "key": head.offset,
+        "file": run.window.file.name,
+        "pos": head.offset,
+        "end_pos": end.end,
+        "bytes": end.end - head.offset,
+        "begun_us": min(head.timestamp, second.timestamp) * 1_000_000,
+        "ended_us": end.timestamp * 1_000_000,
+        "server_id": head.server_id,
+        "last_code": end.type_code,
+    }
+
+
+def _row_of_single(key: int, run: Transaction) -> dict[str, Any]:
+    return {
+        "key": key,
+        "file": run.start.file,
+        "pos": run.start.offset,
+        "end_pos": run.end.offset,
+        "bytes": run.bytes,
+        "commit_us": run.commit_us,
+        "begun_us": run.commit_us - run.duration_us,
+        "ended_us": run.commit_us,
+        "server_id": run.server_id,
+        "thread_id": run.thread_id,
+        "gtid": run.gtid,
+        "last_code": 0,
+    }
 
 
 def _microseconds(seconds: pa.Array) -> pa.Array:

@@ -120,6 +120,7 @@ def test_batches_of_any_size_have_the_same_sums(
     monkeypatch.setattr(counted, "_BATCH_TRANSACTIONS", limits[0])
     monkeypatch.setattr(counted, "_HELD_BYTES", limits[1])
     monkeypatch.setattr(counted, "_HELD_RUNS", 1 + limits[0] % 3)
+    monkeypatch.setattr(counted, "_FEW_GROUPS", limits[0])
     monkeypatch.setattr(run_counts, "_MOST_TABLES", 2)
     assert document(index, batch_bytes=limits[2]) == wanted
 
