@@ -74,7 +74,12 @@ def _body(document: Row, names: str) -> Iterator[str]:
         yield f"<p>Committed {escape(first)} to {escape(last)}. All times are UTC.</p>"
     yield from _cards(document)
     yield from _plots(document["time"])
-    yield from _tally("Tables", document["tables"], "table", "Bytes of row events, by table")
+    yield from _tally(
+        "Tables",
+        document["tables"],
+        "table",
+        "Bytes of row events, by table (of compressed transactions: inflated)",
+    )
     yield from _tally("Servers", document["servers"], "server_id", "")
     yield from _tally("Threads", document["threads"], "thread_id", "")
     for title, rank in (

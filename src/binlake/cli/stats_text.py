@@ -79,7 +79,7 @@ def report(document: Row) -> Iterator[str]:
     """The lines of the whole report."""
     yield from _summary(document)
     for title, key, name in (
-        ("Tables (bytes of row events)", "tables", "table"),
+        ("Tables (bytes of row events; of compressed transactions: inflated)", "tables", "table"),
         ("Servers", "servers", "server_id"),
         ("Threads", "threads", "thread_id"),
     ):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 from binlake.core.sink import SinkBuffers
 from binlake.core.table_sink import CurrentRow, TableSink
 from binlake.core.walk import RowWalker, WalkedRows
-from binlake.errors import BinlogError, MissingContextError, UnsupportedError
+from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.base import BodyReader
 from binlake.events.format_description import has_permuted_types
 from binlake.events.table_map import TableMapEvent
@@ -62,8 +63,8 @@ class RunCounter:
     """Counts the row changes of runs, of the tables and operations that are wanted.
 
     With the options table, exclude_table or op, transactions without such a change are left
-    out. Where the rows of a transaction cannot be stepped over, its events' bytes are counted
-    alone, and the ledger says why.
+    out. Where the rows of a transaction cannot be stepped over (with on_error=skip also: because
+    they are damaged), its events' bytes are counted alone, and the ledger says why.
     """
 
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
@@ -74,6 +75,10 @@ class RunCounter:
         self._filter = TableFilter(options)
         self._selects = bool(options.table or options.exclude_table or options.op)
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
+        # what makes rows uncountable, and not the whole read fail
+        self._tolerated: tuple[type[BinlogError], ...] = (UnsupportedError, MissingContextError)
+        if options.on_error == "skip":
+            self._tolerated += (FormatError,)
         self._tables: dict[str, int] = {}
         self._start_batch()
         self._start_walker()
@@ -87,7 +92,7 @@ class RunCounter:
         key = self._batch.append(run)
         try:
             self._walk(run, key)
-        except (UnsupportedError, MissingContextError):
+        except self._tolerated:
             self._walk_one_by_one()
         if large or self._batch.is_full or len(self._tables) > _MOST_TABLES:
             yield self._finish_batch()
@@ -145,11 +150,12 @@ class RunCounter:
             try:
                 self._walk(run, key)
                 self._drain()
-            except (UnsupportedError, MissingContextError) as error:
+            except self._tolerated as error:
                 self._ledger.warn(f"rows of some transactions are not counted: {error.message}")
                 del self._facts[kept[0] :], self._changes[kept[1] :]
                 self._batch.uncounted.add(key)
-                self._changes += self._events_of(run, key)
+                with suppress(*self._tolerated):
+                    self._changes += self._events_of(run, key)
         self._start_walker()
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:

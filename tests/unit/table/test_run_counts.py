@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from binlake.errors import BinlogError
+from binlake.errors import BinlogError, FormatError
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import EVENT_TYPES, Role
 from binlake.source.chain import resolve
@@ -20,7 +20,7 @@ from binlake.table.gather import gather
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from reading import row_lines
-from stream_log import StreamLog
+from stream_log import ROWS, TABLE_MAP, StreamLog, rows_body, table_map_body
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = sorted(path.parent for path in GOLDEN.glob("*/*/binlog.index"))
@@ -166,6 +166,32 @@ def test_filters_choose_as_everywhere(server: str, given: dict[str, Any]) -> Non
         assert found["total"]["transactions"] >= len(with_rows)
         assert bool(found["total"]["transactions"]) == bool(with_rows)
         assert all(entry["rows"] for entry in found["largest_by_bytes"])
+
+
+def test_uncommitted_transactions_count_when_asked_for() -> None:
+    log = GOLDEN / "mysql-9.7/transactions/binlog.000001"
+    (chain,) = resolve([str(log)])
+    options = ReadOptions(uncommitted=True)
+    shown = list(LogReader.of_chain(chain, options, Ledger()).transactions())
+    found = document(log, uncommitted=True)
+    assert found["total"]["transactions"] == len(shown)
+    assert len(shown) > document(log)["total"]["transactions"]
+    assert stats_by_table(found) == rows_by_table(log, uncommitted=True)
+
+
+def test_damaged_rows_are_an_error_or_uncounted(tmp_path: Path) -> None:
+    log = StreamLog().plain(1).gtid(2).query(b"BEGIN")
+    log.add(TABLE_MAP, table_map_body())
+    log.add(ROWS, rows_body(2)[:-1])  # the last row is cut, the checksum right
+    log.xid().plain(3)
+    path = log.write(tmp_path)
+    with pytest.raises(FormatError):
+        document(path)
+    found = document(path, on_error="skip")
+    assert (found["total"]["transactions"], found["total"]["inserts"]) == (3, 2)
+    assert found["uncounted_transactions"] == 1
+    assert [t["rows"] for t in found["largest_by_bytes"]] == [None, 1, 1]
+    assert found["tables"]["top"][0]["bytes"] == sum(event_bytes(path).values())
 
 
 def test_the_corpus_sums_up(corpus: Path) -> None:
