@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.events.query import QueryEvent
+from binlake.stream.log_events import LogEvent
 from binlake.stream.runs import Transaction
 from binlake.stream.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
 from binlake.values.ledger import Ledger
@@ -283,11 +285,11 @@ def utc_text(us: int | None) -> str | None:
     return datetime.fromtimestamp(us / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def ddl_of(transaction: Transaction, events: Iterator[Any]) -> Iterator[dict[str, Any]]:
-    """The entries of the DDL list among QUERY events (LogEvents) of a transaction."""
+def ddl_of(transaction: Transaction, events: Iterator[LogEvent]) -> Iterator[dict[str, Any]]:
+    """The entries of the DDL list among events of a transaction. Raises FormatError."""
     for found in events:
         event = found.event
-        if not hasattr(event, "sql_raw"):
+        if not isinstance(event, QueryEvent):
             continue
         kind = statement_kind(event.sql_raw)
         if kind in _LISTED_KINDS:

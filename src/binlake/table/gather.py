@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
+from binlake.errors import FormatError
 from binlake.format.event_types import QUERY_COMPRESSED_EVENT, QUERY_EVENT
 from binlake.source.chain import Chain
 from binlake.stream.log_events import LogEvent, events_of_piece
@@ -38,12 +40,24 @@ def gather(
         counter = RunCounter(options, ledger)
         for run in watched(LogReader.of_chain(chain, options, ledger).runs()):
             if isinstance(run, Transaction) and run.statements:
-                into.add_statements(run, ddl_of(run, _queries(run)))
+                into.add_statements(run, _ddl(run, options, ledger))
             for batch in counter.add(run):
                 into.add(batch.transactions, batch.changes, batch.tables)
         for batch in counter.finish():
             into.add(batch.transactions, batch.changes, batch.tables)
     return into
+
+
+def _ddl(
+    transaction: Transaction, options: ReadOptions, ledger: Ledger
+) -> Iterator[dict[str, Any]]:
+    """The entries of the DDL list; with on_error=skip without those that cannot be decoded."""
+    try:
+        yield from ddl_of(transaction, _queries(transaction))
+    except FormatError as error:
+        if options.on_error != "skip":
+            raise
+        ledger.warn(f"some statements are not listed: {error.message}")
 
 
 def _queries(transaction: Transaction) -> Iterator[LogEvent]:
