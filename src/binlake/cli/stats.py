@@ -13,12 +13,19 @@ import typer
 from binlake.cli.flags import with_read_options
 from binlake.cli.stats_html import page
 from binlake.cli.stats_text import report, statement_line
-from binlake.cli.terminal import note, reading, say_result, say_time_zone
+from binlake.cli.terminal import (
+    hinting,
+    note,
+    reading,
+    say_nothing_found,
+    say_result,
+    say_time_zone,
+)
 from binlake.errors import OptionError
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.statistics import UNITS, Statistics, utc_text
-from binlake.stream.views import VIEWS, statements
+from binlake.stream.views import VIEWS, check_statement_options, statements
 from binlake.table.gather import gather
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -70,7 +77,7 @@ def stats(
         return
     ledger = Ledger()
     chains = resolve(files)
-    with reading(files, ledger) as seen:
+    with hinting(options), reading(files, ledger) as seen:
         found = gather(chains, options, ledger, Statistics(top=top, unit=by), seen)
     document = found.to_json(ledger)
     if by is not None and document["time"]["unit"] != by:
@@ -83,6 +90,8 @@ def stats(
     elif html is None:
         print("\n".join(report(document)))
     say_result(ledger)
+    if not found.total.transactions:
+        say_nothing_found(files, options)
 
 
 def _write(path: Path, text: str) -> None:
@@ -97,28 +106,25 @@ def _write(path: Path, text: str) -> None:
 
 
 def _print_statements(files: list[str], options: ReadOptions, as_json: bool) -> None:
-    for name in ("table", "exclude_table", "op"):
-        if getattr(options, name):
-            flag = name.replace("_", "-")
-            raise OptionError(
-                f"--statements cannot choose by --{flag}: what a text changes is not known",
-                name=name,
-                hint="choose by time, position, GTID, server or thread",
-            )
+    check_statement_options(options)
     ledger = Ledger()
-    with reading(files, ledger) as seen:
+    shown = False
+    with hinting(options), reading(files, ledger) as seen:
         for entry in seen(_statements(files, options, ledger)):
+            shown = True
             if as_json:
                 print(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
             else:
                 print(statement_line(entry))
     say_result(ledger)
+    if not shown:
+        say_nothing_found(files, options)
 
 
 def _statements(files: list[str], options: ReadOptions, ledger: Ledger) -> Iterator[dict[str, Any]]:
     columns = VIEWS["statements"].columns
-    for chain in resolve(files):
-        for row in statements(LogReader.of_chain(chain, options, ledger).groups()):
+    for reader in LogReader.of_chains(resolve(files), options, ledger):
+        for row in statements(reader.groups()):
             entry = {column.name: column.value(row) for column in columns}
             entry["ts"] = utc_text(entry["ts"])
             yield entry

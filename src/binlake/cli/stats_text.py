@@ -29,13 +29,11 @@ def bytes_text(count: int) -> str:
     return f"{value / 1000:.1f} TB"
 
 
-def duration_text(seconds: float) -> str:
-    """`1 h 02 min`, `3 min 05 s`, `4.7 s`; the log tells the beginning in whole seconds."""
-    if seconds < 1:
-        return "< 1 s"
+def duration_text(seconds: int) -> str:
+    """`1 h 02 min`, `3 min 05 s`, `4 s`; logs tell it in whole seconds."""
     if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+        return f"{seconds} s" if seconds else "< 1 s"
+    minutes, rest = divmod(seconds, 60)
     if minutes < 60:
         return f"{minutes} min {rest:02} s"
     return f"{minutes // 60} h {minutes % 60:02} min"

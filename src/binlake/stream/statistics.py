@@ -37,8 +37,7 @@ _BARS = 300  # that a chart of the chosen unit has at most
 _SQL_CHARACTERS = 2000  # kept of a statement
 _LISTED_KINDS = frozenset((DDL, TRUNCATE, ACCOUNT))
 _OPERATIONS = ("inserts", "updates", "deletes")
-#: Lists of transactions: what is compared, and how much of it there must be at least. (A log
-#: tells the beginning in whole seconds, so what seems shorter than one may be nothing.)
+#: Lists of transactions: what is compared, and how much of it there must be at least.
 _RANKS = {
     "largest_by_bytes": ("bytes", 1),
     "largest_by_rows": ("rows", 1),
@@ -355,7 +354,7 @@ def _transaction_json(row: dict[str, Any]) -> dict[str, Any]:
         "end_pos": row["end_pos"],
         "bytes": row["bytes"],
         "commit_ts": utc_text(row["commit_us"]),
-        "duration_seconds": row["duration_us"] / 1_000_000,
+        "duration_seconds": row["duration_us"] // 1_000_000,
         "server_id": row["server_id"],
         "thread_id": row["thread_id"],
         **{name: row[name] if row["counted"] else None for name in (*_OPERATIONS, "rows")},

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["CHANGES", "FACTS", "TRANSACTIONS", "Batch", "CountedBatch", "column"]
 
 #: Columns of `CountedBatch.transactions`, one row per transaction, in commit order. `pos` and
-#: `end_pos` in `file`; `commit_us` since 1970 UTC; `duration_us` from its first statement to the
-#: commit; null: the log does not tell. `counted`: its rows could be
+#: `end_pos` in `file`; `commit_us` since 1970 UTC; `duration_us` as `Transaction` has it; null: the log does not tell. `counted`: its rows could be
 #: counted.
 TRANSACTIONS = pa.schema(
     [
@@ -324,7 +323,9 @@ def _completed(rows: pa.Table, facts: pa.Table, places: _Places) -> pa.Table:
     commits = pc.indices_nonzero(by_commit).to_pylist()
     if commits:
         thread = _filled(thread, {row: _thread_of_commit(*places.at(row)) for row in commits})
-    ended = pc.max_element_wise(commit_us, rows["ended_us"])
+    ended = pc.max_element_wise(
+        pc.multiply(pc.divide(commit_us, 1_000_000), 1_000_000), rows["ended_us"]
+    )
     duration = pc.max_element_wise(pc.subtract(ended, rows["begun_us"]), 0)
     values = {"commit_us": commit_us, "thread_id": thread, "gtid": gtid, "duration_us": duration}
     kept = [name for name in rows.column_names if name not in values]

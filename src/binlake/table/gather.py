@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ _QUERY_CODES = re.compile(
 
 
 def gather(
-    chains: Iterable[Chain],
+    chains: Sequence[Chain],
     options: ReadOptions,
     ledger: Ledger,
     into: Statistics,
@@ -36,9 +36,9 @@ def gather(
 
     Raises BinlogError.
     """
-    for chain in chains:
+    for reader in LogReader.of_chains(chains, options, ledger):
         counter = RunCounter(options, ledger)
-        for run in watched(LogReader.of_chain(chain, options, ledger).runs()):
+        for run in watched(reader.runs()):
             if isinstance(run, Transaction) and run.statements:
                 into.add_statements(run, _ddl(run, options, ledger))
             for batch in counter.add(run):

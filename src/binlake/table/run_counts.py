@@ -26,7 +26,6 @@ from binlake.core.sink import SinkBuffers
 from binlake.core.table_sink import CurrentRow, TableSink
 from binlake.core.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
-from binlake.events.base import BodyReader
 from binlake.events.format_description import has_permuted_types
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import (
@@ -38,13 +37,12 @@ from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import OPERATIONS
 from binlake.table.counted import CHANGES, FACTS, Batch, CountedBatch, column
-from binlake.table.declared import DeclaredSchema
-from binlake.table.plan import TableFilter, TableTypes
-from binlake.table.schema_file import read_schema_file
+from binlake.table.resolve import TableResolver, silent
 from binlake.table.types.base import Target
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
 
 __all__ = ["RunCounter"]
 
@@ -70,8 +68,7 @@ class RunCounter:
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
         self._options = options
         self._ledger = ledger
-        schema = options.schema
-        self._schema = read_schema_file(schema) if schema is not None else DeclaredSchema()
+        self._resolver = TableResolver(options, Target.TEXT, silent)
         self._filter = TableFilter(options)
         self._selects = bool(options.table or options.exclude_table or options.op)
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
@@ -137,7 +134,7 @@ class RunCounter:
             try:
                 at = step(window.data, window.base, window.block, at, piece.last)
             except BinlogError as error:
-                raise error.at(file=window.file.name) from None
+                raise piece.locate(error) from None
             if self._walker.is_full:
                 self._drain()
 
@@ -159,15 +156,12 @@ class RunCounter:
         self._start_walker()
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:
-        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
-        event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
-        if not self._filter.wants(event.database, event.table):
+        types = self._resolver.types(body, fmt)
+        if types is None:
             return None
-        definition, _ = self._schema.complete(event.definition())
-        types = TableTypes.of(definition, self._options, Target.TEXT, lambda _: None)
         plans = tuple(replace(plan, wanted=False) for plan in types.plan.columns)
         sink = CurrentRow(plans, plans, self._operations)
-        self._names[sink] = self._number(f"{event.database}.{event.table}")
+        self._names[sink] = self._number(types.definition.full_name)
         return sink
 
     def _number(self, table: str) -> int:

@@ -450,6 +450,12 @@ def parse_gtid_filter(text: str) -> GtidFilter:
     for entry in "".join(text.split()).split(","):
         if not entry or mariadb._add_stream(entry):
             continue
+        head, *parts = entry.split(":")
+        if not any(parts) and _UUID.fullmatch(head):
+            raise ValueError(
+                f"a UUID alone names no transaction; {head}:1-{GNO_END - 1} are all of that source"
+                " (but those with a tag)"
+            )
         if ":" in entry:
             mysql |= GtidSet.parse(entry)
         else:

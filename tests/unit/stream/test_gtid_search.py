@@ -49,7 +49,7 @@ def gtid_of(text: str) -> AnyGtid:
 @pytest.mark.parametrize("case", GOLDEN_WITH_GTIDS)
 def test_every_transaction_of_real_logs_is_found_where_it_is(golden: Path, case: str) -> None:
     chain = chain_of(golden / case)
-    reader = LogReader.of_chain(chain, ReadOptions(), Ledger())
+    (reader,) = LogReader.of_chains([chain], ReadOptions(), Ledger())
     seen = 0
     for group, _ in reader.groups():
         if group.gtid is None:
