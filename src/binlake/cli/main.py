@@ -23,6 +23,8 @@ __all__ = ["COMMANDS", "app", "main"]
 COMMANDS = {
     "inspect": "binlake.cli.inspect:inspect",
     "rows": "binlake.cli.rows:rows",
+    "stats": "binlake.cli.stats:stats",
+    "gtid": "binlake.cli.gtid:gtid",
     "verify": "binlake.cli.verify:verify",
     "export": "binlake.cli.export:export",
 }
@@ -58,7 +60,11 @@ def _root(
 def _register() -> None:
     for name, target in COMMANDS.items():
         module, _, function = target.partition(":")
-        app.command(name)(getattr(import_module(module), function))
+        command = getattr(import_module(module), function)
+        if isinstance(command, typer.Typer):  # a command with commands of its own
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
 
 
 _register()

@@ -194,6 +194,7 @@ class Grouper:
         group.outer = window.frame(index)
         for inner in group.extent.add_payload(window, index):
             steps = _load(inner, self._inner_steps)
+            group.note_time(inner, 0)
             shift = group.extent.size - inner.end
             frame = 0
             while frame < steps.count:
@@ -221,6 +222,7 @@ class Grouper:
 def _note_bytes(group: Group, window: Window, first: int, last: int) -> None:
     end = window.block.end(last - 1)
     group.end = Spot(window.file.ordinal, window.file.name, end)
+    group.note_time(window, first)
     group.last_us = window.frame(last - 1).timestamp * 1_000_000
     group.file_bytes += end - window.frame(first).offset
 

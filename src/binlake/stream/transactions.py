@@ -385,11 +385,11 @@ class TransactionReader:
 
 
 def _duration_us(rows: Group, decider: Group) -> int:
-    """From the first event to the commit, both in whole seconds: headers have no others, and a
+    """From the first statement to the commit, both in whole seconds: headers have no others, and a
     fraction at one end only would be off by up to a second, always to the same side.
     """
     committed = decider.commit_us - decider.commit_us % 1_000_000
-    return max(0, max(committed, decider.last_us) - rows.first_us)
+    return max(0, max(committed, decider.last_us) - rows.begun_us)
 
 
 def _xid_text(group: Group) -> str | None:
