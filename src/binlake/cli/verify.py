@@ -36,6 +36,7 @@ def verify(
     well (a file in use alone is no failure), 1 if there are problems.
 
     Examples:
+
       binlake verify /var/lib/mysql/
 
       binlake verify --json s3://logs/shop/binlog.index | jq .chain
