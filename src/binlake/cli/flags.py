@@ -1,14 +1,15 @@
 """Command-line flags made from `values.options.READ_OPTIONS`, and mysqlbinlog's own names.
 
 A command function takes `options: ReadOptions`; `with_read_options` replaces that parameter by
-one flag per option, so no command spells a filter itself and none can miss one.
+one flag per option, so no command spells a filter itself and none can miss one. `with_options`
+does so for a command that reads no rows.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ import typer
 from binlake.errors import OptionError
 from binlake.values.options import READ_OPTIONS, OptionSpec, ReadOptions, parse_time_us
 
-__all__ = ["MYSQLBINLOG_NAMES", "with_read_options"]
+__all__ = ["MYSQLBINLOG_NAMES", "with_options", "with_read_options"]
 
 _BOOL_PANEL = "How it is read and shown"
 _FILTER_PANEL = "Filters"
@@ -131,10 +132,21 @@ def _cli_specs() -> list[OptionSpec]:
 
 def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command every read option as a flag; it receives them as `options`."""
+    return _with_flags(command, _cli_specs(), MYSQLBINLOG_NAMES)
 
+
+def with_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command these read options only; it receives them as `options`."""
+    specs = [spec for spec in _cli_specs() if spec.name in names]
+    return lambda command: _with_flags(command, specs, ())
+
+
+def _with_flags(
+    command: Callable[..., Any], specs: Sequence[OptionSpec], aliases: Sequence[Alias]
+) -> Callable[..., Any]:
     @functools.wraps(command)
     def run(**given: Any) -> Any:
-        flags = {s.name for s in _cli_specs()} | {a.flag for a in MYSQLBINLOG_NAMES}
+        flags = {s.name for s in specs} | {a.flag for a in aliases}
         own = {k: v for k, v in given.items() if k not in flags}
         options = _collect({k: v for k, v in given.items() if k in flags})
         return command(options=options, **own)
@@ -146,8 +158,8 @@ def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ]
     parameters = [
         *own,
-        *(_parameter(spec) for spec in _cli_specs()),
-        *(_alias_parameter(alias) for alias in MYSQLBINLOG_NAMES),
+        *(_parameter(spec) for spec in specs),
+        *(_alias_parameter(alias) for alias in aliases),
     ]
     signature = inspect.Signature(parameters)
     run.__signature__ = signature  # type: ignore[attr-defined]

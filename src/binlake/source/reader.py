@@ -15,7 +15,9 @@ class ByteReader(ABC):
     """Random access to the bytes of one input. Safe to use from two threads.
 
     `name` is the path as given; `size` the length in bytes, None while it is unknown;
-    `seekable` whether `read_at` may go back without `retain`; `interactive` whether a read can
+    `seekable` whether `read_at` may go back without `retain`; `sequential` whether a place inside is
+    found only by walking there from the beginning; `lead_bytes` how many bytes of the file lie
+    before the reader's first; `interactive` whether a read can
     wait for somebody (a pipe), so that nobody should read ahead. `damage` is set once the
     end has been reached, if the input ended badly (compressed data cut off, say): the bytes
     before it are good.
@@ -24,6 +26,8 @@ class ByteReader(ABC):
     name: str
     size: int | None
     seekable: bool = True
+    sequential: bool = False
+    lead_bytes: int = 0
     interactive: bool = False
     damage: BinlogError | None = None
 

@@ -30,7 +30,7 @@ _BY_ROLE = {
     Role.PAYLOAD: Step.PAYLOAD,
     Role.DATA: Step.PREFIX,
     Role.INCIDENT: Step.INCIDENT,
-    Role.ENCRYPTION: Step.UNDECIDED,
+    Role.ENCRYPTION: Step.CONTROL,
 }
 
 _BY_TYPE = {

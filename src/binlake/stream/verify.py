@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from binlake.source.chain import Chain, resolve
+from binlake.source.keyring import Keyring
 from binlake.stream.problems import ChainProblem, Kind
 from binlake.stream.verify_file import FileReport, verify_file
 from binlake.values.gtid import GtidSet, MariaGtidSet
@@ -48,9 +49,14 @@ class VerifyReport:
 
 
 def verify(
-    paths: Sequence[str], progress: Callable[[FileReport], None] = lambda _: None
+    paths: Sequence[str],
+    progress: Callable[[FileReport], None] = lambda _: None,
+    *,
+    keyring: Keyring | None = None,
 ) -> VerifyReport:
     """Verify the chains that `paths` mean. `progress` is told of every file that is done.
+
+    `keyring` opens encrypted logs; one that it does not open is a problem of kind LOCKED.
 
     Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
     """
@@ -58,17 +64,19 @@ def verify(
     problems: list[ChainProblem] = []
     ignored: list[str] = []
     for chain in resolve(paths):
-        reports = _verify_files(chain, progress)
+        reports = _verify_files(chain, progress, keyring)
         files += reports
         problems += chain_problems(reports)
         ignored += chain.ignored
     return VerifyReport(tuple(files), tuple(problems), tuple(ignored))
 
 
-def _verify_files(chain: Chain, progress: Callable[[FileReport], None]) -> list[FileReport]:
+def _verify_files(
+    chain: Chain, progress: Callable[[FileReport], None], keyring: Keyring | None
+) -> list[FileReport]:
     reports = []
     for ordinal, path in enumerate(chain.files):
-        reports.append(verify_file(path, ordinal))
+        reports.append(verify_file(path, ordinal, keyring=keyring))
         progress(reports[-1])
     return reports
 

@@ -16,7 +16,14 @@ from typing import Any
 from binlake.core.checksum import first_bad, stored_crc32
 from binlake.core.cursor import Cursor
 from binlake.core.gtid import GtidFields
-from binlake.errors import BinlogError, FormatError, SourceError, TruncatedError, UnsupportedError
+from binlake.errors import (
+    BinlogError,
+    FormatError,
+    KeyringError,
+    SourceError,
+    TruncatedError,
+    UnsupportedError,
+)
 from binlake.events.gtid_list import GtidListEvent
 from binlake.events.gtid_mysql import GtidEvent
 from binlake.events.incident import IncidentEvent
@@ -25,6 +32,7 @@ from binlake.events.rotate import RotateEvent
 from binlake.format import event_types as types
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F
 from binlake.source.chain import LogPath
+from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
@@ -68,7 +76,7 @@ class FileReport:
     @property
     def complete(self) -> bool:
         """Whether the file could be walked as far as it goes: its last event is known."""
-        hidden = (Kind.UNSUPPORTED, Kind.BAD_MAGIC, Kind.BAD_EVENT)
+        hidden = (Kind.LOCKED, Kind.UNSUPPORTED, Kind.BAD_MAGIC, Kind.BAD_EVENT)
         return bool(self.types) and all(p.kind not in hidden for p in self.problems)
 
     @property
@@ -98,15 +106,18 @@ class FileReport:
         }
 
 
-def verify_file(path: LogPath, ordinal: int) -> FileReport:
+def verify_file(path: LogPath, ordinal: int, *, keyring: Keyring | None = None) -> FileReport:
     """Walk one file from end to end. Raises SourceError if it cannot be read at all."""
     report = FileReport(path.name, path.number, bytes=path.size or 0)
     try:
-        log = LogFile.open(path, ordinal)
+        log = LogFile.open(path, ordinal, keyring=keyring)
     except SourceError as error:
         if error.field != "magic":
             raise
         report.add(0, Kind.BAD_MAGIC, error.message)
+        return report
+    except KeyringError as error:
+        report.add(0, Kind.LOCKED, _with_hint(error))
         return report
     except UnsupportedError as error:
         report.add(0, Kind.UNSUPPORTED, error.message)
@@ -118,6 +129,10 @@ def verify_file(path: LogPath, ordinal: int) -> FileReport:
         _Walk(log, report).run()
         report.bytes = log.size if log.size is not None else report.bytes
     return report
+
+
+def _with_hint(error: BinlogError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 class _Bodies:
@@ -177,6 +192,8 @@ class _Walk:
             report.add(error.event_pos or 0, kind, error.message)
         except FormatError as error:
             report.add(error.event_pos or 0, Kind.BAD_LENGTH, error.message)
+        except KeyringError as error:
+            report.add(error.event_pos or 0, Kind.LOCKED, _with_hint(error))
         except UnsupportedError as error:
             report.add(error.event_pos or 0, Kind.UNSUPPORTED, error.message)
         self._end_run()
