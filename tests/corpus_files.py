@@ -47,13 +47,19 @@ class Listed:
 
 
 #: What the keyrings beside encrypted logs are called; keys2.txt is one of MariaDB's test suite.
-_KEYRINGS = ("keyring", "file-keys.txt", "keys2.txt")
+_KEYRINGS = ("keyring", "file-keys.txt", "file-keys.enc", "keys2.txt")
+_PASSWORD = "file-keys.password"
 
 
 def keys_beside(log: Path) -> dict[str, str]:
-    """Option `keyring`, where one lies beside a log."""
-    found = [log.parent / name for name in _KEYRINGS if (log.parent / name).exists()]
-    return {"keyring": str(found[0])} if found else {}
+    """Option `keyring`, where one lies beside a log, and its password."""
+    options = {}
+    for name in _KEYRINGS:
+        if (log.parent / name).exists():
+            options["keyring"] = str(log.parent / name)
+    if (log.parent / _PASSWORD).exists():
+        options["keyring_password_file"] = str(log.parent / _PASSWORD)
+    return options
 
 
 def _listed() -> Iterator[Listed]:
