@@ -9,10 +9,16 @@ from typing import Any
 
 from binlake.errors import BinlogError
 
-__all__ = ["BLOCK_BYTES", "Aes"]
+__all__ = ["BLOCK_BYTES", "Aes", "xor"]
 
 #: The size of a block, and of an IV.
 BLOCK_BYTES = 16
+
+
+def xor(a: bytes, b: bytes) -> bytes:
+    """Bytes of the same length, bit by bit."""
+    mixed = int.from_bytes(a, "little") ^ int.from_bytes(b, "little")
+    return mixed.to_bytes(len(a), "little")
 
 
 class Aes:
@@ -39,6 +45,12 @@ class Aes:
         encryptor = self._cipher(self._algorithm, self._modes.ECB()).encryptor()
         encrypted: bytes = encryptor.update(blocks)
         return encrypted
+
+    def decrypt_blocks(self, blocks: bytes) -> bytes:
+        """Each block by itself (ECB)."""
+        decryptor = self._cipher(self._algorithm, self._modes.ECB()).decryptor()
+        plain: bytes = decryptor.update(blocks)
+        return plain
 
     def decrypt_cbc(self, iv: bytes, data: bytes) -> bytes:
         """Whole blocks in CBC mode; padding, if there is any, is left on."""

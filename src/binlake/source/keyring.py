@@ -32,7 +32,10 @@ from binlake.source.bytes import open_reader
 from binlake.source.reader import without_secrets
 from binlake.values.options import ReadOptions
 
-__all__ = ["Keyring"]
+__all__ = ["NO_KEYRING", "Keyring"]
+
+#: What to do where an encrypted log meets no keyring.
+NO_KEYRING = "option keyring names the server's keyring file"
 
 # The name of a MySQL key, or id and version of a MariaDB key.
 _Keys = Mapping[str | tuple[int, int], bytes]

@@ -54,12 +54,8 @@ from binlake.format.flags import (
 )
 from binlake.source.bytes import open_reader
 from binlake.source.chain import LogPath, log_name
-from binlake.source.decrypt import (
-    ENCRYPTED_MAGIC,
-    StartEncryption,
-    decrypted_events,
-    decrypted_file,
-)
+from binlake.source.encrypted_events import StartEncryption, decrypted_events
+from binlake.source.encrypted_file import ENCRYPTED_MAGIC, decrypted_file
 from binlake.source.keyring import Keyring
 from binlake.source.reader import ByteReader
 from binlake.source.resync import END, next_transaction
@@ -300,12 +296,13 @@ class LogFile:
         if frame.type_code != START_ENCRYPTION_EVENT or frame.flags & LOG_EVENT_IGNORABLE_F:
             return
         checksum_bytes = self.format.checksum_bytes
-        if frame.length > _MAX_FORMAT_BYTES:
+        minimum = self.format.header_length + checksum_bytes
+        if not minimum <= frame.length <= _MAX_FORMAT_BYTES:
             return
         raw = self.reader.read_at(offset, frame.length)
         if len(raw) < frame.length or (checksum_bytes and stored_crc32(raw) != event_crc32(raw)):
             return
-        body = raw[HEADER_BYTES : len(raw) - checksum_bytes]
+        body = raw[self.format.header_length : len(raw) - checksum_bytes]
         try:
             how = StartEncryption.decode(body)
             self.reader = decrypted_events(

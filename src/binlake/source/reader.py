@@ -8,7 +8,7 @@ from typing import Self
 
 from binlake.errors import BinlogError, SourceError
 
-__all__ = ["ByteReader", "source_error", "what", "without_secrets"]
+__all__ = ["ByteReader", "WrappedReader", "source_error", "what", "without_secrets"]
 
 
 class ByteReader(ABC):
@@ -61,6 +61,24 @@ class ByteReader(ABC):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class WrappedReader(ByteReader):
+    """A reader on another one's bytes; follows what that learns of its end."""
+
+    def __init__(self, inner: ByteReader) -> None:
+        self.name = inner.name
+        self.seekable = inner.seekable
+        self.interactive = inner.interactive
+        self._inner = inner
+        self._follow()
+
+    def _follow(self) -> None:
+        self.size = self._inner.size
+        self.damage = self._inner.damage
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 def source_error(path: str, error: Exception) -> SourceError:

@@ -287,6 +287,18 @@ def test_damage_of_start_encryption_itself(keyring: Callable[[str], Keyring]) ->
     assert isinstance(error, ChecksumError)
 
 
+@pytest.mark.parametrize("length", [0, 18, 19, 22, 39, 41, 1 << 20, 1 << 31])
+def test_a_start_encryption_of_another_length(
+    length: int, keyring: Callable[[str], Keyring]
+) -> None:
+    case = mariadb()
+    data = bytearray(case.encrypted)
+    struct.pack_into("<I", data, case.offsets[1] + 9, length)
+    found, error = events(open_bytes(bytes(data), keyring("mariadb")))
+    assert list(found) == case.offsets[:1]
+    assert isinstance(error, FormatError)
+
+
 def test_a_stream_that_the_server_has_decrypted() -> None:
     """START_ENCRYPTION is there, marked as one that may be ignored; nothing is encrypted."""
     case = mariadb(flags=0)
