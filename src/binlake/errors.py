@@ -7,7 +7,7 @@ BinlogError                     context: file, event_pos, event_type, offset, fi
 │  └─ MalformedError            a length, count or code that cannot be
 ├─ UnsupportedError             valid, but this version cannot decode it
 ├─ MissingContextError          rows without a table map, a schema
-│  └─ KeyringError              an encrypted log without the key that opens it
+├─ KeyringError                 an encrypted log without the key that opens it
 ├─ SchemaError                  a supplied schema disagrees with the log, or a name collides
 ├─ SourceError                  a file, directory, URI or stream cannot be read
 ├─ IncompleteError              what was read does not prove complete (ranges, ledger)
@@ -119,7 +119,7 @@ class MissingContextError(BinlogError):
     """Something earlier in the log, or beside it, is needed and is not there."""
 
 
-class KeyringError(MissingContextError):
+class KeyringError(BinlogError):
     """The key of an encrypted log is not given, not in the keyring, or not the right one."""
 
 

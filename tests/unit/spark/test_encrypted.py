@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 import binlake
-from binlake.errors import KeyringError
+from binlake.errors import KeyringError, SourceError
 from binlake.spark.batch import BinlogReader
 from binlake.spark.partitions import LogPartition
 from binlake.spark.source import BinlogDataSource
@@ -42,6 +42,17 @@ def test_rows_of_tasks_are_those_of_the_api(folder: Path) -> None:
     assert ledger.join_problems() == []
     assert rows == binlake.open(str(folder / "binlog.index"), **keys).to_pylist("golden.e")
     assert len(rows) > 30
+
+
+def test_a_host_that_does_not_see_the_keyring(tmp_path: Path) -> None:
+    keyring = tmp_path / "keyring"
+    keyring.write_bytes((FOLDERS[-1] / "keyring").read_bytes())
+    made = reader(FOLDERS[-1], table="golden.e", keyring=str(keyring))
+    keyring.unlink()
+    (partition, *_) = made.partitions()
+    assert isinstance(partition, LogPartition)
+    with pytest.raises(SourceError, match=r"host .* does not see .*keyring"):
+        list(made.batches(partition, Ledger()))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: "/".join(folder.parts[-2:]))
