@@ -172,6 +172,23 @@ def test_mutations_give_rows_or_a_binlog_error(shard: int, tmp_path: Path) -> No
             raise AssertionError(f"case {number}, {reader.__name__}: {error!r}; {kept}") from error
 
 
+# --- formats that lie ---
+
+
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_any_header_length_that_the_format_claims(on_error: str, tmp_path: Path) -> None:
+    log = bytearray(next(p for p in LOGS if p.parts[-2] == "transactions").read_bytes())
+    at = 4 + 19 + 2 + 50 + 4
+    assert log[at] == 19
+    path = tmp_path / "binlog.000001"
+    for claimed in range(256):
+        log[at] = claimed
+        path.write_bytes(log)
+        with limits():
+            _, error = _read_until_error(path, on_error=on_error)
+        assert error or on_error == "skip" or claimed == 19
+
+
 # --- encrypted logs ---
 
 

@@ -18,7 +18,7 @@ from binlake.format.event_types import event_name
 from binlake.stream.event_at import event_at
 from binlake.stream.group import OPENING, Group
 from binlake.stream.runs import Outcome, PlainRun, Spot
-from binlake.stream.step_table import steps_for
+from binlake.stream.step_table import load_steps, steps_for
 from binlake.values.frame import EventFormat
 from binlake.values.step import Step
 
@@ -210,7 +210,7 @@ def _load(window: Window, known: dict[EventFormat, Steps]) -> Steps:
     steps = known.get(window.format)
     if steps is None:
         steps = known[window.format] = steps_for(window.format)
-    steps.load(window.data, window.base, window.block)
+    load_steps(steps, window)
     return steps
 
 
