@@ -38,6 +38,7 @@ _SCHEME = 1
 _KEY_ID = 1
 
 _WALK_BYTES = 256 << 10
+_SEARCH_BYTES = 1 << 20
 _MARK_BYTES = 1 << 20
 # Decrypted at once: enough to make up for what a cipher costs, few enough for the caches.
 _BATCH_EVENTS = 1024
@@ -66,8 +67,8 @@ class EventDecryptor(WrappedReader):
     """A log of MariaDB with the events from `start` on decrypted.
 
     Where an event begins is known only by walking there from an event before: `marks` are
-    places that are known. Where the lengths do not lead on, the rest stays as it is, which is
-    then not a log; nobody can tell where events begin there.
+    places that are known. Where the lengths do not lead on, the bytes stay as they are, up to
+    where `rejoin` finds an event by trying the key on every place.
     """
 
     sequential = True
@@ -80,6 +81,7 @@ class EventDecryptor(WrappedReader):
         self._lock = Lock()
         self._marks = [start]
         self._last = start  # the newest mark, not in the list while it is near its last
+        self._joins: list[int] = []  # where events begin again behind damage
 
     def read_at(self, offset: int, size: int) -> bytes:
         with self._lock:
@@ -89,9 +91,23 @@ class EventDecryptor(WrappedReader):
                 offset += len(clear)
             plain = b""
             if len(clear) < size and offset >= self._start:
-                plain = self._plain(offset, offset + size - len(clear))
+                plain = self._joined(offset, offset + size - len(clear))
             self._follow()
         return clear + plain if clear else plain
+
+    def rejoin(self, offset: int) -> None:
+        with self._lock:
+            if offset < self._start or self._leads_on(offset):
+                return
+            place = self._search(offset + 1)
+            # what was taken for events behind the damage was none
+            self._marks = [mark for mark in self._marks if mark <= offset]
+            self._last = self._marks[-1]
+            if place is not None:
+                self._joins = [join for join in self._joins if join <= offset]
+                self._joins.append(place)
+                self._passed(place)
+                self._kept_from(place)
 
     def retain(self, offset: int | None) -> None:
         with self._lock:
@@ -139,6 +155,45 @@ class EventDecryptor(WrappedReader):
             if event >= self._marks[-1] + _MARK_BYTES:
                 self._marks.append(event)
 
+    def _joined(self, offset: int, end: int) -> bytes:
+        """The plain bytes [offset, end): what leads up to damage ends where events begin again."""
+        plain = b""
+        while offset < end:
+            at = bisect_right(self._joins, offset)
+            stop = min(self._joins[at], end) if at < len(self._joins) else end
+            piece = self._plain(offset, stop)
+            if stop < end:
+                missing = stop - offset - len(piece)
+                piece += self._inner.read_at(offset + len(piece), missing) if missing else b""
+            plain = plain + piece if plain else piece
+            offset = stop
+        return plain
+
+    def _leads_on(self, at: int) -> bool:
+        """Whether the length of the event at `at` leads to another, or to the end of the file."""
+        length = self._length(at)
+        if length is None or length < HEADER_BYTES:
+            return False
+        found = self.header_fits(at + length, checksums=False)
+        return found[0] if found is not None else at + length == self._inner.size
+
+    def _search(self, at: int) -> int | None:
+        """The first place at or after `at` where the header of an event decrypts to one.
+
+        Of events below 16 MB, whose length has a zero as its last byte; there are enough.
+        """
+        while len(data := self._inner.read_at(at, _SEARCH_BYTES + _FIRST_BLOCK_END)) > HEADER_BYTES:
+            zero = data.find(0, _LOG_POS_AT - 1)
+            while 0 <= (place := zero - _LOG_POS_AT + 1) < _SEARCH_BYTES:
+                (length,) = _LENGTH.unpack_from(data, place + _LENGTH_AT)
+                if length >= HEADER_BYTES:
+                    head = self._decrypt(at + place, length, data[place : place + _FIRST_BLOCK_END])
+                    if _is_header(head, at + place + length):
+                        return at + place
+                zero = data.find(0, zero + 1)
+            at += _SEARCH_BYTES
+        return None
+
     def _plain(self, offset: int, end: int) -> bytes:
         """The plain bytes [offset, end), of events only."""
         at = self._event_at(offset)
@@ -156,8 +211,9 @@ class EventDecryptor(WrappedReader):
             pieces += self._decrypt_all(raw, at, whole[first : first + _BATCH_EVENTS])
         if whole:
             last, length = whole[-1]
-            for event in (last, last + length):
-                self._passed(event)
+            self._passed(last)
+            if last + length <= end:
+                self._passed(last + length)
             raw = raw[last + length - at :]
             at = last + length
         if at < end and raw:
@@ -243,6 +299,15 @@ class EventDecryptor(WrappedReader):
             at += length
             self._passed(at)
         return at
+
+
+def _is_header(head: bytes, end: int) -> bool:
+    """Whether a decrypted header is that of an event which ends at `end`."""
+    return (
+        len(head) >= HEADER_BYTES
+        and head[_TYPE_AT] in EVENT_TYPES
+        and _POSITION.unpack_from(head, _LOG_POS_AT)[0] == end & 0xFFFFFFFF
+    )
 
 
 def decrypted_events(

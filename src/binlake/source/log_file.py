@@ -374,6 +374,7 @@ class LogFile:
         if tail is not None:
             lost_to = tail.offset + tail.size
         else:
+            self.reader.rejoin(step.offset)
             lost_to = next_transaction(self, step.offset, scanner.format)
             scanner.resume(lost_to)
         if ledger is not None:

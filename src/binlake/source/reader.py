@@ -47,6 +47,10 @@ class ByteReader(ABC):
         """Tell a stream that sequential reading has passed `offset`."""
         return
 
+    def rejoin(self, offset: int) -> None:
+        """Tell a reader that follows events that there is none at `offset`: look for the next."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Give back what is held. Reading afterwards raises SourceError."""
