@@ -36,8 +36,6 @@ from replay import Replay
 #: What this version cannot read yet: where reading must stop, and what it must say.
 #: The list can only shrink.
 NOT_YET = {
-    r"generated/mysql-9\.7/rows-partial-json(-compressed)?/.*": "JSON differences",
-    r"public/.*/json\.binlog\.000001": "JSON differences",
     r"public/.*/std_data/master-bin\.000001@4\.0\.0.*": "version 3",
     r"public/mariadb.*/bug32407\.001": "pre-releases of MySQL 5.1",
     r"public/.*/ver_5_1_17\.001": "pre-releases of MySQL 5.1",

@@ -1,8 +1,8 @@
 """Command-line flags made from `values.options.READ_OPTIONS`, and mysqlbinlog's own names.
 
 A command function takes `options: ReadOptions`; `with_read_options` replaces that parameter by
-one flag per option, so no command spells a filter itself and none can miss one. `with_options`
-does so for a command that reads no rows.
+one flag per option, so no command spells a filter itself and none can miss one. A command that
+would ignore an option does not have its flag (`with_event_options`, `with_options`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,27 @@ from typing import Annotated, Any
 import typer
 
 from binlake.errors import OptionError
-from binlake.values.options import READ_OPTIONS, OptionSpec, ReadOptions, parse_time_us
+from binlake.values.options import (
+    FILTER_OPTIONS,
+    READ_OPTIONS,
+    OptionSpec,
+    ReadOptions,
+    parse_time_us,
+)
 
-__all__ = ["MYSQLBINLOG_NAMES", "with_options", "with_read_options"]
+__all__ = [
+    "EVENT_OPTIONS",
+    "MYSQLBINLOG_NAMES",
+    "with_event_options",
+    "with_options",
+    "with_read_options",
+]
 
 _BOOL_PANEL = "How it is read and shown"
 _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
-_FILTERS = {
-    *("table", "exclude_table", "op", "since", "until", "start", "stop", "gtid", "exclude_gtid"),
-    *("server_id", "thread", "at"),
-}
+#: What a command that shows events can obey: it decodes no rows, and shows bad checksums itself.
+EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, "on_error", "keyring", "keyring_password_file"))
 
 
 def local_time(text: str) -> str:
@@ -77,7 +87,7 @@ def _flag(name: str) -> str:
 
 
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
-    panel = _FILTER_PANEL if spec.name in _FILTERS else _BOOL_PANEL
+    panel = _FILTER_PANEL if spec.name in FILTER_OPTIONS else _BOOL_PANEL
     text = spec.help + (f" ({'|'.join(spec.choices)})" if spec.choices else "")
     if isinstance(spec.default, bool):
         kind: Any = bool | None
@@ -132,16 +142,22 @@ def _cli_specs() -> list[OptionSpec]:
 
 def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command every read option as a flag; it receives them as `options`."""
-    return _with_flags(command, _cli_specs(), MYSQLBINLOG_NAMES)
+    return _with(command, _cli_specs(), MYSQLBINLOG_NAMES)
+
+
+def with_event_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for events (`EVENT_OPTIONS`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in EVENT_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
 
 
 def with_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command these read options only; it receives them as `options`."""
     specs = [spec for spec in _cli_specs() if spec.name in names]
-    return lambda command: _with_flags(command, specs, ())
+    return lambda command: _with(command, specs, ())
 
 
-def _with_flags(
+def _with(
     command: Callable[..., Any], specs: Sequence[OptionSpec], aliases: Sequence[Alias]
 ) -> Callable[..., Any]:
     @functools.wraps(command)

@@ -92,3 +92,10 @@ def test_what_travels_to_tasks_holds_no_key(log: Path, keyring: str) -> None:
     for form in (pickle.dumps(travelling), repr((*travelling, opened.chains)).encode()):
         assert KEY not in form
         assert KEY.hex().encode() not in form
+
+
+def test_filters_that_match_nothing_look_into_the_log(
+    log: Path, keyring: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rows", str(log), "--keyring", keyring, "--until", "1971-01-01"]) == 0
+    assert "its events are from" in capsys.readouterr().err

@@ -6,7 +6,9 @@ MariaDB's JSON is LONGTEXT and is text here, too.
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from binlake.core.json_diff import MARK
 from binlake.table.types.text import TextType
 from binlake.values.plan import ColumnPlan, Kernel
 
@@ -22,6 +24,8 @@ class JsonType(TextType):
         return self._plan(Kernel.JSON, self.column.length), pa.string()
 
     def to_json(self, values: pa.Array) -> pa.Array:
-        if self.context.options.nested:
-            return values.cast(pa.large_string())
-        return super().to_json(values)
+        text = super().to_json(values)
+        if not self.context.options.nested:
+            return text
+        # differences whose document is not known are no JSON themselves
+        return pc.if_else(pc.starts_with(values, MARK), text, values.cast(pa.large_string()))
