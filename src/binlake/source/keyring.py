@@ -26,7 +26,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from binlake.errors import KeyringError, TruncatedError
+from binlake.errors import KeyringError, OptionError, TruncatedError
 from binlake.source.aes import BLOCK_BYTES, Aes
 from binlake.source.bytes import open_reader
 from binlake.source.reader import without_secrets
@@ -74,8 +74,16 @@ class Keyring:
 
     @classmethod
     def of(cls, options: ReadOptions) -> Keyring | None:
-        """The keyring that the options name; None if they name none."""
+        """The keyring that the options name; None if they name none.
+
+        Raises OptionError for a password without a keyring.
+        """
         if options.keyring is None:
+            if options.keyring_password_file is not None:
+                raise OptionError(
+                    "option keyring_password_file needs option keyring",
+                    name="keyring_password_file",
+                )
             return None
         return cls(options.keyring, options.keyring_password_file)
 

@@ -336,10 +336,6 @@ class ReadOptions:
             and self.start.pos >= self.stop.pos
         ):
             raise OptionError("option stop is not after option start", name="stop")
-        if self.keyring_password_file is not None and self.keyring is None:
-            raise OptionError(
-                "option keyring_password_file needs option keyring", name="keyring_password_file"
-            )
         if self.at is not None:
             for name in ("since", "until", "start", "stop", "gtid", "exclude_gtid"):
                 if getattr(self, name) is not None:

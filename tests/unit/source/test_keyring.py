@@ -162,4 +162,4 @@ def test_the_options(tmp_path: Path) -> None:
     assert found is not None
     assert (found.path, found.password_path) == (str(tmp_path / "k"), "p")
     with pytest.raises(OptionError, match="needs option keyring"):
-        ReadOptions.parse({"keyring_password_file": "p"})
+        Keyring.of(ReadOptions.parse({"keyring_password_file": "p"}))
