@@ -55,7 +55,6 @@ def export(
     """Export row changes to DIR/<database>/<table>/*.parquet, with a ledger of what was read.
 
     Examples:
-
       binlake export /var/lib/mysql/binlog.0000* lake/
 
       binlake export s3://logs/shop/ lake/ --table 'shop.*' --since 2026-11-21

@@ -65,7 +65,6 @@ def locate(
     1 if the transaction is not in the logs; why is said on stderr.
 
     Examples:
-
       binlake gtid locate 3e11fa47-71ca-11e1-9e33-c80aa9429562:23 /var/lib/mysql/
 
       binlake gtid locate 0-1-4711 'logs/binlog.*' --json
@@ -90,7 +89,6 @@ def union(sets: _Sets, as_json: _Json = False) -> None:
     """Print the GTIDs that are in any of the sets.
 
     Examples:
-
       binlake gtid union @a.txt @b.txt
     """
     result = _set(sets[0])
@@ -105,7 +103,6 @@ def subtract(first: _Set, sets: _Sets, as_json: _Json = False) -> None:
     """Print the GTIDs of the first set that are in none of the others.
 
     Examples:
-
       binlake gtid subtract /var/lib/mysql/ @already-applied.txt
     """
     result = _set(first)
@@ -122,7 +119,6 @@ def contains(first: _Set, second: _Set, as_json: _Json = False) -> None:
     What is missing is printed.
 
     Examples:
-
       binlake gtid contains /var/lib/mysql/ 3e11fa47-71ca-11e1-9e33-c80aa9429562:23
     """
     left, right = _alike(_set(first), _set(second))
@@ -144,7 +140,6 @@ def gaps(sets: _Sets, as_json: _Json = False) -> None:
     is missing below; its logs do, so all of them are read.
 
     Examples:
-
       binlake gtid gaps /var/lib/mysql/
     """
     result = _set(sets[0], accounted)
@@ -165,7 +160,6 @@ def errant(
     Take the replica's set first: what the source commits in between is no harm then.
 
     Examples:
-
       binlake gtid errant @replica.txt @source.txt
 
       binlake gtid errant /replica/mysql/ /source/mysql/

@@ -51,7 +51,6 @@ def inspect(
     of the tables. Exit code 1 if a checksum that was shown is bad.
 
     Examples:
-
       binlake inspect binlog.000012 | less
 
       binlake inspect binlog.000012 --at binlog.000012:4711 --full

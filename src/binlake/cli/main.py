@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from binlake.errors import BinlogError, OptionError, SchemaError, SourceError
+from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, SourceError
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -88,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
     except TyperException as error:
         print(_usage_line(error), file=sys.stderr)
         return error.exit_code
-    except (OptionError, SourceError, SchemaError) as error:
+    except (KeyringError, OptionError, SchemaError, SourceError) as error:
         print(f"binlake: {error}", file=sys.stderr)
         return 2
     except BinlogError as error:

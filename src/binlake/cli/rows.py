@@ -53,7 +53,6 @@ def rows(
     not in the log; null is NULL. What could not be shown is said at the end, on stderr.
 
     Examples:
-
       binlake rows binlog.000012 --table shop.orders --op delete
 
       binlake rows /var/lib/mysql/ --since '2026-11-21 14:00' --until '2026-11-21 14:05'

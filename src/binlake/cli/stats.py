@@ -59,7 +59,6 @@ def stats(
     a change. All times are UTC. --statements is an audit: who ran what, as far as the log tells.
 
     Examples:
-
       binlake stats /var/lib/mysql/ --since '2026-11-21 14:00'
 
       binlake stats binlog.000012 --table shop.orders --by minute --json

@@ -14,11 +14,11 @@ from binlake.core.steps import Steps
 from binlake.errors import FormatError, MalformedError, UnsupportedError
 from binlake.events.format_description import has_permuted_types
 from binlake.events.query import QueryEvent
-from binlake.format.event_types import START_ENCRYPTION_EVENT, event_name
+from binlake.format.event_types import event_name
 from binlake.stream.event_at import event_at
 from binlake.stream.group import OPENING, Group
 from binlake.stream.runs import Outcome, PlainRun, Spot
-from binlake.stream.step_table import steps_for
+from binlake.stream.step_table import load_steps, steps_for
 from binlake.values.frame import EventFormat
 from binlake.values.step import Step
 
@@ -231,7 +231,7 @@ def _load(window: Window, known: dict[EventFormat, Steps]) -> Steps:
     steps = known.get(window.format)
     if steps is None:
         steps = known[window.format] = steps_for(window.format)
-    steps.load(window.data, window.base, window.block)
+    load_steps(steps, window)
     return steps
 
 
@@ -254,13 +254,6 @@ _NOT_INSIDE = (OPENING - {Step.BEGIN, Step.XA_START}) | {
 def _decide(window: Window, index: int) -> Step:
     """The step of an event that has to be decoded first. Raises FormatError."""
     frame = window.frame(index)
-    if frame.type_code == START_ENCRYPTION_EVENT:
-        raise UnsupportedError(
-            "the log is encrypted; encrypted logs cannot be read yet",
-            file=window.file.name,
-            event_pos=frame.offset,
-            event_type=event_name(frame.type_code),
-        )
     event = event_at(window, index)
     if isinstance(event, QueryEvent):
         return text_step(event.sql_raw)[0]

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from binlake.errors import FormatError, IncompleteError
 from binlake.events.xa_prepare import xid_text
 from binlake.source.chain import LogPath
+from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter, lies_in
 from binlake.stream.group import Group
@@ -108,7 +109,8 @@ class TransactionReader:
         if self.reached <= end:
             if group is None:
                 return
-            with LogFile.open(log, ordinal) as file:
+            keyring = Keyring.of(self._options)
+            with LogFile.open(log, ordinal, keyring=keyring) as file:
                 skip = Damage(self._options.on_error)
                 if not self._grouper.goes_on(file.windows(end, verify=False, on_damage=skip)):
                     return  # torn in the log itself
