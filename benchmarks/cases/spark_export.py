@@ -26,7 +26,8 @@ def _cpu_ticks() -> int:
 
 def main() -> None:
     """Measure and print."""
-    what, path, table, target = sys.argv[1:]
+    what, path, table, folder = sys.argv[1:]
+    target = f"{folder}/{os.getpid()}"  # a new one each time
     spark = session(master="local[2]")
     spark.range(1).count()  # the first job pays for the session
     started, ticks = time.perf_counter(), _cpu_ticks()

@@ -13,12 +13,15 @@ from typing import Annotated, Any
 
 import typer
 
+from binlake.cli.flags import with_options
 from binlake.cli.terminal import note
 from binlake.errors import OptionError, SourceError
 from binlake.source.chain import Chain, resolve
+from binlake.source.keyring import Keyring
 from binlake.stream.gtid_search import AnyGtid, AnyGtidSet, Found, accounted, executed
 from binlake.stream.gtid_search import locate as find
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidGaps, parse_gtid_set
+from binlake.values.options import ReadOptions
 
 __all__ = ["gtid"]
 
@@ -47,6 +50,7 @@ gtid = typer.Typer(
 
 _Set = Annotated[str, typer.Argument(metavar="SET", help="GTIDs, @FILE, or logs.")]
 _Sets = Annotated[list[str], typer.Argument(metavar="SET…", help="GTIDs, @FILE, or logs.")]
+_OfLogs = Callable[[Chain, Keyring | None], AnyGtidSet]
 _Json = Annotated[bool, typer.Option("--json", help="The answer as one JSON object.")]
 
 # what a text that is meant as a path has, and sets of GTIDs do not
@@ -54,9 +58,11 @@ _LIKE_A_PATH = re.compile(r"[/\\*?\[]|\.\d|\.index$")
 
 
 @gtid.command("locate")
+@with_options("keyring", "keyring_password_file")
 def locate(
     name: Annotated[str, typer.Argument(metavar="GTID", help="One GTID, of either flavour.")],
     files: Annotated[list[str], typer.Argument(metavar="FILE|DIR…", help="Logs to look in.")],
+    options: ReadOptions,
     as_json: _Json = False,
 ) -> None:
     """Print FILE:POS of the transaction that has this GTID.
@@ -70,7 +76,7 @@ def locate(
       binlake gtid locate 0-1-4711 'logs/binlog.*' --json
     """
     wanted = _one_gtid(name)
-    answers = [find(chain, wanted) for chain in resolve(files)]
+    answers = [find(chain, wanted, Keyring.of(options)) for chain in resolve(files)]
     found = [answer for answer in answers if isinstance(answer, Found)]
     for answer in answers:
         if as_json and (isinstance(answer, Found) or not found):
@@ -85,35 +91,38 @@ def locate(
 
 
 @gtid.command("union")
-def union(sets: _Sets, as_json: _Json = False) -> None:
+@with_options("keyring", "keyring_password_file")
+def union(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print the GTIDs that are in any of the sets.
 
     Examples:
       binlake gtid union @a.txt @b.txt
     """
-    result = _set(sets[0])
+    result = _set(sets[0], options)
     for text in sets[1:]:
-        left, right = _alike(result, _set(text))
+        left, right = _alike(result, _set(text, options))
         result = left | right
     _print_set(result, as_json)
 
 
 @gtid.command("subtract")
-def subtract(first: _Set, sets: _Sets, as_json: _Json = False) -> None:
+@with_options("keyring", "keyring_password_file")
+def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print the GTIDs of the first set that are in none of the others.
 
     Examples:
       binlake gtid subtract /var/lib/mysql/ @already-applied.txt
     """
-    result = _set(first)
+    result = _set(first, options)
     for text in sets:
-        left, right = _alike(result, _set(text))
+        left, right = _alike(result, _set(text, options))
         result = left - right
     _print_set(result, as_json)
 
 
 @gtid.command("contains")
-def contains(first: _Set, second: _Set, as_json: _Json = False) -> None:
+@with_options("keyring", "keyring_password_file")
+def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = False) -> None:
     """Say whether the first set contains all of the second; exit code 1 if it does not.
 
     What is missing is printed.
@@ -121,7 +130,7 @@ def contains(first: _Set, second: _Set, as_json: _Json = False) -> None:
     Examples:
       binlake gtid contains /var/lib/mysql/ 3e11fa47-71ca-11e1-9e33-c80aa9429562:23
     """
-    left, right = _alike(_set(first), _set(second))
+    left, right = _alike(_set(first, options), _set(second, options))
     missing = right - left
     if as_json:
         print(json.dumps({"contains": not missing, "missing": _set_json(missing)}))
@@ -132,7 +141,8 @@ def contains(first: _Set, second: _Set, as_json: _Json = False) -> None:
 
 
 @gtid.command("gaps")
-def gaps(sets: _Sets, as_json: _Json = False) -> None:
+@with_options("keyring", "keyring_password_file")
+def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print what is missing between the first and the last GTID of each source; exit code 1 if any.
 
     A source is a UUID and tag of MySQL, a domain of MariaDB: its servers share one sequence, so
@@ -142,17 +152,19 @@ def gaps(sets: _Sets, as_json: _Json = False) -> None:
     Examples:
       binlake gtid gaps /var/lib/mysql/
     """
-    result = _set(sets[0], accounted)
+    result = _set(sets[0], options, accounted)
     for text in sets[1:]:
-        left, right = _alike(result, _set(text, accounted))
+        left, right = _alike(result, _set(text, options, accounted))
         result = left | right
     _print_findings(result.gaps(), "no gaps", as_json)
 
 
 @gtid.command("errant")
+@with_options("keyring", "keyring_password_file")
 def errant(
     replica: Annotated[str, typer.Argument(metavar="REPLICA", help="The replica's set.")],
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="The source's set.")],
+    options: ReadOptions,
     as_json: _Json = False,
 ) -> None:
     """Print the GTIDs that a replica has and its source lacks; exit code 1 if there are any.
@@ -164,7 +176,7 @@ def errant(
 
       binlake gtid errant /replica/mysql/ /source/mysql/
     """
-    left, right = _alike(_set(replica), _set(source))
+    left, right = _alike(_set(replica, options), _set(source, options))
     _print_findings(left - right, "no errant GTIDs", as_json)
 
 
@@ -180,12 +192,12 @@ def _one_gtid(text: str) -> AnyGtid:
         ) from None
 
 
-def _set(text: str, of_logs: Callable[[Chain], AnyGtidSet] = executed) -> AnyGtidSet:
+def _set(text: str, options: ReadOptions, of_logs: _OfLogs = executed) -> AnyGtidSet:
     """The set that an argument means. Raises BinlogError."""
     if text.startswith("@"):
         text, name = _text_of(text[1:]), text
     elif _LIKE_A_PATH.search(text) or text == "-" or (text and Path(text).exists()):
-        held = of_logs(_one_chain(text))
+        held = of_logs(_one_chain(text), Keyring.of(options))
         if not held:
             note(f"{text}: the logs hold no GTIDs")
         return held

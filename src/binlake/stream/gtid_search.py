@@ -21,6 +21,7 @@ from binlake.events.gtid_mariadb import MariadbGtidEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_types import GTID_EVENT, GTID_LOG_EVENT
 from binlake.source.chain import Chain, LogPath
+from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.stream.event_at import event_at
 from binlake.stream.filters import TransactionFilter
@@ -91,50 +92,50 @@ class NotFound:
     message: str
 
 
-def locate(chain: Chain, gtid: AnyGtid) -> Found | NotFound:
-    """Where the transaction `gtid` is. Raises BinlogError; OptionError for another flavour's."""
-    heads = _Heads(chain, gtid)
+def locate(chain: Chain, gtid: AnyGtid, keyring: Keyring | None = None) -> Found | NotFound:
+    """Where the transaction `gtid` is. `keyring` opens encrypted logs. Raises BinlogError; OptionError for another flavour's."""
+    heads = _Heads(chain, gtid, keyring)
     count = len(chain.files)
     likely = heads.last_without() if count > 1 else 0
-    found = _look_into(chain, likely, gtid)
+    found = _look_into(chain, likely, gtid, keyring)
     if found is not None:
         return found
     if count == 1 and chain.files[0].path == "-":  # it has been read
         return NotFound(Absence.LATER, f"{gtid} is not in standard input")
     for ordinal in range(count):
         if ordinal != likely and heads.may_hold(ordinal):
-            found = _look_into(chain, ordinal, gtid)
+            found = _look_into(chain, ordinal, gtid, keyring)
             if found is not None:
                 return found
     return heads.absence()
 
 
-def executed(chain: Chain) -> AnyGtidSet:
+def executed(chain: Chain, keyring: Keyring | None = None) -> AnyGtidSet:
     """All GTIDs that the server had executed when the chain ends: what `@@gtid_executed` and
     `@@gtid_binlog_state` say there. Raises BinlogError.
 
     Where no file tells what came before it, the GTIDs in the files.
     """
-    return _accumulated(chain, stop_at=(GtidSet, MariaGtidIntervals))
+    return _accumulated(chain, keyring, stop_at=(GtidSet, MariaGtidIntervals))
 
 
-def accounted(chain: Chain) -> AnyGtidSet:
+def accounted(chain: Chain, keyring: Keyring | None = None) -> AnyGtidSet:
     """The same, number by number as far as the logs tell. Raises BinlogError.
 
     MariaDB's lists say how far each server came and not what is missing below, so all of its
     files are read, and only what came before the first one is taken from a list.
     """
-    return _accumulated(chain, stop_at=(GtidSet,))
+    return _accumulated(chain, keyring, stop_at=(GtidSet,))
 
 
-def _accumulated(chain: Chain, stop_at: tuple[type, ...]) -> AnyGtidSet:
+def _accumulated(chain: Chain, keyring: Keyring | None, stop_at: tuple[type, ...]) -> AnyGtidSet:
     """What the files hold, from the last one back to one whose beginning is of a type in
     `stop_at` (or the first), and what came before that.
     """
     result: AnyGtidSet | None = None
     before: AnyGtidSet | None = None
     for path in reversed(chain.files):
-        with LogFile.open(path) as log:
+        with LogFile.open(path, keyring=keyring) as log:
             before = None if path.path == "-" else _previous(log)
             result = _union(result, _held_by(log))
         if isinstance(before, stop_at):
@@ -180,15 +181,16 @@ def _is_head(type_code: int) -> bool:
 class _Heads:
     """What the files of a chain say of one GTID by their beginnings; each is read once."""
 
-    def __init__(self, chain: Chain, gtid: AnyGtid) -> None:
+    def __init__(self, chain: Chain, gtid: AnyGtid, keyring: Keyring | None) -> None:
         self._files = chain.files
+        self._keyring = keyring
         self._gtid = gtid
         self._known: dict[int, bool | None] = {}
 
     def executed_before(self, ordinal: int) -> bool | None:
         """Whether the GTID was executed before a file began; None: the file does not tell."""
         if ordinal not in self._known:
-            with LogFile.open(self._files[ordinal]) as log:
+            with LogFile.open(self._files[ordinal], keyring=self._keyring) as log:
                 self._known[ordinal] = _has(_previous(log), self._gtid, log.name)
         return self._known[ordinal]
 
@@ -241,10 +243,10 @@ def _has(gtids: AnyGtidSet | None, gtid: AnyGtid, name: str) -> bool | None:
 # -- what a file holds -----------------------------------------------------------------------------
 
 
-def _look_into(chain: Chain, ordinal: int, gtid: AnyGtid) -> Found | None:
+def _look_into(chain: Chain, ordinal: int, gtid: AnyGtid, keyring: Keyring | None) -> Found | None:
     """The transaction in one file, or None."""
     path = chain.files[ordinal]
-    with LogFile.open(path, ordinal) as log:
+    with LogFile.open(path, ordinal, keyring=keyring) as log:
         wanted = TransactionFilter(gtids=parse_gtid_filter(str(gtid)))
         for grouper, item in _items(log):
             if isinstance(item, Ended):

@@ -195,7 +195,7 @@ def test_every_cut_gives_the_events_before_it(name: str, keyring: Callable[[str]
             assert error is None
         else:
             assert isinstance(error, TruncatedError), (size, error)
-            assert error.field == "torn tail"
+            assert error.message.startswith("the file ")  # ends inside an event, or is empty
 
 
 @every_case

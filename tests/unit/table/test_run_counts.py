@@ -19,6 +19,7 @@ from binlake.table import counted, run_counts
 from binlake.table.gather import gather
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from corpus_files import keys_beside
 from reading import row_lines
 from stream_log import ROWS, TABLE_MAP, StreamLog, rows_body, table_map_body
 
@@ -49,11 +50,11 @@ def stats_by_table(found: dict[str, Any]) -> Counter[tuple[str, str]]:
     )
 
 
-def event_bytes(*paths: Path) -> Counter[str]:
+def event_bytes(*paths: Path, **given: Any) -> Counter[str]:
     """Bytes of the rows events by table, event by event, of all committed transactions."""
     result: Counter[str] = Counter()
     chains = resolve([str(path) for path in paths])
-    for reader in LogReader.of_chains(chains, ReadOptions(), Ledger()):
+    for reader in LogReader.of_chains(chains, ReadOptions.parse(given), Ledger()):
         for transaction in reader.transactions():
             names: dict[int, str] = {}
             for piece in transaction.pieces():
@@ -75,9 +76,10 @@ def _event(window: Any, index: int) -> Any:
 @pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_golden_logs_sum_up(case: Path) -> None:
     index = case / "binlog.index"
-    found = document(index)
+    keys = keys_beside(index)
+    found = document(index, **keys)
     transactions = []
-    for reader in LogReader.of_chains(resolve([str(index)]), ReadOptions(), Ledger()):
+    for reader in LogReader.of_chains(resolve([str(index)]), ReadOptions.parse(keys), Ledger()):
         transactions += reader.transactions()
     assert found["total"]["transactions"] == len(transactions)
     assert found["total"]["bytes"] == sum(t.bytes for t in transactions)
@@ -92,14 +94,14 @@ def test_golden_logs_sum_up(case: Path) -> None:
             t.server_id,
         )
         assert entry["duration_seconds"] * 1_000_000 == t.duration_us
-    assert {e["table"]: e["bytes"] for e in found["tables"]["top"]} == event_bytes(index)
+    assert {e["table"]: e["bytes"] for e in found["tables"]["top"]} == event_bytes(index, **keys)
     for part in ("servers", "threads"):
         for name in ("transactions", "bytes", "rows"):
             assert sum(e[name] for e in found[part]["top"]) == found["total"][name]
     for name in ("transactions", "bytes", "rows"):
         assert sum(e[name] for e in found["time"]["buckets"]) == found["total"][name]
     try:
-        wanted = rows_by_table(index)
+        wanted = rows_by_table(index, **keys)
     except UnsupportedError:  # then they cannot be counted either, and that is said
         assert found["uncounted_transactions"] > 0
         assert any("rows of some transactions are not counted" in r for r in found["remarks"])
