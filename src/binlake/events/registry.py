@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from binlake.errors import BinlogError, MalformedError
 from binlake.events.annotate_rows import AnnotateRowsEvent
-from binlake.events.base import BodyReader, Event
+from binlake.events.base import Event
 from binlake.events.binlog_checkpoint import BinlogCheckpointEvent
 from binlake.events.format_description import FormatDescriptionEvent, effective_type
 from binlake.events.gtid_list import GtidListEvent
@@ -24,6 +24,7 @@ from binlake.events.incident import IncidentEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
 from binlake.events.query import QueryEvent
 from binlake.events.raw import RawEvent
+from binlake.events.reader import BodyReader
 from binlake.events.rotate import RotateEvent
 from binlake.events.rows import RowsEvent
 from binlake.events.rows_query import RowsQueryEvent
@@ -104,7 +105,10 @@ def decode_event(
             frame = frame._replace(type_code=code)
     reader = BodyReader(body)
     try:
-        return EVENT_CLASSES.get(frame.type_code, RawEvent).decode(frame, reader, fmt)
+        event = EVENT_CLASSES.get(frame.type_code, RawEvent).decode(frame, reader, fmt)
+        if reader.left:
+            event.trailing = reader.rest("trailing")
+        return event
     except BinlogError as error:
         error.at(
             event_pos=frame.offset,

@@ -35,8 +35,8 @@ from binlake.errors import (
     SourceError,
     UnsupportedError,
 )
-from binlake.events.base import BodyReader
 from binlake.events.format_description import FormatDescriptionEvent
+from binlake.events.reader import BodyReader
 from binlake.format.event_types import (
     FORMAT_DESCRIPTION_EVENT,
     PREVIOUS_GTIDS_LOG_EVENT,

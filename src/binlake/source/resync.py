@@ -45,9 +45,9 @@ from binlake.core.frames import (
     scan,
 )
 from binlake.errors import FormatError
-from binlake.events.base import BodyReader
 from binlake.events.format_description import effective_type
 from binlake.events.query import QueryEvent
+from binlake.events.reader import BodyReader
 from binlake.format.event_types import (
     EVENT_TYPES,
     FORMAT_DESCRIPTION_EVENT,

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import OptionError, SchemaError, SourceError
-from binlake.events.base import BodyReader
+from binlake.events.reader import BodyReader
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.spark.options import SourceOptions

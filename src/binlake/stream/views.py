@@ -22,10 +22,11 @@ import pyarrow as pa
 
 from binlake.errors import OptionError
 from binlake.events.annotate_rows import AnnotateRowsEvent
-from binlake.events.base import BodyReader, Event
+from binlake.events.base import Event
 from binlake.events.gtid_mariadb import MariadbGtidEvent
 from binlake.events.gtid_mysql import GtidEvent
 from binlake.events.query import QueryEvent
+from binlake.events.reader import BodyReader
 from binlake.events.rows_query import RowsQueryEvent
 from binlake.format import event_types as types
 from binlake.stream.grouper import Ended

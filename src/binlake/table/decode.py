@@ -21,8 +21,8 @@ from binlake.core.image import ImageBuffers
 from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink
 from binlake.core.walk import RowWalker
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
-from binlake.events.base import BodyReader
 from binlake.events.format_description import effective_type, has_permuted_types
+from binlake.events.reader import BodyReader
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT, Role, codes_of, event_name
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction

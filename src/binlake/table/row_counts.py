@@ -11,7 +11,7 @@ from dataclasses import replace
 from binlake.core.table_sink import CurrentRow, TableSink
 from binlake.core.walk import RowWalker
 from binlake.errors import BinlogError, MissingContextError, UnsupportedError
-from binlake.events.base import BodyReader
+from binlake.events.reader import BodyReader
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.stream.runs import Transaction
