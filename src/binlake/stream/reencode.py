@@ -9,6 +9,7 @@ in it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from binlake.core.frames import HEADER_BYTES
@@ -23,16 +24,50 @@ from binlake.format.event_types import (
     Role,
     event_name,
 )
+from binlake.source.log_file import LogFile
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
 from binlake.stream.problems import Kind, Problem
 
 if TYPE_CHECKING:
+    from binlake.source.chain import LogPath
     from binlake.source.window import Window
+    from binlake.stream.verify_file import FileReport
 
-__all__ = ["reencode_problems"]
+__all__ = ["Reencoding", "reencode_problems"]
+
+#: Problems that are listed one by one in a file; all are counted.
+LISTED = 1000
 
 _SHOWN_BYTES = 8
+
+
+class Reencoding:
+    """A check of `verify`: all events of a file, also of a damaged one, decoded and encoded again.
+
+    `events` counts those that came out the same, over all files.
+    """
+
+    def __init__(self) -> None:
+        self.events = 0
+
+    def __call__(self, path: LogPath, ordinal: int, report: FileReport) -> None:
+        """Add to the report what differs. What cannot be read, or has problems, is in it already."""
+        known = {problem.pos for problem in report.problems if problem.kind is not Kind.IN_USE}
+        try:
+            log = LogFile.open(path, ordinal)
+        except BinlogError:
+            return
+        found = 0
+        with log, suppress(BinlogError):
+            for window in log.windows(verify=False):
+                problems = [p for p in reencode_problems(window) if p.pos not in known]
+                report.problems += problems[: max(LISTED - found, 0)]
+                found += len(problems)
+                self.events += len(window) - len({problem.pos for problem in problems})
+        if found > LISTED:
+            last = report.problems[-1].pos
+            report.add(last, Kind.REENCODED, f"{found - LISTED} more events after it")
 
 
 def reencode_problems(window: Window) -> Iterator[Problem]:

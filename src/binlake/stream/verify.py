@@ -15,12 +15,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from binlake.source.chain import Chain, resolve
+from binlake.source.chain import Chain, LogPath, resolve
 from binlake.stream.problems import ChainProblem, Kind
 from binlake.stream.verify_file import FileReport, verify_file
 from binlake.values.gtid import GtidSet, MariaGtidSet
 
-__all__ = ["VerifyReport", "verify"]
+__all__ = ["FileCheck", "VerifyReport", "verify"]
+
+#: A further look at a file: given it, its ordinal in the chain, and its report, to be added to.
+FileCheck = Callable[[LogPath, int, FileReport], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,13 @@ class VerifyReport:
 
 
 def verify(
-    paths: Sequence[str], progress: Callable[[FileReport], None] = lambda _: None
+    paths: Sequence[str],
+    progress: Callable[[FileReport], None] = lambda _: None,
+    checks: Sequence[FileCheck] = (),
 ) -> VerifyReport:
     """Verify the chains that `paths` mean. `progress` is told of every file that is done.
+
+    `checks` are what else is asked of each file.
 
     Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
     """
@@ -58,17 +65,21 @@ def verify(
     problems: list[ChainProblem] = []
     ignored: list[str] = []
     for chain in resolve(paths):
-        reports = _verify_files(chain, progress)
+        reports = _verify_files(chain, progress, checks)
         files += reports
         problems += chain_problems(reports)
         ignored += chain.ignored
     return VerifyReport(tuple(files), tuple(problems), tuple(ignored))
 
 
-def _verify_files(chain: Chain, progress: Callable[[FileReport], None]) -> list[FileReport]:
+def _verify_files(
+    chain: Chain, progress: Callable[[FileReport], None], checks: Sequence[FileCheck]
+) -> list[FileReport]:
     reports = []
     for ordinal, path in enumerate(chain.files):
         reports.append(verify_file(path, ordinal))
+        for check in checks:
+            check(path, ordinal, reports[-1])
         progress(reports[-1])
     return reports
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -166,6 +167,9 @@ def test_verify_says_yes_and_no(
     code, out, _ = run(capfd, "verify", log)
     assert code == 0
     assert "all is well" in out
+    code, out, err = run(capfd, "verify", "--reencode", log)
+    assert (code, "all is well" in out) == (0, True)
+    assert re.search(r"the same when they are encoded again: [\d,]+ events", err)
     damaged = tmp_path / "binlog.000001"
     data = bytearray(Path(log).read_bytes())
     fifth = lines(run(capfd, "inspect", log, "--json", "-n", "5")[1])[4]
