@@ -20,11 +20,12 @@ from binlake.events.format_description import (
 )
 from binlake.events.writer import BodyWriter
 from binlake.format.flags import LOG_EVENT_BINLOG_IN_USE_F
-from binlake.values.frame import EventFormat
+from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["encode_body", "encode_event"]
 
 _HEADER = struct.Struct("<IBIIIH")
+_HEADER_V1 = struct.Struct("<IBII")
 _MAX_EVENT_BYTES = 0xFFFFFFFF
 
 
@@ -49,6 +50,8 @@ def encode_event(event: Event, fmt: EventFormat | None, header_extra: bytes = b"
     is_format = isinstance(event, FormatDescriptionEvent)
     body = header_extra + encode_body(event, fmt)
     frame = event.frame
+    if fmt is not None and fmt.binlog_version == 1:
+        return _in_version_1(frame, body)
     length = FORMAT_HEADER_BYTES + len(body) + checksum_bytes
     if length > _MAX_EVENT_BYTES:
         raise MalformedError(f"an event cannot have {length} bytes")
@@ -65,6 +68,12 @@ def encode_event(event: Event, fmt: EventFormat | None, header_extra: bytes = b"
     # the flag that a file is in use is set and cleared without making the checksum anew
     summed = header(frame.flags & ~LOG_EVENT_BINLOG_IN_USE_F) if is_format else raw[: _HEADER.size]
     return raw + zlib.crc32(body, zlib.crc32(summed)).to_bytes(CHECKSUM_BYTES, "little")
+
+
+def _in_version_1(frame: Frame, body: bytes) -> bytes:
+    """The event with the short header that logs of version 1 have, which have no checksums."""
+    length = _HEADER_V1.size + len(body)
+    return _HEADER_V1.pack(frame.timestamp, frame.type_code, frame.server_id, length) + body
 
 
 def _checksum_bytes(event: Event, fmt: EventFormat | None) -> int:

@@ -43,6 +43,7 @@ __all__ = [
     "effective_type",
     "has_permuted_types",
     "table_id_bytes",
+    "version_numbers",
     "version_text",
     "wire_type",
 ]
@@ -157,7 +158,7 @@ class FormatDescriptionEvent(Event):
             binlog_version=self.binlog_version,
             server_version=self.server_version,
             flavour=self.flavour,
-            version=_version(self.server_version),
+            version=version_numbers(self.server_version),
             header_length=self.header_length,
             post_header_lengths=self.post_header_lengths,
             checksum_alg=self.checksum_alg,
@@ -195,7 +196,7 @@ def wire_type(type_code: int, fmt: EventFormat | None) -> int:
 
 def _has_checksum(server_version: str) -> bool:
     """Whether this server writes an algorithm byte and a CRC in this event."""
-    return _version(server_version) >= _FIRST_WITH_CHECKSUM[_flavour(server_version)]
+    return version_numbers(server_version) >= _FIRST_WITH_CHECKSUM[_flavour(server_version)]
 
 
 def _flavour(server_version: str) -> str:
@@ -204,8 +205,8 @@ def _flavour(server_version: str) -> str:
     return "mysql"
 
 
-def _version(server_version: str) -> tuple[int, int, int]:
-    """Three numbers below 256, as the servers split it; else 0.0.0."""
+def version_numbers(server_version: str) -> tuple[int, int, int]:
+    """The version: three numbers below 256, as the servers split it; else 0.0.0."""
     found = _VERSION.match(server_version)
     if found is None:
         return (0, 0, 0)

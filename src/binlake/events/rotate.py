@@ -23,8 +23,8 @@ from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["RotateEvent"]
 
-#: Where the first event of a file begins: after the magic.
-FIRST_POSITION = 4
+# Where the first event of a file begins: after the magic.
+_FIRST_POSITION = 4
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class RotateEvent(Event):
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        position = reader.u64("position") if _has_position(fmt) else FIRST_POSITION
+        position = reader.u64("position") if _has_position(fmt) else _FIRST_POSITION
         return cls(frame, position, reader.rest("next_file"))
 
     def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:

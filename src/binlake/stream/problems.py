@@ -20,7 +20,7 @@ class Kind(StrEnum):
     TORN_TAIL = "torn tail"  # the file ends inside an event
     IN_USE = "in use"  # the server has not closed it: it is running, or it crashed
     INCIDENT = "incident"  # the server says that events are missing
-    UNSUPPORTED = "unsupported"  # encrypted or older than MySQL 5.0: cannot be verified yet
+    UNSUPPORTED = "unsupported"  # encrypted, or of a version that is not known
     GTID_REPEATED = "GTID repeated"  # a transaction is there twice
     # between files
     MISSING_FILE = "missing file"  # a number is left out
