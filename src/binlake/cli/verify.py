@@ -14,6 +14,7 @@ from binlake.stream.reencode import Reencoding
 from binlake.stream.verify import VerifyReport
 from binlake.stream.verify import verify as check
 from binlake.stream.verify_file import FileReport
+from binlake.table.row_bytes import RowBytes
 
 __all__ = ["verify"]
 
@@ -35,7 +36,8 @@ def verify(
     well (a file in use alone is no failure), 1 if there are problems.
 
     --reencode asks whether binlake understands all of a log: every event is decoded, encoded from
-    its fields, and compared byte for byte (compressed statements: what they inflate to).
+    its fields, its rows from their values, and compared byte for byte (what is compressed: by what
+    it inflates to; binary JSON is kept as it is).
 
     Examples:
       binlake verify /var/lib/mysql/
@@ -44,7 +46,7 @@ def verify(
 
       binlake verify --reencode binlog.000012
     """
-    reencoding = Reencoding()
+    reencoding = Reencoding(RowBytes)
     report = check(files, checks=[reencoding] if reencode else [])
     if as_json:
         print(json.dumps(report.to_json(), ensure_ascii=False, indent=1))

@@ -3,12 +3,12 @@
 Everything must come out byte for byte, header and checksum too, but compressed statements
 (QUERY_COMPRESSED): their statement is compressed again, which another zlib does otherwise, so
 what it inflates to is compared. A transaction payload is compared as it is, and so is every event
-in it.
+in it. What row images hold is for the table room to tell (`RowCheck`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from binlake.source.window import Window
     from binlake.stream.verify_file import FileReport
 
-__all__ = ["Reencoding", "reencode_problems"]
+__all__ = ["Reencoding", "RowCheck", "no_rows", "reencode_problems"]
+
+#: Given the windows of one log in order, the problems of the row images in each.
+RowCheck = Callable[["Window"], Iterator[Problem]]
 
 #: Problems that are listed one by one in a file; all are counted.
 LISTED = 1000
@@ -42,14 +45,21 @@ LISTED = 1000
 _SHOWN_BYTES = 8
 
 
+def no_rows(_window: Window) -> Iterator[Problem]:
+    """Looks into no row image."""
+    return iter(())
+
+
 class Reencoding:
     """A check of `verify`: all events of a file, also of a damaged one, decoded and encoded again.
 
-    `events` counts those that came out the same, over all files.
+    `rows` makes, for every file, what looks into row images. `events` counts those that came
+    out the same, over all files.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Callable[[], RowCheck] = lambda: no_rows) -> None:
         self.events = 0
+        self._rows = rows
 
     def __call__(self, path: LogPath, ordinal: int, report: FileReport) -> None:
         """Add to the report what differs. What cannot be read, or has problems, is in it already."""
@@ -59,9 +69,12 @@ class Reencoding:
         except BinlogError:
             return
         found = 0
+        rows, inside = self._rows(), self._rows()
         with log, suppress(BinlogError):
             for window in log.windows(verify=False):
-                problems = [p for p in reencode_problems(window) if p.pos not in known]
+                problems = [
+                    p for p in reencode_problems(window, rows, inside) if p.pos not in known
+                ]
                 report.problems += problems[: max(LISTED - found, 0)]
                 found += len(problems)
                 self.events += len(window) - len({problem.pos for problem in problems})
@@ -70,8 +83,15 @@ class Reencoding:
             report.add(last, Kind.REENCODED, f"{found - LISTED} more events after it")
 
 
-def reencode_problems(window: Window) -> Iterator[Problem]:
-    """The events of a window that do not decode, or are others when they are encoded again."""
+def reencode_problems(
+    window: Window, rows: RowCheck = no_rows, inside: RowCheck = no_rows
+) -> Iterator[Problem]:
+    """The events of a window that do not decode, or are others when they are encoded again.
+
+    `rows` looks into the row images of the window, `inside` into those in its payloads: a
+    transaction may go on in the next window, and in between come whole ones.
+    """
+    yield from rows(window)
     for index in range(len(window)):
         frame = window.frame(index)
         try:
@@ -82,15 +102,15 @@ def reencode_problems(window: Window) -> Iterator[Problem]:
         if message is not None:
             yield Problem(frame.offset, Kind.REENCODED, _named(window, index, message))
         if frame.type_code == TRANSACTION_PAYLOAD_EVENT:
-            yield from _inside(window, index)
+            yield from _inside(window, index, inside)
 
 
-def _inside(window: Window, index: int) -> Iterator[Problem]:
+def _inside(window: Window, index: int, rows: RowCheck) -> Iterator[Problem]:
     """The problems of the events in a payload, at the payload's place."""
     offset = window.frame(index).offset
     try:
         for inner in inner_windows(window, index):
-            for problem in reencode_problems(inner):
+            for problem in reencode_problems(inner, rows):
                 message = f"in the payload at {problem.pos}: {problem.message}"
                 yield Problem(offset, problem.kind, message)
     except BinlogError as error:

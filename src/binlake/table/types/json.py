@@ -5,8 +5,11 @@ MariaDB's JSON is LONGTEXT and is text here, too.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
+from binlake.table.types.binary import behind_prefix
 from binlake.table.types.text import TextType
 from binlake.values.plan import ColumnPlan, Kernel
 
@@ -25,3 +28,10 @@ class JsonType(TextType):
         if self.context.options.nested:
             return values.cast(pa.large_string())
         return super().to_json(values)
+
+    def to_wire(self, value: str) -> bytes:
+        raise ValueError("a binary document does not follow from its text")
+
+    def end_of_same(self, stored: memoryview, pos: int, value: Any) -> int:
+        """Its bytes are kept: text does not tell a date from a string, or a gap in a document."""
+        return behind_prefix(stored, pos, self.plan.p0)[1]
