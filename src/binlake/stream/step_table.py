@@ -53,8 +53,6 @@ _BY_TYPE = {
     types.EXEC_LOAD_EVENT: Step.STATEMENT,
     types.EXECUTE_LOAD_QUERY_EVENT: Step.STATEMENT,
     types.DELETE_FILE_EVENT: Step.LOAD_FAILED,
-    # fragments of a rows event: whoever needs its rows says that it cannot be decoded yet
-    types.PARTIAL_ROW_DATA_EVENT: Step.ROWS,
 }
 
 
