@@ -20,7 +20,7 @@ the next transaction that verifies, and the ledger says what was lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
@@ -85,7 +85,8 @@ class LogFile:
     before the end of its FORMAT_DESCRIPTION event (empty files; `windows` then yields nothing
     but the torn tail). `in_use`: its flag says that the server has not closed the file.
     `is_relay`: a relay log, whose events' log_pos is a position in the source's log. `tail` is the TailReport
-    of the last complete walk, None while none was found.
+    of the last complete walk, None while none was found. `before` opens the file before it in its
+    chain; None for the first, or where there is no chain.
     """
 
     def __init__(self, reader: ByteReader, name: str, ordinal: int = 0) -> None:
@@ -98,6 +99,7 @@ class LogFile:
         self.in_use = False
         self.tail: TailReport | None = None
         self.closed = False
+        self.before: Callable[[], LogFile] | None = None
         self._read_start()
 
     @classmethod

@@ -65,7 +65,7 @@ class LogReader:
     def of_split(cls, split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
         """The transactions that start in a split; what it covers goes to the ledger."""
         opener = _Opener(lambda: chain_of(split).files)
-        log = LogFile.open(split.log, split.ordinal)
+        log = opener.open(split.log, split.ordinal)
         opened = [log]
         start = covered_from = first_sync(log, split.start)
         end = None if split.end is None else first_sync(log, split.end)
@@ -75,7 +75,7 @@ class LogReader:
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # read a second time, the file has been closed (standard input cannot be)
-            log = opened.pop() if opened else LogFile.open(split.log, split.ordinal)
+            log = opened.pop() if opened else opener.open(split.log, split.ordinal)
             yield FileRange(log, start, end)
             _cover(log, covered_from, end, reader, ledger)
             if reader.inside_relay:
@@ -127,7 +127,14 @@ class _Opener:
         return self._files
 
     def __call__(self, ordinal: int) -> LogFile:
-        return LogFile.open(self.files[ordinal], ordinal)
+        return self.open(self.files[ordinal], ordinal)
+
+    def open(self, path: LogPath, ordinal: int) -> LogFile:
+        """Open a file whose path in the chain is known."""
+        log = LogFile.open(path, ordinal)
+        if ordinal > 0:
+            log.before = lambda: self(ordinal - 1)
+        return log
 
     def __len__(self) -> int:
         return len(self.files)
