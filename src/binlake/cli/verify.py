@@ -37,7 +37,7 @@ def verify(
 
     --reencode asks whether binlake understands all of a log: every event is decoded, encoded from
     its fields, its rows from their values, and compared byte for byte (what is compressed: by what
-    it inflates to; binary JSON is kept as it is).
+    it inflates to).
 
     Examples:
       binlake verify /var/lib/mysql/

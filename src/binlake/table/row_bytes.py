@@ -2,8 +2,8 @@
 
 Rows are decoded as for `rows` (the server's text); each column type makes wire bytes of its values
 (`table/types`), and an image is a null bitmap and those. Kept as they are stored, and not
-compared: binary JSON documents (only their length is), updates with JSON differences, and rows
-that nobody can decode (pre-releases of MySQL 5.1, columns of before 5.0).
+compared: JSON documents with gaps, updates with JSON differences, and rows that nobody can decode
+(pre-releases of MySQL 5.1, columns of before 5.0).
 """
 
 from __future__ import annotations

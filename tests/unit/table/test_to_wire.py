@@ -217,16 +217,6 @@ def test_deflated_values_inflate(value: bytes) -> None:
     assert inflate_value(deflate_value(value * 50)) == value * 50
 
 
-def test_json_keeps_its_bytes() -> None:
-    kind = column(ct.MYSQL_TYPE_JSON, length=4)
-    wire = b"\x03\0\0\0\x05\x07\0"
-    assert array_of(kind, wire).to_pylist() == ["7"]
-    assert kind.end_of_same(memoryview(wire), 0, "7") == len(wire)
-    assert kind.end_of_same(memoryview(wire[:-1]), 0, "7") == -1
-    with pytest.raises(ValueError):
-        kind.to_wire("7")
-
-
 def test_nothing_is_made_for_a_type_that_nobody_knows() -> None:
     with pytest.raises(ValueError):
         column(ct.MYSQL_TYPE_DECIMAL).to_wire("1")

@@ -21,7 +21,7 @@ from binlake.table.types.base import (
 )
 from binlake.values.plan import ColumnPlan, Kernel
 
-__all__ = ["DecimalType"]
+__all__ = ["DecimalType", "decimal_bytes"]
 
 _MAX_DECIMAL128_DIGITS = 38
 _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # of a group of 0 to 9 digits
@@ -47,20 +47,22 @@ class DecimalType(ColumnType):
         return quoted_plain(values)
 
     def to_wire(self, value: str) -> bytes:
-        precision, scale = self.column.precision, self.column.decimals
-        negative = value.startswith("-")
-        whole, _, fraction = value.lstrip("-").partition(".")
-        digits = whole.lstrip("0").rjust(precision - scale, "0") + fraction.ljust(scale, "0")
-        if len(digits) != precision or not digits.isdecimal():
-            raise ValueError(f"{value!r} is not DECIMAL({precision},{scale})")
-        raw = bytearray()
-        for first, last in _groups(precision - scale, scale):
-            width = _GROUP_BYTES[last - first]
-            raw += fixed_bytes(int(digits[first:last]), width, "big")
-        if negative:
-            raw = bytearray(byte ^ 0xFF for byte in raw)
-        raw[0] ^= 0x80
-        return bytes(raw)
+        return decimal_bytes(value, self.column.precision, self.column.decimals)
+
+
+def decimal_bytes(text: str, precision: int, scale: int) -> bytes:
+    """The text of a DECIMAL(precision, scale) as wire bytes. Raises ValueError."""
+    whole, _, fraction = text.removeprefix("-").partition(".")
+    digits = whole.lstrip("0").rjust(precision - scale, "0") + fraction.ljust(scale, "0")
+    if len(digits) != precision or not digits.isdecimal():
+        raise ValueError(f"{text!r} is not DECIMAL({precision},{scale})")
+    raw = bytearray()
+    for first, last in _groups(precision - scale, scale):
+        raw += fixed_bytes(int(digits[first:last]), _GROUP_BYTES[last - first], "big")
+    if text.startswith("-"):
+        raw = bytearray(byte ^ 0xFF for byte in raw)
+    raw[0] ^= 0x80
+    return bytes(raw)
 
 
 @cache

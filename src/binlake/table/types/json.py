@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.table.types.binary import behind_prefix
+from binlake.table.types.json_wire import document_bytes
 from binlake.table.types.text import TextType
 from binlake.values.plan import ColumnPlan, Kernel
 
@@ -30,8 +31,13 @@ class JsonType(TextType):
         return super().to_json(values)
 
     def to_wire(self, value: str) -> bytes:
-        raise ValueError("a binary document does not follow from its text")
+        raise ValueError("a binary document does not follow from its text alone")
 
     def end_of_same(self, stored: memoryview, pos: int, value: Any) -> int:
-        """Its bytes are kept: text does not tell a date from a string, or a gap in a document."""
-        return behind_prefix(stored, pos, self.plan.p0)[1]
+        """The types in a document are taken from it: its text does not tell all of them.
+
+        One that is longer than need be was updated in place and has gaps: it is kept.
+        """
+        raw, end = behind_prefix(stored, pos, self.plan.p0)
+        made = document_bytes(value, raw)
+        return end if made == raw or len(made) < len(raw) else -1

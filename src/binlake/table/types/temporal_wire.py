@@ -14,7 +14,7 @@ from types import MappingProxyType
 from binlake.format import column_types as ct
 from binlake.table.types.base import fixed_bytes
 
-__all__ = ["WIRE_OF_TEXT"]
+__all__ = ["WIRE_OF_TEXT", "packed_datetime", "packed_time"]
 
 _DATE = r"(\d{4})-(\d\d)-(\d\d)"
 _CLOCK = r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?"
@@ -23,6 +23,7 @@ _DATETIME_TEXT = re.compile(f"{_DATE} {_CLOCK}", re.A)
 _TIME_TEXT = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.A)
 
 _DATETIME2_ZERO = 0x80_0000_0000
+_US_BITS = 24
 _MONTHS = 13  # a year has room for a month 0
 
 
@@ -55,11 +56,23 @@ def _date(text: str, digits: int) -> bytes:
     return fixed_bytes(year << 9 | month << 5 | day, 3, "little")
 
 
-def _datetime2(text: str, digits: int) -> bytes:
+def packed_datetime(text: str) -> int:
+    """A date and time as one number, its microseconds in the low 24 bits. Raises ValueError."""
     year, month, day, hour, minute, second, us = _parts(_DATETIME_TEXT, text)
     days = (year * _MONTHS + month) << 5 | day
-    packed = days << 17 | hour << 12 | minute << 6 | second
-    return fixed_bytes(_DATETIME2_ZERO + packed, 5, "big") + _fraction(us, digits)
+    return (days << 17 | hour << 12 | minute << 6 | second) << _US_BITS | us
+
+
+def packed_time(text: str) -> int:
+    """A time as one number, its microseconds in the low 24 bits, negated as a whole."""
+    sign, hour, minute, second, us = _time_parts(text)
+    return sign * ((hour << 12 | minute << 6 | second) << _US_BITS | us)
+
+
+def _datetime2(text: str, digits: int) -> bytes:
+    packed = packed_datetime(text)
+    seconds, us = packed >> _US_BITS, packed & (1 << _US_BITS) - 1
+    return fixed_bytes(_DATETIME2_ZERO + seconds, 5, "big") + _fraction(us, digits)
 
 
 def _datetime_old(text: str, digits: int) -> bytes:
