@@ -57,17 +57,23 @@ def encode_event(event: Event, fmt: EventFormat | None, header_extra: bytes = b"
         raise MalformedError(f"an event cannot have {length} bytes")
     type_code = frame.type_code if is_format else wire_type(frame.type_code, fmt)
 
-    def header(flags: int) -> bytes:
+    raw = _header(frame, type_code, length, frame.flags) + body
+    if not checksum_bytes:
+        return raw
+    summed = raw
+    if is_format:  # the flag that a file is in use is set and cleared without a new checksum
+        flags = frame.flags & ~LOG_EVENT_BINLOG_IN_USE_F
+        summed = _header(frame, type_code, length, flags) + body
+    return raw + zlib.crc32(summed).to_bytes(CHECKSUM_BYTES, "little")
+
+
+def _header(frame: Frame, type_code: int, length: int, flags: int) -> bytes:
+    try:
         return _HEADER.pack(
             frame.timestamp, type_code, frame.server_id, length, frame.log_pos, flags
         )
-
-    raw = header(frame.flags) + body
-    if not checksum_bytes:
-        return raw
-    # the flag that a file is in use is set and cleared without making the checksum anew
-    summed = header(frame.flags & ~LOG_EVENT_BINLOG_IN_USE_F) if is_format else raw[: _HEADER.size]
-    return raw + zlib.crc32(body, zlib.crc32(summed)).to_bytes(CHECKSUM_BYTES, "little")
+    except struct.error as error:
+        raise MalformedError(f"the header cannot hold that: {error}", field="header") from None
 
 
 def _in_version_1(frame: Frame, body: bytes) -> bytes:

@@ -127,6 +127,12 @@ def test_what_the_wire_cannot_hold_is_refused(name: str, field: str, value: obje
     assert caught.value.field
 
 
+def test_a_header_that_does_not_fit() -> None:
+    xid = XidEvent(Frame(4, types.XID_EVENT, 27, -1, 2, 31, 0), 9)
+    with pytest.raises(MalformedError, match="header"):
+        encode_event(xid, MYSQL)
+
+
 def test_changed_fields_are_written() -> None:
     made, fmt = changed("rotate", next_file_raw=b"binlog.000077")
     again = decode_event(made.frame, encode_body(made, fmt), fmt)
