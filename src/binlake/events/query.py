@@ -41,6 +41,7 @@ from binlake.format.flags import (
     MYSQL_SQL_MODES,
     flag_names,
 )
+from binlake.format.query_status import Q_CHARSET_CODE, Q_HRNOW, Q_MICROSECONDS
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["QueryEvent"]
@@ -138,14 +139,15 @@ class QueryEvent(Event):
     @property
     def client_collation(self) -> int | None:
         """Id of the collation whose character set the statement is in, None when not logged."""
-        charset = self.status_values.get("charset")
-        return None if charset is None else int(charset["client"])
+        found = dict(self.status_items).get(Q_CHARSET_CODE)
+        return None if found is None else int(found[0])
 
     @property
     def microseconds(self) -> int | None:
         """Microseconds of the statement's start, to add to the header's seconds."""
-        value = self.status_values.get("microseconds", self.status_values.get("hrnow"))
-        return None if value is None else int(value)
+        items = dict(self.status_items)
+        found = items.get(Q_MICROSECONDS, items.get(Q_HRNOW))
+        return None if found is None else int(found[0])
 
     @property
     def sql(self) -> str:
