@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from binlake.format.event_types import EVENT_TYPES
-from binlake.values.options import READ_OPTIONS, OptionSpec
+from binlake.spark.options import SPARK_OPTIONS
+from binlake.values.option_forms import FORMS
+from binlake.values.options import READ_OPTIONS, OptionSpec, parse_bytes
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -19,31 +22,62 @@ def _default(spec: OptionSpec) -> str:
         return ""
     if isinstance(spec.default, bool):
         return "yes" if spec.default else "no"
-    if spec.name == "batch_bytes":
+    if spec.parse is parse_bytes:
         return f"{spec.default >> 20} MB"
     return f"`{spec.default}`"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*")
+
+
+def _options_table(specs: Sequence[OptionSpec]) -> Iterator[str]:
+    yield "| option | value | meaning | default | where |"
+    yield "| --- | --- | --- | --- | --- |"
+    for spec in specs:
+        value = " \\| ".join(f"`{c}`" for c in spec.choices) or _escaped(spec.metavar)
+        meaning = _escaped(spec.help) + ("; repeatable" if spec.repeatable else "")
+        where = ", ".join(spec.surfaces)
+        yield f"| `{spec.name}` | {value} | {meaning} | {_default(spec)} | {where} |"
+
+
+def _forms_table() -> Iterator[str]:
+    yield "| value | meaning | for example |"
+    yield "| --- | --- | --- |"
+    for name, form in FORMS.items():
+        examples = ", ".join(f"`{example}`" for example in form.examples)
+        yield f"| {_escaped(name)} | {_escaped(form.meaning)} | {examples} |"
 
 
 def options_page() -> str:
     """docs/options.md."""
     lines = [
-        "# Options of every read",
+        "# Options",
         "",
-        "Made from `binlake.values.options.READ_OPTIONS` by `dev/gen_docs.py`. The same options",
-        "exist as command line flags (`--exclude-table`), as options of the Spark data source",
-        '(`.option("exclude_table", …)`, any case, `-` or `_`) and as keywords of `binlake.open`',
-        "(`exclude_table=…`). A repeatable one also takes several values separated by commas.",
+        "Made from `binlake.values.options.READ_OPTIONS`, `binlake.spark.options.SPARK_OPTIONS` and",
+        "`binlake.values.option_forms.FORMS` by `dev/gen_docs.py`.",
         "",
-        "| option | value | meaning | default | where |",
-        "| --- | --- | --- | --- | --- |",
+        "## Of every read",
+        "",
+        "The same options exist as command line flags (`--exclude-table`), as options of the Spark data",
+        'source (`.option("exclude_table", …)`, any case, `-` or `_`) and as keywords of `binlake.open`',
+        "(`exclude_table=…`). A repeatable one also takes several values separated by commas. Where no",
+        "default is given, the option does nothing unless it is set.",
+        "",
+        *_options_table(READ_OPTIONS),
+        "",
+        "What the policies mean for values is in [values.md](values.md).",
+        "",
+        "## Only of the Spark data source",
+        "",
+        "[spark.md](spark.md) says more.",
+        "",
+        *_options_table(SPARK_OPTIONS),
+        "",
+        "## How values are written",
+        "",
+        *_forms_table(),
     ]
-    for spec in READ_OPTIONS:
-        value = " \\| ".join(f"`{c}`" for c in spec.choices) or spec.metavar
-        meaning = spec.help + ("; repeatable" if spec.repeatable else "")
-        meaning = meaning.replace("|", "\\|").replace("*", "\\*")
-        where = ", ".join(spec.surfaces)
-        value = value if spec.choices else value.replace("|", "\\|")
-        lines.append(f"| `{spec.name}` | {value} | {meaning} | {_default(spec)} | {where} |")
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -9,8 +10,9 @@ import pyarrow as pa
 from binlake.core.sinks import make_sink
 from binlake.table.types.base import ColumnContext, ColumnType, Target
 from binlake.table.types.registry import column_type
+from binlake.table.untold import untold_sentence
 from binlake.values.options import ReadOptions
-from binlake.values.plan import ColumnDefinition, TableDefinition
+from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
 __all__ = ["array_of", "kind_of"]
 
@@ -23,7 +25,12 @@ def kind_of(
     table = TableDefinition("shop", "t", (definition,))
     warnings: list[str] = []
     context = ColumnContext(table, options or ReadOptions(), target, warnings.append)
-    return column_type(definition, context), warnings
+    kind = column_type(definition, context)
+    named = replace(table, name_source=NameSource.METADATA)
+    sentence = untold_sentence(named, context.untold)
+    if sentence is not None:
+        warnings.append(sentence)
+    return kind, warnings
 
 
 def array_of(kind: ColumnType, *values: bytes) -> pa.Array:

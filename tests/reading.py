@@ -28,8 +28,8 @@ def row_lines(*paths: Path | str, ledger: Ledger | None = None, **given: Any) ->
     """The objects that `binlake rows PATH…` prints; options by their names."""
     options = ReadOptions.parse(given)
     held = Ledger() if ledger is None else ledger
-    for chain in resolve([str(path) for path in paths]):
-        yield from _lines(LogReader.of_chain(chain, options, held), options, held)
+    for reader in LogReader.of_chains(resolve([str(path) for path in paths]), options, held):
+        yield from _lines(reader, options, held)
 
 
 def split_lines(splits: Iterable[Split], ledger: Ledger, **given: Any) -> Iterator[Line]:

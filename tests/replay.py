@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from binlake.core.json_diff import MARK, Difference, apply_differences, parse_json, write_json
 from oracle import OracleColumn, Snapshot, differences
 
 __all__ = ["Definition", "Outcome", "Replay"]
@@ -42,6 +43,18 @@ class Outcome:
 def _get(row: Row, column: OracleColumn) -> Any:
     """A column's value; a log that tells no names has col_0, col_1 …"""
     return row.get(column.name, row.get(f"col_{column.ordinal}", _NOT_TOLD))
+
+
+def _whole(value: Any, known: Any) -> Any:
+    """JSON differences, where the log has no more, applied to the document that is known."""
+    if not (isinstance(value, str) and value.startswith(MARK)) or known is None:
+        return value
+    entries = parse_json(value.removeprefix(MARK))
+    found = [
+        Difference(e["op"], e["path"], write_json(e["value"]) if "value" in e else "")
+        for e in entries
+    ]
+    return apply_differences(known, found)
 
 
 class Keyed:
@@ -148,7 +161,8 @@ class Replay:
                 self.outcome.problems.append(f"{name}: no such row to change: {line['before']}")
             known = {**(held or {}), **line["before"]}
         if line["after"] is not None:
-            table.put({**known, **line["after"]})
+            after = {k: _whole(v, known.get(k)) for k, v in line["after"].items()}
+            table.put({**known, **after})
 
     def _define(self, definition: Definition) -> None:
         self._compare_before((self.order[definition.file], definition.end_pos))

@@ -142,16 +142,18 @@ def inner_event(type_code: int, body: bytes) -> bytes:
 
 def runs(*paths: Path | str, ledger: Ledger | None = None, **options: Any) -> Iterator[Run]:
     held = Ledger() if ledger is None else ledger
-    for chain in resolve([str(path) for path in paths]):
-        yield from LogReader.of_chain(chain, ReadOptions.parse(options), held).runs()
+    chains = resolve([str(path) for path in paths])
+    for reader in LogReader.of_chains(chains, ReadOptions.parse(options), held):
+        yield from reader.runs()
 
 
 def transactions(
     *paths: Path | str, ledger: Ledger | None = None, **options: Any
 ) -> Iterator[Transaction]:
     held = Ledger() if ledger is None else ledger
-    for chain in resolve([str(path) for path in paths]):
-        yield from LogReader.of_chain(chain, ReadOptions.parse(options), held).transactions()
+    chains = resolve([str(path) for path in paths])
+    for reader in LogReader.of_chains(chains, ReadOptions.parse(options), held):
+        yield from reader.transactions()
 
 
 def outcomes(*paths: Path | str, **options: Any) -> list[str]:

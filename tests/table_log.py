@@ -53,7 +53,7 @@ def image(row: Row, present: int = ALL) -> bytes:
             values += short(value.encode("utf-8", "surrogateescape"))
         elif value is not None:
             values += value
-    return bytes([nulls]) + values
+    return (bytes([nulls]) if columns else b"") + values
 
 
 def rows_body(
@@ -98,6 +98,5 @@ def decode(
 ) -> Iterator[Changes]:
     options = ReadOptions.parse(given)
     held = ledger or Ledger()
-    for chain in resolve([str(path)]):
-        decoder = ChangeDecoder(options, target, held)
-        yield from decoder.decode(LogReader.of_chain(chain, options, held).runs())
+    for reader in LogReader.of_chains(resolve([str(path)]), options, held):
+        yield from ChangeDecoder(options, target, held).decode(reader.runs())

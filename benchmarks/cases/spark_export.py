@@ -17,8 +17,6 @@ from binlake.lake.export import export
 from binlake.spark.sessions import session
 from binlake.values.options import ReadOptions
 
-PARTITION_BYTES = 128 << 20
-
 
 def _cpu_ticks() -> int:
     """User and system ticks of every process of this machine (idle ones left out)."""
@@ -38,7 +36,6 @@ def main() -> None:
             [path],
             target,
             ReadOptions(),
-            max_partition_bytes=PARTITION_BYTES,
             progress=lambda _done, _all: None,
         )
     else:

@@ -28,16 +28,24 @@ from binlake.errors import OptionError, SourceError
 from binlake.source.chain import Chain, LogPath, resolve
 from binlake.stream.log_events import LogEvent
 from binlake.stream.log_reader import LogReader
+from binlake.stream.overview import nothing_found
 from binlake.stream.runs import Transaction
-from binlake.stream.views import VIEWS, statements, transaction_rows
+from binlake.stream.views import (
+    VIEWS,
+    check_statement_options,
+    statements,
+    transaction_rows,
+)
 from binlake.table.batches import Changes, TableBatch
+from binlake.table.column_check import ColumnCheck
 from binlake.table.decode import ChangeDecoder
 from binlake.table.evolution import Evolution
 from binlake.table.row_counts import RowCounter
 from binlake.table.row_json import change_batch, change_schema
+from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions
+from binlake.values.options import ReadOptions, parse_table_pattern
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +91,8 @@ class Log:
         """Every event with its place; `.event` is the typed event, decoded when asked for.
 
         Events inside a compressed transaction follow it. With options that choose
-        transactions, only the events of those.
+        transactions, only the events of those; with table, exclude_table or op, of transactions
+        that change such rows: their control events, and the TABLE_MAP and rows events of those.
         """
         for reader in self._readers(self.options):
             yield from reader.events()
@@ -91,10 +100,15 @@ class Log:
     def transactions(self) -> Iterator[Transaction]:
         """Every committed transaction, in commit order (with `uncommitted=True`: every one).
 
-        A transaction's `pieces()` can be read until the next transaction is asked for.
+        A transaction's `pieces()` can be read until the next transaction is asked for. With
+        table, exclude_table or op, those that change such rows.
         """
         for reader in self._readers(self.options):
-            yield from reader.transactions()
+            if not self.options.chooses_rows:
+                yield from reader.transactions()
+                continue
+            counter = RowCounter(self.options, self.ledger)
+            yield from (t for t in reader.transactions() if counter(t).any)
 
     def changes(self, table: str | None = None) -> Iterator[pa.RecordBatch]:
         """Row changes, in commit order.
@@ -122,14 +136,20 @@ class Log:
         Where the table's definition changed, columns are united by name (design §3): types are
         promoted, or the newest definition names the type, and older rows with a value that does
         not fit are in `<table>@<n>`, which can be asked for; `ledger.warnings` says so. Raises
-        SourceError for a table without changes here.
+        SourceError for a table without changes here, OptionError for a pattern that means several.
         """
         if table is None:
-            return pa.Table.from_batches(self.changes(), change_schema(self.options))
+            generic = pa.Table.from_batches(self.changes(), change_schema(self.options))
+            if not generic.num_rows and self.options.filters:
+                self.ledger.warn(nothing_found(self._chains, self.options))
+            return generic
         name, number = _versioned(table)
-        batches = [found.batch for found in self._typed(name)]
+        batches = self._of_one_table(name)
         if not batches:
-            raise SourceError(f"no change of table {name} in the logs", hint="check the name")
+            asked = replace(self.options, table=(name,))
+            raise SourceError(
+                f"no change of table {name} in the logs", hint=nothing_found(self._chains, asked)
+            )
         evolution = Evolution.of(name, _distinct([batch.schema for batch in batches]))
         conformed = [evolution.conform(batch) for batch in batches]
         if number is None:
@@ -170,6 +190,8 @@ class Log:
                 hint=f"views: {', '.join(VIEWS)}",
             )
         view = VIEWS[name]
+        if name == "statements":
+            check_statement_options(self.options)
         for reader in self._readers(self.options):
             if name == "events":
                 yield from view.batches(reader.events(), columns)
@@ -177,20 +199,46 @@ class Log:
                 yield from view.batches(statements(reader.groups()), columns)
             else:
                 counter = RowCounter(self.options, self.ledger)
-                rows = transaction_rows(reader.transactions(), counter)
+                rows = transaction_rows(reader.transactions(), counter, self.options)
                 yield from view.batches(rows, columns)
 
     def _readers(self, options: ReadOptions) -> Iterator[LogReader]:
         ledger = self.ledger = Ledger()
-        for chain in self._chains:
-            yield LogReader.of_chain(chain, options, ledger)
+        yield from LogReader.of_chains(self._chains, options, ledger)
 
     def _changes(self, options: ReadOptions, target: Target) -> Iterator[Changes]:
+        columns = ColumnCheck(options)
+        schema = declared_schema(options)
         for reader in self._readers(options):
-            yield from ChangeDecoder(options, target, self.ledger).decode(reader.runs())
+            decoder = ChangeDecoder(options, target, self.ledger, schema)
+            yield from columns.watch(decoder.decode(reader.runs()))
+        columns.finish()
+
+    def _of_one_table(self, table: str) -> list[pa.RecordBatch]:
+        """The batches of a table. Raises OptionError for a pattern that means several."""
+        batches: list[pa.RecordBatch] = []
+        names: dict[str, None] = {}
+        for found in self._typed(table):
+            names[found.definition.full_name] = None
+            if len(names) == 1:
+                batches.append(found.batch)
+            else:  # the others are read for their names only
+                batches.clear()
+        if len(names) > 1:
+            raise OptionError(
+                f"{table!r} means several tables: {', '.join(names)}",
+                name="table",
+                value=table,
+                hint="ask for one; to_arrow() without a table gives the changes of all, as JSON text",
+            )
+        return batches
 
     def _typed(self, table: str) -> Iterator[TableBatch]:
         """The batches of the tables that a pattern names."""
+        try:
+            parse_table_pattern(table)
+        except ValueError as error:
+            raise OptionError(f"table {table!r}: {error}", name="table", value=table) from None
         options = replace(self.options, table=(table,))
         for changes in self._changes(options, Target.TYPED):
             yield from changes.table_batches(options)

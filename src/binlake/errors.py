@@ -67,6 +67,11 @@ class BinlogError(Exception):
                 self.context.setdefault(key, value)
         return self
 
+    def hinted(self, hint: str) -> BinlogError:
+        """Say what to do, if nobody has yet, and return the same error (to re-raise it)."""
+        self.hint = self.hint or hint
+        return self
+
     def __getattr__(self, name: str) -> Any:
         # context as attributes: error.file, error.event_pos, error.need …
         context = self.__dict__.get("context")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,10 @@ def test_compiled_modules_are_newer_than_their_source() -> None:
         assert module.stat().st_mtime >= source.stat().st_mtime, (
             f"{module.name} is stale: make setup"
         )
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_constants_of_the_core_are_c_constants(name: str) -> None:
+    """`X: cython.int = 1` at module level declares nothing: X stays a Python object, slow."""
+    text = (FOLDER / f"{name}.py").read_text()
+    assert not re.findall(r"^\w+: cython\..*", text, re.MULTILINE)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from binlake.cli.main import COMMANDS
 from binlake.stream.views import VIEWS
-from binlake.table.metadata import METADATA
-from binlake.values.options import READ_OPTIONS
+from binlake.table.metadata import METADATA, metadata_fields
+from binlake.values.option_forms import FORMS
+from binlake.values.options import READ_OPTIONS, ReadOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -83,6 +85,8 @@ def test_every_option_and_view_of_spark_is_on_its_page() -> None:
     text = text_of(DOCS / "spark.md")
     for spec in SPARK_OPTIONS:
         assert f"| `{spec.name}` |" in text
+        assert f"| `{spec.name}` |" in text_of(DOCS / "options.md")
+        assert spec.choices or spec.metavar in FORMS
     for view in VIEWS:
         assert f"\n### {view}\n" in text
 
@@ -95,3 +99,43 @@ def test_every_column_of_every_view_is_on_the_spark_page() -> None:
         assert listed == [column.name for column in view.columns], view.name
     for column in METADATA:
         assert f"`_{column.name}`" in text
+
+
+def _listed_types(section: str) -> dict[str, str]:
+    """Columns of a table on the Spark page and their types; a row may list several of both."""
+    found: dict[str, str] = {}
+    for names, types in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]+) \|", section, re.MULTILINE):
+        columns = re.findall(r"`(\w+)`", names)
+        kinds = [types.strip().strip("`")]
+        if len(columns) > 1 and ", " in types:
+            kinds = types.strip().split(", ")
+        if len(kinds) == 1:
+            kinds *= len(columns)
+        found |= dict(zip(columns, kinds, strict=True))
+    return found
+
+
+@pytest.mark.parametrize("view", ["changes", "events", "transactions", "statements", "table"])
+def test_the_types_on_the_spark_page(view: str) -> None:
+    pytest.importorskip("pyspark")
+    from binlake.spark.options import SourceOptions
+    from binlake.spark.schema import spark_schema
+    from binlake.spark.views import view_schema
+
+    asked = {"query": "true", "thread_id": "true", "before": "true"}
+    text = text_of(DOCS / "spark.md")
+    section = text.partition(f"### {view}\n")[2].partition("\n#")[0]
+    if view == "table":
+        schema = spark_schema(pa.schema(metadata_fields([], ReadOptions.parse(asked))))
+    else:
+        options = SourceOptions.parse({"path": "/", "view": view, **asked})
+        schema = spark_schema(view_schema(options))
+    shown = {
+        field.name: re.sub(r":", " ", field.dataType.simpleString()) for field in schema.fields
+    }
+    listed = _listed_types(section)
+    if view == "table":
+        assert listed.pop("_before") == "struct of the table's columns"
+        shown.pop("_before")
+        shown["_seq"] = shown["_seq"].replace(",", ", ")
+    assert listed == shown

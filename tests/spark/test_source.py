@@ -145,6 +145,20 @@ def test_a_wrong_path_is_told_in_a_few_lines(
     assert _lines(caught.value) <= 4
 
 
+def test_a_stream_is_refused_with_a_sentence(spark: Any, tmp_path: Path) -> None:
+    frame = spark.readStream.format("binlog").load(LOGS)
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    with pytest.raises(PySparkException, match="binary logs cannot be read as a stream yet"):
+        query.awaitTermination(60)
+
+
+def test_a_schema_of_the_user_that_cannot_be(spark: Any) -> None:
+    read = spark.read.format("binlog").option("table", "golden.a")
+    with pytest.raises(PySparkException, match="does not fit date32"):
+        read.schema("id date").load(LOGS).collect()
+    assert read.schema("ID int").load(LOGS).where("id is null").count() == 0
+
+
 def test_damage_is_told_with_its_place(spark: Any, tmp_path: Path) -> None:
     data = bytearray((Path(LOGS).parent / "binlog.000001").read_bytes())
     data[3000] ^= 1

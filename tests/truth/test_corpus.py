@@ -34,8 +34,6 @@ from replay import Replay
 #: The list can only shrink.
 NOT_YET = {
     r"generated/.*/rows-encrypted/.*": "encrypted",
-    r"generated/mysql-9\.7/rows-partial-json(-compressed)?/.*": "JSON differences",
-    r"public/.*/json\.binlog\.000001": "JSON differences",
     r"public/.*/binlog_before_20574\.bin": "encrypted",
     r"public/mariadb.*/bug32407\.001": "pre-releases of MySQL 5.1",
     r"public/.*/ver_5_1_17\.001": "pre-releases of MySQL 5.1",

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from binlake.errors import UnsupportedError
+from binlake.source.chain import resolve
+from binlake.stream.log_reader import LogReader
+from binlake.table.decode import ChangeDecoder
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
 from definitions import definitions
 from oracle import Snapshot, snapshots
 from reading import events, row_lines
 from replay import Replay
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-
-# What this version cannot decode yet, by the type of the event. The list can only shrink.
-NOT_YET = {"mysql-9.7/partial-json": "PARTIAL_UPDATE_ROWS_EVENT"}
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,7 @@ class Case:
 CASES = [
     Case(path.parent, json.loads(path.read_text())) for path in sorted(GOLDEN.glob("*/*/case.json"))
 ]
-READABLE = [case for case in CASES if case.name not in NOT_YET]
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-readable = pytest.mark.parametrize("case", READABLE, ids=lambda case: case.name)
 
 
 def test_every_server_has_its_cases() -> None:
@@ -74,7 +75,7 @@ def _not_told(case: Case) -> Any:
     return skip
 
 
-@readable
+@cases
 def test_rows_are_what_the_server_selects(case: Case) -> None:
     wanted = list(snapshots(case.folder))
     replay = Replay([path.name for path in case.files], wanted, _not_told(case))
@@ -82,14 +83,6 @@ def test_rows_are_what_the_server_selects(case: Case) -> None:
     outcome = replay.run(row_lines(*case.files, **case.options), defined)
     assert outcome.problems == []
     assert bool(outcome.values) == bool(wanted)
-
-
-@pytest.mark.parametrize("name", NOT_YET)
-def test_what_cannot_be_decoded_yet_says_so(name: str) -> None:
-    case = next(case for case in CASES if case.name == name)
-    with pytest.raises(UnsupportedError) as caught:
-        list(row_lines(*case.files))
-    assert caught.value.event_type == NOT_YET[name]
 
 
 @cases
@@ -110,3 +103,42 @@ def test_events_are_those_that_the_server_lists(case: Case) -> None:
 def test_files_are_the_recorded_ones(case: Case) -> None:
     for file in case.about["files"]:
         assert (case.folder / file["name"]).stat().st_size == file["bytes"]
+
+
+def _typed_updates(case: Case) -> Iterator[dict[str, Any]]:
+    """The updates of a case in the typed view, with their before-images, by `file, pos, row`."""
+    options = ReadOptions.parse(
+        {**case.options, "before": True, "op": "update", "zero_date": "text"}
+    )
+    (chain,) = resolve([str(path) for path in case.files])
+    decoder = ChangeDecoder(options, Target.TYPED, Ledger())
+    for changes in decoder.decode(next(LogReader.of_chains([chain], options, Ledger())).runs()):
+        for found in changes.table_batches(options):
+            yield from found.batch.to_pylist()
+
+
+@cases
+def test_a_typed_update_lacks_only_what_neither_image_holds(case: Case) -> None:
+    """`rows` is proven above to give the two images that make up the row of the server."""
+    lines = {
+        (line["file"], line["pos"], line["row"]): line
+        for line in row_lines(*case.files, **case.options)
+        if line["op"] == "update"
+    }
+    rows = list(_typed_updates(case))
+    assert len(rows) == len(lines)
+    carried = 0
+    for row in rows:
+        line = lines[row["_file"], row["_pos"], row["_row"]]
+        names = [name for name in row if not name.startswith("_")]
+        told = line["before"].keys() | line["after"].keys()
+        assert set(row["_absent"] or ()) == set(names) - told
+        for name in names:
+            if name in line["after"]:
+                assert (row[name] is None) == (line["after"][name] is None), name
+            else:
+                assert row[name] == row["_before"][name], name
+                carried += name in line["before"]
+    # NOBLOB leaves out only what is in neither image
+    carrying = ("types-minimal", "types-nodup", "partial-json")
+    assert bool(carried) == (case.folder.name in carrying)

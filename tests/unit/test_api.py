@@ -70,6 +70,34 @@ def test_changes_and_tables(folder: Path) -> None:
         log.to_arrow("shop.nothing")
 
 
+def test_a_column_that_is_not_there(folder: Path) -> None:
+    log = binlake.open(folder, columns=["col_0", "note"])
+    for read in (log.to_arrow, log.tables, lambda table: list(log.changes(table))):
+        with pytest.raises(OptionError, match=r"no column 'note'.*shop\.t has col_0"):
+            read(*(() if read == log.tables else ("shop.t",)))
+    assert list(log.transactions())
+
+
+def test_to_arrow_is_of_one_table(folder: Path) -> None:
+    made = StreamLog().plain(1)
+    one_row(made, 2, definition(3).replace(b"\x01t\0", b"\x01u\0"), bytes(4))
+    log = binlake.open(made.write(folder, "two.000001"))
+    with pytest.raises(OptionError, match=r"'shop\.\*' means several tables: shop\.t, shop\.u"):
+        log.to_arrow("shop.*")
+    assert log.to_arrow("*.u").num_rows == 1
+    for read in (log.to_arrow, lambda table: list(log.changes(table))):
+        with pytest.raises(OptionError, match=r"'orders'.*DATABASE.TABLE.*\*\.orders"):
+            read("orders")
+
+
+def test_nothing_found_says_what_there_is(folder: Path) -> None:
+    with pytest.raises(SourceError, match=r"did you mean shop\.t\?.*from 2023-11-14"):
+        binlake.open(folder).to_arrow("shop.tt")
+    log = binlake.open(folder, op="delete")
+    assert log.to_arrow().num_rows == 0
+    assert "the log has changes of shop.t;" in log.ledger.warnings[-1]
+
+
 def test_to_pandas(folder: Path) -> None:
     pytest.importorskip("pandas")
     frame = binlake.open(folder).to_pandas("shop.t")

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from binlake.cli.flags import with_read_options
-from binlake.cli.terminal import note, say_result, say_time_zone
+from binlake.cli.terminal import note, say_nothing_found, say_result, say_time_zone
 from binlake.errors import BinlogError, OptionError
+from binlake.table.schema_file import declared_schema
 from binlake.values.options import ReadOptions, parse_bytes
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def export(
         raise BinlogError("export needs PySpark", hint="pip install 'binlake[spark]'") from None
     from pyspark.errors import PySparkException
 
+    declared_schema(options)  # a wrong one is told before Spark starts
     from binlake.lake.export import export as run
     from binlake.spark import session
 
@@ -102,6 +104,8 @@ def export(
         spark.stop()
     shutil.rmtree(log_file.parent, ignore_errors=True)
     _print_closing(result)
+    if not result.rows:
+        say_nothing_found(files, options)
 
 
 def _size(flag: str, text: str) -> int:

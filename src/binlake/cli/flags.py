@@ -1,7 +1,8 @@
 """Command-line flags made from `values.options.READ_OPTIONS`, and mysqlbinlog's own names.
 
 A command function takes `options: ReadOptions`; `with_read_options` replaces that parameter by
-one flag per option, so no command spells a filter itself and none can miss one.
+one flag per option, so no command spells a filter itself and none can miss one. A command that
+would ignore an option does not have its flag (`with_event_options`).
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from typing import Annotated, Any
 import typer
 
 from binlake.errors import OptionError
-from binlake.values.options import READ_OPTIONS, OptionSpec, ReadOptions, parse_time_us
+from binlake.values.options import (
+    FILTER_OPTIONS,
+    READ_OPTIONS,
+    OptionSpec,
+    ReadOptions,
+    parse_time_us,
+)
 
-__all__ = ["MYSQLBINLOG_NAMES", "with_read_options"]
+__all__ = ["EVENT_OPTIONS", "MYSQLBINLOG_NAMES", "with_event_options", "with_read_options"]
 
 _BOOL_PANEL = "How it is read and shown"
 _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
-_FILTERS = {
-    *("table", "exclude_table", "op", "since", "until", "start", "stop", "gtid", "exclude_gtid"),
-    *("server_id", "thread", "at"),
-}
+#: What a command that shows events can obey: it decodes no rows, and shows bad checksums itself.
+EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, "on_error"))
 
 
 def local_time(text: str) -> str:
@@ -76,7 +81,7 @@ def _flag(name: str) -> str:
 
 
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
-    panel = _FILTER_PANEL if spec.name in _FILTERS else _BOOL_PANEL
+    panel = _FILTER_PANEL if spec.name in FILTER_OPTIONS else _BOOL_PANEL
     text = spec.help + (f" ({'|'.join(spec.choices)})" if spec.choices else "")
     if isinstance(spec.default, bool):
         kind: Any = bool | None
@@ -131,10 +136,18 @@ def _cli_specs() -> list[OptionSpec]:
 
 def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command every read option as a flag; it receives them as `options`."""
+    return _with(command, _cli_specs())
 
+
+def with_event_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for events (`EVENT_OPTIONS`)."""
+    return _with(command, [spec for spec in _cli_specs() if spec.name in EVENT_OPTIONS])
+
+
+def _with(command: Callable[..., Any], specs: list[OptionSpec]) -> Callable[..., Any]:
     @functools.wraps(command)
     def run(**given: Any) -> Any:
-        flags = {s.name for s in _cli_specs()} | {a.flag for a in MYSQLBINLOG_NAMES}
+        flags = {s.name for s in specs} | {a.flag for a in MYSQLBINLOG_NAMES}
         own = {k: v for k, v in given.items() if k not in flags}
         options = _collect({k: v for k, v in given.items() if k in flags})
         return command(options=options, **own)
@@ -146,7 +159,7 @@ def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ]
     parameters = [
         *own,
-        *(_parameter(spec) for spec in _cli_specs()),
+        *(_parameter(spec) for spec in specs),
         *(_alias_parameter(alias) for alias in MYSQLBINLOG_NAMES),
     ]
     signature = inspect.Signature(parameters)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated
 
 import typer
 
 from binlake.cli.event_text import field_lines, hex_lines, one_line
-from binlake.cli.flags import with_read_options
-from binlake.cli.terminal import reading, say_result, say_time_zone
+from binlake.cli.flags import with_event_options
+from binlake.cli.terminal import (
+    hinting,
+    note,
+    reading,
+    say_nothing_found,
+    say_result,
+    say_time_zone,
+)
 from binlake.errors import OptionError
 from binlake.source.chain import resolve
 from binlake.stream.log_events import LogEvent
@@ -22,7 +30,7 @@ from binlake.values.options import ReadOptions
 __all__ = ["inspect"]
 
 
-@with_read_options
+@with_event_options
 def inspect(
     files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
     options: ReadOptions,
@@ -38,7 +46,9 @@ def inspect(
     """Show the events of a log, also those inside compressed transactions.
 
     A line has place, time (UTC), server, type, size, and what matters of the event. Events
-    inside a payload are numbered behind its position: binlog.000001:4711#3.
+    inside a payload are numbered behind its position: binlog.000001:4711#3. With --table,
+    --exclude-table or --op: of transactions that change such rows, the control events and those
+    of the tables. Exit code 1 if a checksum that was shown is bad.
 
     Examples:
       binlake inspect binlog.000012 | less
@@ -51,18 +61,24 @@ def inspect(
         raise OptionError("--json shows every field already; leave out --full and --hexdump")
     say_time_zone(options, sys.argv)
     ledger = Ledger()
-    with reading(files, ledger) as seen:
-        for shown, event in enumerate(seen(_events(files, options, ledger)), 1):
+    shown = bad = 0
+    with hinting(options), reading(files, ledger) as seen:
+        for event in islice(seen(_events(files, options, ledger)), limit):
             for line in _lines(event, full, hexdump, as_json):
                 print(line)
-            if shown == limit:
-                return
+            bad += event.checksum == "bad"
+            shown += 1
     say_result(ledger)
+    if not shown:
+        say_nothing_found(files, options)
+    if bad:
+        note(f"{bad} of the events shown {'have' if bad > 1 else 'has'} a bad checksum")
+        raise typer.Exit(1)
 
 
 def _events(files: list[str], options: ReadOptions, ledger: Ledger) -> Iterator[LogEvent]:
-    for chain in resolve(files):
-        yield from LogReader.of_chain(chain, options, ledger).events()
+    for reader in LogReader.of_chains(resolve(files), options, ledger):
+        yield from reader.events()
 
 
 def _lines(event: LogEvent, full: bool, hexdump: bool, as_json: bool) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from binlake.errors import BinlogError, OptionError, SourceError
+from binlake.errors import BinlogError, OptionError, SchemaError, SourceError
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     except TyperException as error:
         print(_usage_line(error), file=sys.stderr)
         return error.exit_code
-    except (OptionError, SourceError) as error:
+    except (OptionError, SourceError, SchemaError) as error:
         print(f"binlake: {error}", file=sys.stderr)
         return 2
     except BinlogError as error:

@@ -12,13 +12,16 @@ import pyarrow as pa
 import typer
 
 from binlake.cli.flags import with_read_options
-from binlake.cli.terminal import reading, say_result, say_time_zone
+from binlake.cli.terminal import hinting, reading, say_nothing_found, say_result, say_time_zone
 from binlake.errors import OptionError
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.table.batches import Changes
+from binlake.table.column_check import ColumnCheck
+from binlake.table.declared import DeclaredSchema
 from binlake.table.decode import ChangeDecoder
 from binlake.table.row_json import change_batch, change_schema, json_lines
+from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -63,20 +66,26 @@ def rows(
             f"--format {form}: not one of {', '.join(_FORMATS)}", name="format", value=form
         )
     say_time_zone(options, sys.argv)
+    schema = declared_schema(options)  # a wrong one is told before anything is read or written
     ledger = Ledger()
-    with _target(output, form) as target, reading(files, ledger) as seen:
-        changes = seen(_changes(files, options, ledger))
+    columns = ColumnCheck(options)
+    with hinting(options), _target(output, form) as target, reading(files, ledger) as seen:
+        changes = seen(columns.watch(_changes(files, options, ledger, schema)))
         if form == "json":
             _write_lines(changes, options, target, limit)
         else:
             _write_table(form, changes, options, target, limit)
+        columns.finish()
     say_result(ledger)
+    if not ledger.rows:
+        say_nothing_found(files, options)
 
 
-def _changes(files: list[str], options: ReadOptions, ledger: Ledger) -> Iterator[Changes]:
-    for chain in resolve(files):
-        decoder = ChangeDecoder(options, Target.TEXT, ledger)
-        yield from decoder.decode(LogReader.of_chain(chain, options, ledger).runs())
+def _changes(
+    files: list[str], options: ReadOptions, ledger: Ledger, schema: DeclaredSchema
+) -> Iterator[Changes]:
+    for reader in LogReader.of_chains(resolve(files), options, ledger):
+        yield from ChangeDecoder(options, Target.TEXT, ledger, schema).decode(reader.runs())
 
 
 @contextmanager

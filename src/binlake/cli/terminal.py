@@ -19,11 +19,14 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from binlake.errors import FormatError
 from binlake.source.chain import resolve
+from binlake.source.log_file import FIRST_EVENT, SKIP_HINT
+from binlake.stream.overview import nothing_found
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["note", "reading", "say_result", "say_time_zone"]
+__all__ = ["hinting", "note", "reading", "say_nothing_found", "say_result", "say_time_zone"]
 
 T = TypeVar("T")
 
@@ -82,6 +85,25 @@ def reading(files: Sequence[str], ledger: Ledger) -> Iterator[Callable[[Iterable
                 yield item
 
         yield watched
+
+
+@contextmanager
+def hinting(options: ReadOptions) -> Iterator[None]:
+    """Add what to do to the error of a damaged log."""
+    try:
+        yield
+    except FormatError as error:
+        # of a log whose beginning is damaged nothing can be read, so nothing can be skipped
+        if options.on_error == "stop" and (error.event_pos or 0) > FIRST_EVENT:
+            error.hinted(SKIP_HINT)
+        raise
+
+
+def say_nothing_found(files: Sequence[str], options: ReadOptions) -> None:
+    """Where filters left nothing: say so, and what there is."""
+    if options.filters:
+        sys.stdout.flush()
+        note(nothing_found(resolve(files), options))
 
 
 def say_result(ledger: Ledger) -> None:

@@ -14,9 +14,13 @@ from binlake.stream.reencode import Reencoding
 from binlake.stream.verify import VerifyReport
 from binlake.stream.verify import verify as check
 from binlake.stream.verify_file import FileReport
+from binlake.table.image_check import RowImages
 from binlake.table.row_bytes import RowBytes
+from binlake.values.ledger import counted
 
 __all__ = ["verify"]
+
+_NAMED = 3  # of the files that are left out
 
 
 def verify(
@@ -30,6 +34,8 @@ def verify(
     ] = False,
 ) -> None:
     """Verify checksums and framing of every event, and the chain of files.
+
+    In a log without checksums, every event and every row image is decoded.
 
     The chain: no number missing, each file named by the one before it and ended by ROTATE or
     STOP, and GTIDs (PREVIOUS_GTIDS, GTID_LIST) without gap or overlap. Exit code 0 if all is
@@ -47,7 +53,7 @@ def verify(
       binlake verify --reencode binlog.000012
     """
     reencoding = Reencoding(RowBytes)
-    report = check(files, checks=[reencoding] if reencode else [])
+    report = check(files, images=RowImages, checks=[reencoding] if reencode else [])
     if as_json:
         print(json.dumps(report.to_json(), ensure_ascii=False, indent=1))
     else:
@@ -66,12 +72,15 @@ def _print_report(report: VerifyReport) -> None:
     for link in report.chain:
         print(f"{link.file}: {link.kind.value}: {link.message}")
     if report.ignored:
-        note(f"left out, not named like a log: {len(report.ignored)} files")
+        names = [path.rpartition("/")[2] for path in report.ignored]
+        listed = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+        count = counted(len(names), "file")
+        note(f"left out, not named like a log or a second copy: {count} ({listed})")
     problems = sum(p.kind is not Kind.IN_USE for f in report.files for p in f.problems)
     total = problems + len(report.chain)
     events = sum(f.types.total() for f in report.files)
-    verdict = "all is well" if report.ok else f"{total} problem{'s' if total != 1 else ''}"
-    print(f"{len(report.files)} files, {events:,} events: {verdict}")
+    verdict = "all is well" if report.ok else counted(total, "problem")
+    print(f"{counted(len(report.files), 'file')}, {counted(events, 'event')}: {verdict}")
 
 
 def _file_line(file: FileReport) -> str:

@@ -11,7 +11,7 @@ compiled modules cimport (or a C function that a module needs).
     sink, sinks            one column: what all kernels share; from a plan to its kernel
     numeric, decimals, temporal*, varlen   the kernels; json_binary, number_text: texts of JSON
     image, table_sink, transactions   row images, changes of a table, their transactions
-    walk                   the loop over frames that feeds them
+    walk, actions          the loop over frames that feeds them; what it does with which type
 
 Three habits of the compiled code: numbers larger than an int's are C constants
 (`cython.declare`), since a literal were a Python object; signatures in a `.pxd` end in `except

@@ -11,6 +11,7 @@ cdef class DecimalReader:
     cdef int whole  # groups before the point
     cdef readonly Py_ssize_t width
     cdef bint negative
+    cdef unsigned long long low
     cdef unsigned char[::1] digits
     cdef unsigned char[::1] widths
     cdef unsigned int[::1] bounds

@@ -22,6 +22,7 @@ _GROUPS = 16  # room for the groups of a number: 81 digits make at most 10
 _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # of a group of 0 to 9 digits
 _ALL_32 = cython.declare(cython.uint, 0xFFFFFFFF)
 _FIRST_BIT = cython.declare(cython.uint, 0x80000000)
+_ROOM = cython.declare(cython.Py_ssize_t, MAX_DIGITS + 4)  # "-0." and the digits
 _LOW_HALF = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _ALL_ONES = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
@@ -56,6 +57,7 @@ class DecimalReader:
     """The groups of DECIMAL(precision, scale), and their values in the number read last.
 
     `digits[i]` decimal digits of group i were in `widths[i]` bytes; `groups[i]` is their value.
+    `low` is the whole number without point and sign, if it has at most 18 digits.
     """
 
     def __init__(self, precision: cython.int, scale: cython.int) -> None:
@@ -70,6 +72,7 @@ class DecimalReader:
         self.count = len(sizes)
         self.width = decimal_width(precision, scale)
         self.negative = False
+        self.low = 0
         self.digits = memoryview(bytearray(sizes))
         self.widths = memoryview(bytearray(_GROUP_BYTES[n] for n in sizes))
         self.bounds = memoryview(bytearray(4 * _GROUPS)).cast("I")
@@ -87,6 +90,7 @@ class DecimalReader:
         self.negative = c.data[p] < 0x80
         inverted: cython.uint = _ALL_32 if self.negative else 0
         flip: cython.uint = _FIRST_BIT  # of the first group
+        low: cython.ulonglong = 0
         width: cython.int
         value: cython.uint
         i: cython.int
@@ -99,14 +103,16 @@ class DecimalReader:
                     offset=c.pos - c.start,
                 )
             self.groups[i] = value
+            low = low * self.bounds[i] + value
             flip = 0
             p += width
+        self.low = low
         c.pos = p
         return 0
 
     def write(self, out: ByteBuffer) -> cython.int:
         """Append the number as the server writes it."""
-        out.reserve(MAX_DIGITS + 4)  # "-0." and the digits
+        out.reserve(_ROOM)
         at: cython.Py_ssize_t = out.size
         if self.negative:
             out.view[at] = 45
@@ -174,8 +180,7 @@ class Decimal128(Sink128):
         scale: cython.ulonglong
         i: cython.int
         if self.narrow:
-            for i in range(self.wire.count):
-                low = low * self.wire.bounds[i] + self.wire.groups[i]
+            low = self.wire.low
         else:
             for i in range(self.wire.count):
                 # (high, low) * scale + group, in 32-bit steps so that nothing overflows

@@ -12,5 +12,6 @@ cdef class RowsHeader:
     cdef readonly Py_ssize_t present
     cdef readonly Py_ssize_t present_after
     cdef readonly Py_ssize_t rows_start
+    cdef public bint is_partial
 
     cpdef int parse(self, Cursor cursor, int table_id_bytes, int version, int bitmaps) except -1

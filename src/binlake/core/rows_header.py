@@ -21,6 +21,8 @@ from binlake.errors import MalformedError
 
 __all__ = ["RowsHeader"]
 
+_MAX_COLUMNS = cython.declare(cython.ulonglong, 4096)  # MAX_FIELDS of both servers
+
 
 @cython.final
 @cython.cclass
@@ -29,7 +31,8 @@ class RowsHeader:
 
     `extra_start`/`extra_end`, `present`, `present_after` (-1 when there is one bitmap) and
     `rows_start` are absolute indexes into the cursor's buffer; `bitmap_bytes` is the size of
-    each bitmap, `width` the number of columns of the table.
+    each bitmap, `width` the number of columns of the table. `is_partial`, set by the owner: the
+    event is a PARTIAL_UPDATE_ROWS.
     """
 
     def __init__(self) -> None:
@@ -42,6 +45,7 @@ class RowsHeader:
         self.present = 0
         self.present_after = -1
         self.rows_start = 0
+        self.is_partial = False
 
     def parse(
         self, cursor: Cursor, table_id_bytes: cython.int, version: cython.int, bitmaps: cython.int
@@ -66,7 +70,7 @@ class RowsHeader:
             cursor.skip(extra - 2)
             self.extra_end = cursor.pos
         width: cython.ulonglong = cursor.lenenc()
-        if width > 0xFFFF:  # servers stop at 4096 columns; a bitmap of a claimed width must fit
+        if width > _MAX_COLUMNS:
             raise MalformedError(
                 f"a table cannot have {width} columns",
                 offset=cursor.pos - cursor.start,

@@ -52,6 +52,7 @@ cdef class VarSink(Sink):
     cdef Py_ssize_t filled
 
     cdef int fill(self, Py_ssize_t row) except -1
+    cdef int append_bytes(self, bytes value, Py_ssize_t row) except -1
 
 cdef class SkipFixed(Sink):
     cdef Py_ssize_t width

@@ -278,6 +278,12 @@ class VarSink(Sink):
             self.offsets[self.filled] = cython.cast(cython.uint, self.out.size)
         return 0
 
+    def append_bytes(self, value: bytes, row: cython.Py_ssize_t) -> int:
+        """`value`, decoded by someone else, is the value of `row`."""
+        self.fill(row)
+        self.out.put(value)
+        return self.fill(row + 1)
+
     def reserve(self, rows: cython.Py_ssize_t) -> int:
         """As Sink."""
         Sink.reserve(self, rows)

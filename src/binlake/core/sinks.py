@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from binlake.core.decimals import Decimal128, DecimalText, decimal_width
 from binlake.core.numeric import (
@@ -48,17 +49,22 @@ def make_sink(plan: ColumnPlan) -> Sink:
     """
     if plan.kernel is None:
         return Undecodable(plan.why)
-    return _SINKS[plan.kernel](plan) if plan.wanted else make_skip(plan)
+    return _KERNELS[plan.kernel].make(plan) if plan.wanted else make_skip(plan)
 
 
 def make_skip(plan: ColumnPlan) -> Sink:
     """A sink that steps over the values of a column and keeps nothing."""
     if plan.kernel is None:
         return Undecodable(plan.why)
-    width = _WIDTHS[plan.kernel]
-    if width is None:
-        return SkipPrefixed(plan.p0)
-    return SkipFixed(width if isinstance(width, int) else width(plan))
+    width = _KERNELS[plan.kernel].width
+    return SkipPrefixed(plan.p0) if width is None else SkipFixed(width(plan))
+
+
+class _Kernel(NamedTuple):
+    """How a kernel is made, and the bytes of a value on the wire; None: a prefix tells them."""
+
+    make: Callable[[ColumnPlan], Sink]
+    width: Callable[[ColumnPlan], int] | None
 
 
 def _integer(plan: ColumnPlan) -> Sink:
@@ -77,76 +83,50 @@ def _integer(plan: ColumnPlan) -> Sink:
     raise ValueError(f"no integer kernel for {plan.p0} bytes, unsigned {unsigned}")
 
 
-_SINKS: Mapping[Kernel, Callable[[ColumnPlan], Sink]] = {
-    Kernel.INT: _integer,
-    Kernel.UINT64: lambda plan: Int64(8),
-    Kernel.UINT64_DECIMAL: lambda plan: Little128(),
-    Kernel.FLOAT: lambda plan: Int32(4, 0),
-    Kernel.DOUBLE: lambda plan: Int64(8),
-    Kernel.BIT: lambda plan: BigEndian64(plan.p0),
-    Kernel.BIT_DECIMAL: lambda plan: Big128(),
-    Kernel.YEAR: lambda plan: Year(),
-    Kernel.DATE: lambda plan: Date(),
-    Kernel.DATE_TEXT: lambda plan: DateText(),
-    Kernel.TIME2: lambda plan: Time2(plan.p0),
-    Kernel.TIME2_TEXT: lambda plan: Time2Text(plan.p0),
-    Kernel.DATETIME2: lambda plan: Datetime2(plan.p0),
-    Kernel.DATETIME2_TEXT: lambda plan: Datetime2Text(plan.p0),
-    Kernel.TIMESTAMP2: lambda plan: Timestamp2(plan.p0),
-    Kernel.TIMESTAMP2_TEXT: lambda plan: Timestamp2Text(plan.p0),
-    Kernel.TIME_OLD: lambda plan: TimeOld(),
-    Kernel.TIME_OLD_TEXT: lambda plan: TimeOldText(),
-    Kernel.DATETIME_OLD: lambda plan: DatetimeOld(),
-    Kernel.DATETIME_OLD_TEXT: lambda plan: DatetimeOldText(),
-    Kernel.TIMESTAMP_OLD: lambda plan: TimestampOld(),
-    Kernel.TIMESTAMP_OLD_TEXT: lambda plan: TimestampOldText(),
-    Kernel.DECIMAL: lambda plan: Decimal128(plan.p0, plan.p1),
-    Kernel.DECIMAL_TEXT: lambda plan: DecimalText(plan.p0, plan.p1),
-    Kernel.BYTES: lambda plan: Bytes(plan.p0, plan.p1),
-    Kernel.LATIN: lambda plan: Latin(plan.p0, plan.table or ()),
-    Kernel.FIXED_UINT: lambda plan: Int64(plan.p0),
-    Kernel.JSON: lambda plan: JsonText(plan.p0),
-    Kernel.NULL: lambda plan: Null(),
-}
+def _bytes(count: int) -> Callable[[ColumnPlan], int]:
+    return lambda _plan: count
+
+
+def _with_fraction(count: int) -> Callable[[ColumnPlan], int]:
+    return lambda plan: count + (plan.p0 + 1) // 2
 
 
 def _p0(plan: ColumnPlan) -> int:
     return plan.p0
 
 
-def _fraction_bytes(plan: ColumnPlan) -> int:
-    return (plan.p0 + 1) // 2
+def _decimal(plan: ColumnPlan) -> int:
+    return decimal_width(plan.p0, plan.p1)
 
 
-# Bytes of a value: a number, a rule, or None for a length prefix of p0 bytes.
-_WIDTHS: Mapping[Kernel, int | Callable[[ColumnPlan], int] | None] = {
-    Kernel.INT: _p0,
-    Kernel.UINT64: 8,
-    Kernel.UINT64_DECIMAL: 8,
-    Kernel.FLOAT: 4,
-    Kernel.DOUBLE: 8,
-    Kernel.BIT: _p0,
-    Kernel.BIT_DECIMAL: 8,
-    Kernel.YEAR: 1,
-    Kernel.DATE: 3,
-    Kernel.DATE_TEXT: 3,
-    Kernel.TIME2: lambda plan: 3 + _fraction_bytes(plan),
-    Kernel.TIME2_TEXT: lambda plan: 3 + _fraction_bytes(plan),
-    Kernel.DATETIME2: lambda plan: 5 + _fraction_bytes(plan),
-    Kernel.DATETIME2_TEXT: lambda plan: 5 + _fraction_bytes(plan),
-    Kernel.TIMESTAMP2: lambda plan: 4 + _fraction_bytes(plan),
-    Kernel.TIMESTAMP2_TEXT: lambda plan: 4 + _fraction_bytes(plan),
-    Kernel.TIME_OLD: 3,
-    Kernel.TIME_OLD_TEXT: 3,
-    Kernel.DATETIME_OLD: 8,
-    Kernel.DATETIME_OLD_TEXT: 8,
-    Kernel.TIMESTAMP_OLD: 4,
-    Kernel.TIMESTAMP_OLD_TEXT: 4,
-    Kernel.DECIMAL: lambda plan: decimal_width(plan.p0, plan.p1),
-    Kernel.DECIMAL_TEXT: lambda plan: decimal_width(plan.p0, plan.p1),
-    Kernel.BYTES: None,
-    Kernel.LATIN: None,
-    Kernel.FIXED_UINT: _p0,
-    Kernel.JSON: None,
-    Kernel.NULL: 0,
+_KERNELS: Mapping[Kernel, _Kernel] = {
+    Kernel.INT: _Kernel(_integer, _p0),
+    Kernel.UINT64: _Kernel(lambda plan: Int64(8), _bytes(8)),
+    Kernel.UINT64_DECIMAL: _Kernel(lambda plan: Little128(), _bytes(8)),
+    Kernel.FLOAT: _Kernel(lambda plan: Int32(4, 0), _bytes(4)),
+    Kernel.DOUBLE: _Kernel(lambda plan: Int64(8), _bytes(8)),
+    Kernel.BIT: _Kernel(lambda plan: BigEndian64(plan.p0), _p0),
+    Kernel.BIT_DECIMAL: _Kernel(lambda plan: Big128(), _bytes(8)),
+    Kernel.YEAR: _Kernel(lambda plan: Year(), _bytes(1)),
+    Kernel.DATE: _Kernel(lambda plan: Date(), _bytes(3)),
+    Kernel.DATE_TEXT: _Kernel(lambda plan: DateText(), _bytes(3)),
+    Kernel.TIME2: _Kernel(lambda plan: Time2(plan.p0), _with_fraction(3)),
+    Kernel.TIME2_TEXT: _Kernel(lambda plan: Time2Text(plan.p0), _with_fraction(3)),
+    Kernel.DATETIME2: _Kernel(lambda plan: Datetime2(plan.p0), _with_fraction(5)),
+    Kernel.DATETIME2_TEXT: _Kernel(lambda plan: Datetime2Text(plan.p0), _with_fraction(5)),
+    Kernel.TIMESTAMP2: _Kernel(lambda plan: Timestamp2(plan.p0), _with_fraction(4)),
+    Kernel.TIMESTAMP2_TEXT: _Kernel(lambda plan: Timestamp2Text(plan.p0), _with_fraction(4)),
+    Kernel.TIME_OLD: _Kernel(lambda plan: TimeOld(), _bytes(3)),
+    Kernel.TIME_OLD_TEXT: _Kernel(lambda plan: TimeOldText(), _bytes(3)),
+    Kernel.DATETIME_OLD: _Kernel(lambda plan: DatetimeOld(), _bytes(8)),
+    Kernel.DATETIME_OLD_TEXT: _Kernel(lambda plan: DatetimeOldText(), _bytes(8)),
+    Kernel.TIMESTAMP_OLD: _Kernel(lambda plan: TimestampOld(), _bytes(4)),
+    Kernel.TIMESTAMP_OLD_TEXT: _Kernel(lambda plan: TimestampOldText(), _bytes(4)),
+    Kernel.DECIMAL: _Kernel(lambda plan: Decimal128(plan.p0, plan.p1), _decimal),
+    Kernel.DECIMAL_TEXT: _Kernel(lambda plan: DecimalText(plan.p0, plan.p1), _decimal),
+    Kernel.BYTES: _Kernel(lambda plan: Bytes(plan.p0, plan.p1), None),
+    Kernel.LATIN: _Kernel(lambda plan: Latin(plan.p0, plan.table or ()), None),
+    Kernel.FIXED_UINT: _Kernel(lambda plan: Int64(plan.p0), _p0),
+    Kernel.JSON: _Kernel(lambda plan: JsonText(plan.p0), None),
+    Kernel.NULL: _Kernel(lambda plan: Null(), _bytes(0)),
 }

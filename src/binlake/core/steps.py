@@ -33,28 +33,32 @@ __all__ = ["Steps"]
 
 
 # The steps that the native loops compare with.
-_NEUTRAL: cython.int = int(Step.NEUTRAL)
-_UNKNOWN: cython.int = int(Step.UNKNOWN)
-_UNDECIDED: cython.int = int(Step.UNDECIDED)
-_PREFIX: cython.int = int(Step.PREFIX)
-_TEXT: cython.int = int(Step.TEXT)
-_TABLE_MAP: cython.int = int(Step.TABLE_MAP)
-_ROWS: cython.int = int(Step.ROWS)
-_ROWS_END: cython.int = int(Step.ROWS_END)
-_GTID: cython.int = int(Step.GTID)
-_GTID_OPEN: cython.int = int(Step.GTID_OPEN)
-_GTID_OTHER: cython.int = int(Step.GTID_OTHER)
-_BEGIN: cython.int = int(Step.BEGIN)
-_XID: cython.int = int(Step.XID)
-_COMMIT: cython.int = int(Step.COMMIT)
-_ROLLBACK: cython.int = int(Step.ROLLBACK)
-_STATEMENT: cython.int = int(Step.STATEMENT)
+_NEUTRAL = cython.declare(cython.int, int(Step.NEUTRAL))
+_UNKNOWN = cython.declare(cython.int, int(Step.UNKNOWN))
+_UNDECIDED = cython.declare(cython.int, int(Step.UNDECIDED))
+_PREFIX = cython.declare(cython.int, int(Step.PREFIX))
+_TEXT = cython.declare(cython.int, int(Step.TEXT))
+_TABLE_MAP = cython.declare(cython.int, int(Step.TABLE_MAP))
+_ROWS = cython.declare(cython.int, int(Step.ROWS))
+_ROWS_END = cython.declare(cython.int, int(Step.ROWS_END))
+_GTID = cython.declare(cython.int, int(Step.GTID))
+_GTID_OPEN = cython.declare(cython.int, int(Step.GTID_OPEN))
+_GTID_OTHER = cython.declare(cython.int, int(Step.GTID_OTHER))
+_BEGIN = cython.declare(cython.int, int(Step.BEGIN))
+_XID = cython.declare(cython.int, int(Step.XID))
+_COMMIT = cython.declare(cython.int, int(Step.COMMIT))
+_ROLLBACK = cython.declare(cython.int, int(Step.ROLLBACK))
+_STATEMENT = cython.declare(cython.int, int(Step.STATEMENT))
 
-_QUERY_EVENT: cython.int = QUERY_EVENT
-_IGNORABLE: cython.int = 0x80  # header flag: an unknown type may be left out
-_STMT_END: cython.int = 0x01  # rows flag
-_MARIADB_NOT_PLAIN: cython.int = 0x01 | 0x40 | 0x80  # standalone, prepared XA, completed XA
-_TEXT_HEAD_BYTES: cython.Py_ssize_t = 65536  # longer leading comments are not looked behind
+_QUERY_EVENT = cython.declare(cython.int, QUERY_EVENT)
+_IGNORABLE = cython.declare(cython.int, 0x80)  # header flag: an unknown type may be left out
+_STMT_END = cython.declare(cython.int, 0x01)  # rows flag
+_MARIADB_NOT_PLAIN = cython.declare(
+    cython.int, 0x01 | 0x40 | 0x80
+)  # standalone, prepared XA, completed XA
+_TEXT_HEAD_BYTES = cython.declare(
+    cython.Py_ssize_t, 65536
+)  # longer leading comments are not looked behind
 #: First letters, upper case, of the texts that `text_step` may answer otherwise than STATEMENT.
 _CONTROL_HEADS = frozenset((b"BEG", b"COM", b"ROL", b"REL", b"SAV", b"STA", b"XA"))
 _COMMENT_OR_SPACE = frozenset((b" ", b"\t", b"\r", b"\n", b"\x0b", b"\x0c", b"/", b"-", b"#"))

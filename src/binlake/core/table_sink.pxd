@@ -2,6 +2,7 @@
 
 from binlake.core.cursor cimport Cursor
 from binlake.core.image cimport ImageSink
+from binlake.core.partial cimport PartialImages
 from binlake.core.rows_header cimport RowsHeader
 from binlake.core.sink cimport Sink8, Sink32, Sink64
 
@@ -24,6 +25,8 @@ cdef class TableSink:
     cdef Py_ssize_t first
     cdef long long[::1] counts
     cdef ImageSink passed
+    cdef PartialImages partial
+    cdef bint is_partial
     cdef Sink8 op
     cdef Sink64 pos
     cdef Sink64 end_pos
@@ -34,7 +37,10 @@ cdef class TableSink:
 
     cdef bint wants(self, int op) noexcept
     cdef int select(self, Cursor c, RowsHeader header, int op) except -1
+    cdef int begin(self, Cursor c, RowsHeader header, int op) except -1
     cdef int change(self, Cursor c, int op) except -1
+    cdef int precede(self, Cursor c) except -1
+    cdef int change_partially(self, Cursor c) except -1
     cdef Py_ssize_t add(self, Cursor c, int op, EventFacts facts) except -1
     cdef Py_ssize_t pass_over(self, Cursor head, RowsHeader header, Cursor c, int op) except -1
     cdef int grow(self) except -1

@@ -10,6 +10,7 @@ import cython
 
 from binlake.core.cursor import Cursor
 from binlake.core.image import ImageBuffers, ImageSink
+from binlake.core.partial import PartialImages
 from binlake.core.rows_header import RowsHeader
 from binlake.core.sink import Sink8, Sink32, Sink64
 from binlake.errors import MalformedError
@@ -43,7 +44,8 @@ class TableBuffers(NamedTuple):
     `op` u8: INSERT, UPDATE, DELETE. `pos`, `end_pos` i64: the event's place in the file. `row`
     u32: ordinal of the change in that top-level event. `txn` u32: index into the transactions
     finished with this batch. `seq` i64: order over all tables. `server_id` u32. What `before`
-    and `after` hold is said by the TableSink that made them.
+    and `after` hold is said by the TableSink that made them. `unknown_documents` values of
+    `after` are JSON differences, as the log lacks the documents that they change.
     """
 
     count: int
@@ -56,6 +58,7 @@ class TableBuffers(NamedTuple):
     server_id: memoryview
     before: ImageBuffers
     after: ImageBuffers
+    unknown_documents: int = 0
 
 
 @cython.final
@@ -90,6 +93,8 @@ class TableSink:
         self.after = ImageSink(plans)
         self.before = ImageSink(plans if before_plans is None else before_plans)
         self.passed = ImageSink(unwanted(plans))
+        self.partial = PartialImages()
+        self.is_partial = False
         self.operations = 0
         for operation in operations:
             self.operations |= 1 << operation
@@ -112,24 +117,46 @@ class TableSink:
         return (self.operations >> op & 1) != 0
 
     def select(self, c: Cursor, header: RowsHeader, op: cython.int) -> int:
-        """The rows that follow belong to this head, which lies in the cursor's buffer."""
+        """Choose the columns of both images by the bitmaps of the head."""
         raise NotImplementedError
+
+    def begin(self, c: Cursor, header: RowsHeader, op: cython.int) -> int:
+        """The rows that follow belong to this head, which lies in the cursor's buffer."""
+        self.is_partial = header.is_partial
+        if self.is_partial:
+            self.passed.select(c, header.present, header.width)
+        return self.select(c, header, op)
 
     def change(self, c: Cursor, op: cython.int) -> int:
         """Decode one row change into `before` and `after`."""
         raise NotImplementedError
 
+    def precede(self, c: Cursor) -> int:
+        """Decode the before-image of an update."""
+        raise NotImplementedError
+
+    def change_partially(self, c: Cursor) -> int:
+        """Decode one row change of PARTIAL_UPDATE_ROWS."""
+        image: cython.Py_ssize_t = c.pos
+        documents = self.partial.documents(self.passed, c)
+        c.pos = image
+        self.precede(c)
+        return self.partial.append(self.after, c, documents)
+
     def add(self, c: Cursor, op: cython.int, facts: EventFacts) -> int:
         """Decode all row changes up to the end of the cursor; how many they are.
 
-        `select` has to be called before. Raises FormatError.
+        `begin` has to be called before. Raises FormatError.
         """
         start: cython.Py_ssize_t = self.rows
         row: cython.Py_ssize_t = start
         pos: cython.Py_ssize_t
         while True:
             pos = c.pos
-            self.change(c, op)
+            if self.is_partial:
+                self.change_partially(c)
+            else:
+                self.change(c, op)
             if row == self.capacity:
                 self.grow()
             self.op.values[row] = cython.cast(cython.uchar, op)
@@ -161,7 +188,10 @@ class TableSink:
             self.passed.append(c)
             if op == _UPDATE:
                 self.passed.select(head, header.present_after, header.width)
-                self.passed.append(c)
+                if header.is_partial:
+                    self.partial.append(self.passed, c, {})
+                else:
+                    self.passed.append(c)
             count += 1
             if c.pos >= c.end:
                 break
@@ -197,6 +227,7 @@ class TableSink:
     def finish(self) -> TableBuffers:
         """Hand over all changes, without a copy, and start again."""
         count: cython.Py_ssize_t = self.rows
+        unknown = self.partial.take_unknown()
         done = TableBuffers(
             count,
             self.op.finish(count).data,
@@ -208,6 +239,7 @@ class TableSink:
             self.server_id.finish(count).data,
             self.before.finish(),
             self.after.finish(),
+            unknown,
         )
         self.rows = 0
         self.capacity = 0
@@ -244,19 +276,26 @@ class BothImages(TableSink):
             self.after.append(c)
         return 0
 
+    def precede(self, c: Cursor) -> int:
+        """As TableSink."""
+        return self.before.append(c)
+
 
 @cython.final
 @cython.cclass
 class CurrentRow(TableSink):
     """`after`: of each change the row as it is now, or, of a delete, as it was last; `before`:
     before-images of updates, missing for the others.
+
+    A column that an update did not assign may be in its before-image only: it did not change,
+    so the row has its value from there.
     """
 
     def select(self, c: Cursor, header: RowsHeader, op: cython.int) -> int:
         """As TableSink."""
         if op == _UPDATE:
             self.before.select(c, header.present, header.width)
-            self.after.select(c, header.present_after, header.width)
+            self.after.select_over(c, header.present, header.width, self.passed)
         else:
             self.after.select(c, header.present, header.width)
         return 0
@@ -264,10 +303,19 @@ class CurrentRow(TableSink):
     def change(self, c: Cursor, op: cython.int) -> int:
         """As TableSink."""
         if op == _UPDATE:
-            self.before.append(c)
+            self.precede(c)
         else:
             self.before.append_missing()
         self.after.append(c)
+        return 0
+
+    def precede(self, c: Cursor) -> int:
+        """As TableSink."""
+        image: cython.Py_ssize_t = c.pos
+        self.before.append(c)
+        if self.after.carries():
+            c.pos = image
+            self.after.carry(c)
         return 0
 
 

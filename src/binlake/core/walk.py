@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import cython
 
+from binlake.core.actions import ACTION_OF, COMPRESSED, OPERATION_OF, VERSION_OF, Action
 from binlake.core.buffers import ByteKey
 from binlake.core.cursor import Cursor
 from binlake.core.frames import FrameBlock
 from binlake.core.gtid import GtidFields
 from binlake.core.inflate import inflate_event_data
 from binlake.core.rows_header import RowsHeader
-from binlake.core.table_sink import DELETE, INSERT, UPDATE, EventFacts, TableBuffers, TableSink
+from binlake.core.table_sink import UPDATE, EventFacts, TableBuffers, TableSink
 from binlake.core.transactions import TransactionBuffers, TransactionSink
-from binlake.errors import BinlogError, MissingContextError, TruncatedError, UnsupportedError
+from binlake.errors import BinlogError, MissingContextError, TruncatedError
 from binlake.format.event_types import (
     ANONYMOUS_GTID_LOG_EVENT,
-    EVENT_TYPES,
     GTID_EVENT,
     GTID_LOG_EVENT,
     PARTIAL_UPDATE_ROWS_EVENT,
-    Role,
     event_name,
 )
 
@@ -40,13 +39,12 @@ if TYPE_CHECKING:
 __all__ = ["RowWalker", "WalkedRows"]
 
 # What the walk does with an event.
-_PASS = cython.declare(cython.int, 0)
-_TABLE_MAP = cython.declare(cython.int, 1)
-_ROWS = cython.declare(cython.int, 2)
-_GTID = cython.declare(cython.int, 3)  # MySQL: BEGIN follows
-_GTID_OPEN = cython.declare(cython.int, 4)  # MariaDB: stands for BEGIN
-_QUERY = cython.declare(cython.int, 5)
-_XID = cython.declare(cython.int, 6)
+_PASS = cython.declare(cython.int, int(Action.PASS))
+_TABLE_MAP = cython.declare(cython.int, int(Action.TABLE_MAP))
+_ROWS = cython.declare(cython.int, int(Action.ROWS))
+_GTID = cython.declare(cython.int, int(Action.GTID))
+_QUERY = cython.declare(cython.int, int(Action.QUERY))
+_XID = cython.declare(cython.int, int(Action.XID))
 
 # How far into a plain transaction the walk is.
 _OUTSIDE = cython.declare(cython.int, 0)
@@ -59,44 +57,13 @@ _MYSQL_GTID = cython.declare(cython.int, GTID_LOG_EVENT)
 _ANONYMOUS = cython.declare(cython.int, ANONYMOUS_GTID_LOG_EVENT)
 _MARIADB_GTID = cython.declare(cython.int, GTID_EVENT)
 _UPDATE = cython.declare(cython.int, UPDATE)
-_COMPRESSED = cython.declare(cython.int, 0x80)  # in version_of
+_COMPRESSED = cython.declare(cython.int, COMPRESSED)
 _STMT_END = cython.declare(cython.int, 0x01)  # rows flag
 _SLOTS = cython.declare(cython.Py_ssize_t, 64)  # a power of two
 _MOST_TABLES = cython.declare(cython.Py_ssize_t, 1 << 14)  # kept between batches
 _MOST_BINDINGS = cython.declare(cython.Py_ssize_t, 1 << 14)
 _FULL_COLUMN = cython.declare(cython.Py_ssize_t, 1 << 30)  # one event more still fits int32
 _DUMMY_IDS = (0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF)  # only ends a statement (formats.md §2.1)
-
-
-def _actions() -> bytes:
-    by_role = {Role.TABLE_MAP: _TABLE_MAP, Role.ROWS: _ROWS, Role.QUERY: _QUERY, Role.XID: _XID}
-    actions = bytearray(256)
-    for code, known in EVENT_TYPES.items():
-        actions[code] = by_role.get(known.role, _PASS)
-    actions[GTID_LOG_EVENT] = actions[ANONYMOUS_GTID_LOG_EVENT] = _GTID
-    actions[GTID_EVENT] = _GTID_OPEN
-    return bytes(actions)
-
-
-def _operations() -> bytes:
-    numbers = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
-    operations = bytearray(256)
-    for code, known in EVENT_TYPES.items():
-        if known.operation is not None:
-            operations[code] = numbers[known.operation]
-    return bytes(operations)
-
-
-def _versions() -> bytes:
-    versions = bytearray(256)
-    for code, known in EVENT_TYPES.items():
-        versions[code] = (known.rows_version or 0) | (_COMPRESSED if known.compressed else 0)
-    return bytes(versions)
-
-
-_ACTION_OF = _actions()
-_OP_OF = _operations()
-_VERSION_OF = _versions()
 
 
 class WalkedRows(NamedTuple):
@@ -165,9 +132,9 @@ class RowWalker:
         self.decoded_bytes = 0
         self.passed_bytes = 0
         self.format = None
-        self.action_of = _ACTION_OF
-        self.op_of = _OP_OF
-        self.version_of = _VERSION_OF
+        self.action_of = ACTION_OF
+        self.op_of = OPERATION_OF
+        self.version_of = VERSION_OF
         self.id_bytes_of = bytes([6]) * 256
         self.header_bytes = 19
         self.checksum_bytes = 0
@@ -476,6 +443,7 @@ class RowWalker:
         version: cython.int = self.version_of[type_code] & 3
         bitmaps: cython.int = 2 if self.op_of[type_code] == _UPDATE else 1
         header.parse(cursor, self.id_bytes_of[type_code], version, bitmaps)
+        header.is_partial = type_code == _PARTIAL
         binding: Binding = self._binding()
         if binding is not None and binding.table.sink is not None:
             self._take(binding.table.sink, type_code)
@@ -494,11 +462,6 @@ class RowWalker:
         if not wanted and not self.in_payload:
             self.passed_bytes += size
             return 0
-        if type_code == _PARTIAL:
-            raise UnsupportedError(
-                "updates with JSON differences are not yet supported",
-                hint="set binlog_row_value_options='' on the server, or exclude the table",
-            )
         rows: Cursor = cursor
         if self.version_of[type_code] & _COMPRESSED:
             rows = Cursor(inflate_event_data(cursor.view[cursor.pos : cursor.end]))
@@ -518,7 +481,7 @@ class RowWalker:
         facts.seq = self.rows
         if sink.rows == 0:
             self.active.append(sink)
-        sink.select(cursor, self.header, op)
+        sink.begin(cursor, self.header, op)
         count: cython.Py_ssize_t = sink.add(rows, op, facts)
         self.next_row += count
         self.rows += count

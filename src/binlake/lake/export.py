@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from binlake.errors import IncompleteError
+from binlake.errors import IncompleteError, OptionError
 from binlake.lake.jobs import Progress, Task, run_tasks
 from binlake.lake.layout import Directory, Findings, IfExists, table_path
 from binlake.lake.parquet import DataFile, ParquetFiles, TableKey
@@ -155,6 +155,7 @@ def export(
         results = [json.loads(r) for r in run_tasks(spark, tasks, f"decode {target}", progress)]
         ledger = _proven_ledger(partitions, results)
         files = [DataFile.from_json(f) for result in results for f in result["files"]]
+        _check_columns(files, options)
         tables = _united(spark, files, staging, target_file_bytes)
         _commit(staging, before, tables, ledger, paths)
     except BaseException:
@@ -197,6 +198,19 @@ def _proven_ledger(
             hint="nothing was written; this is a fault of binlake, please report it",
         )
     return ledger
+
+
+def _check_columns(files: Sequence[DataFile], options: ReadOptions) -> None:
+    """Raises OptionError for a wanted column that no table has, if there are tables at all."""
+    known = {name for file in files for name in file.schema.names}
+    for name in options.columns:
+        if files and name not in known:
+            raise OptionError(
+                f"option columns: no table that was read has a column {name!r}",
+                name="columns",
+                value=name,
+                hint="nothing was written",
+            )
 
 
 def _united(

@@ -26,6 +26,9 @@ from binlake.source.streams import StreamReader
 __all__ = ["ByteReader", "file_system_for", "is_uri", "local_path", "open_reader"]
 
 
+_SERVERS = ("mysql", "mariadb")
+
+
 class LocalReader(ByteReader):
     """A regular local file. Its length is pinned when it is opened: a growing file reads as it was."""
 
@@ -145,6 +148,11 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     scheme, _, rest = uri.partition("://")
+    if scheme.lower() in _SERVERS:
+        raise SourceError(
+            f"{without_secrets(uri)}: live servers cannot be read yet",
+            hint="read their files, or what mysqlbinlog --read-from-remote-server --raw writes",
+        )
     if scheme.lower() in ("s3a", "s3n"):  # Hadoop's names for what pyarrow calls s3
         uri = f"s3://{rest}"
     try:

@@ -17,13 +17,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from binlake.errors import SourceError
 from binlake.source.bytes import local_path
 from binlake.source.places import Place, has_wildcards, place
 
-__all__ = ["Chain", "LogPath", "log_name", "resolve"]
+__all__ = [
+    "Chain",
+    "LogPath",
+    "beside_logs",
+    "log_name",
+    "names_in_gap",
+    "resolve",
+    "survey",
+]
 
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
 _NUMBERED = re.compile(r"(?P<base>.+)\.(?P<number>\d+)$")
@@ -58,36 +66,72 @@ class Chain:
 
     `ignored` are paths that were found and left out: in a directory, those that do not look
     like logs; anywhere, a second copy of a log (binlog.000001.gz beside binlog.000001).
+    `missing` are the entries of `index`, an index file, that are not there (`survey` only).
     """
 
     base: str
     files: tuple[LogPath, ...]
     ignored: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    index: str = ""
 
     @property
     def paths(self) -> tuple[str, ...]:
         return tuple(file.path for file in self.files)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The base names of its files."""
+        return tuple(file.name for file in self.files)
+
+    def gap_before(self, ordinal: int) -> str:
+        """A sentence about the numbers left out between a file and the one before it, or ""."""
+        if ordinal == 0:
+            return ""
+        after = self.files[ordinal]
+        gap = range((self.files[ordinal - 1].number or 0) + 1, after.number or 0)
+        if not gap:
+            return ""
+        return f"{names_in_gap(after.name, gap)} missing before {after.name}: what they hold is not read"
+
 
 @dataclass(slots=True)
 class _Found:
-    """What one argument stands for. `ordered`: the order is the index file's."""
+    """What one argument stands for. `index`: the index file that gives the order, or ""."""
 
     files: list[LogPath]
     ignored: list[str]
-    ordered: bool = False
+    missing: list[str] = field(default_factory=list)
+    index: str = ""
 
 
 def resolve(paths: Sequence[str]) -> list[Chain]:
     """The chains that `paths` mean, in the order in which their first files were named.
 
     Files of one base name are one chain if they lie in the same directory; different
-    directories are different servers. Raises SourceError for a path that stands for nothing.
+    directories are different servers. Raises SourceError for a path that stands for nothing,
+    and for an index file that names a file that is not there.
+    """
+    chains = survey(paths)
+    for chain in chains:
+        if chain.missing:
+            raise SourceError(
+                f"{chain.missing[0]}, named in {chain.index}, does not exist",
+                hint="the server has purged it, or the index belongs to another directory",
+            )
+    return chains
+
+
+def survey(paths: Sequence[str]) -> list[Chain]:
+    """`resolve`, but what an index file names and is not there is told by the chain (`missing`).
+
+    Such a chain may have no file at all. Raises SourceError for a path that stands for nothing.
     """
     if not paths:
         raise SourceError("no log file given")
     groups: dict[tuple[str, str], list[LogPath]] = {}
-    ordered: set[tuple[str, str]] = set()
+    indexes: dict[tuple[str, str], str] = {}
+    missing: dict[tuple[str, str], list[str]] = {}
     ignored: dict[tuple[str, str], list[str]] = {}
     left: list[str] = []
     for path in paths:
@@ -97,8 +141,14 @@ def resolve(paths: Sequence[str]) -> list[Chain]:
             group = groups.setdefault(key, [])
             if all(known.path != file.path for known in group):
                 group.append(file)
-            if found.ordered:
-                ordered.add(key)
+            if found.index:
+                indexes[key] = found.index
+        if found.missing:
+            first = found.files[0] if found.files else _log_path(found.missing[0], None)
+            key = (_directory(first.path), first.base)
+            groups.setdefault(key, [])
+            indexes[key] = found.index
+            missing.setdefault(key, []).extend(found.missing)
         if found.files:
             first = found.files[0]
             ignored.setdefault((_directory(first.path), first.base), []).extend(found.ignored)
@@ -109,11 +159,25 @@ def resolve(paths: Sequence[str]) -> list[Chain]:
     ignored.setdefault(next(iter(groups)), []).extend(left)
     chains = []
     for key, files in groups.items():
-        if key not in ordered:
+        if key not in indexes:
             files.sort(key=lambda file: (file.number is None, file.number or 0))
         kept, copies = _without_copies(files)
-        chains.append(Chain(key[1], tuple(kept), (*ignored.get(key, ()), *copies)))
+        left_out = (*ignored.get(key, ()), *copies)
+        lost = tuple(dict.fromkeys(missing.get(key, ())))
+        chains.append(Chain(key[1], tuple(kept), left_out, lost, indexes.get(key, "")))
     return chains
+
+
+def names_in_gap(name: str, gap: range) -> str:
+    """The files of a gap before the file `name`, as the subject of a sentence and its verb."""
+    base, _, digits = name.rpartition(".")
+    first, last = (f"{base}.{number:0{len(digits)}d}" for number in (gap[0], gap[-1]))
+    return f"{first} is" if first == last else f"{first} to {last} are"
+
+
+def beside_logs(path: str) -> bool:
+    """Whether a path names what servers keep beside their logs: an index or state file."""
+    return _BESIDE_LOGS.search(path) is not None
 
 
 def log_name(path: str) -> str:
@@ -133,14 +197,14 @@ def _expand(path: str) -> _Found:
         if not has_wildcards(path):
             raise SourceError(f"{store.shown} does not exist")
         matches = store.matches()
-        logs = [match for match in matches if not _BESIDE_LOGS.search(match[0])]
+        logs = [match for match in matches if not beside_logs(match[0])]
         if not logs:
             raise SourceError(f"nothing matches {store.shown}")
-        ignored = [match for match, _ in matches if _BESIDE_LOGS.search(match)]
+        ignored = [match for match, _ in matches if beside_logs(match)]
         return _Found(_sorted(_log_path(*match) for match in logs), ignored)
     if path.endswith(".index"):
         return _index_logs(store)
-    if _BESIDE_LOGS.search(path):  # a shell has made it of binlog.*
+    if beside_logs(path):  # a shell has made it of binlog.*
         return _Found([], [path])
     return _Found([_log_path(path, store.size())], [])
 
@@ -169,6 +233,7 @@ def _index_logs(store: Place) -> _Found:
     directory keeps the paths of the server. So is an entry that has been compressed since.
     """
     files: list[LogPath] = []
+    missing: list[str] = []
     for line in store.read().splitlines():
         entry = os.fsdecode(line).strip()
         if not entry:
@@ -182,13 +247,10 @@ def _index_logs(store: Place) -> _Found:
                 files.append(_log_path(candidate, size))
                 break
         else:
-            raise SourceError(
-                f"{entry}, named in {store.shown}, does not exist",
-                hint="the server has purged it, or the index belongs to another directory",
-            )
-    if not files:
+            missing.append(entry)
+    if not files and not missing:
         raise SourceError(f"the index file {store.shown} names no log")
-    return _Found(files, [], ordered=True)
+    return _Found(files, [], missing, store.shown)
 
 
 def _log_path(path: str, size: int | None) -> LogPath:

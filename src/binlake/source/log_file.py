@@ -55,12 +55,22 @@ from binlake.source.window import Window
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.ledger import Ledger, SkippedRange
 
-__all__ = ["FIRST_EVENT", "WINDOW_BYTES", "Damage", "LogFile", "TailReport"]
+__all__ = [
+    "BAD_MAGIC",
+    "FIRST_EVENT",
+    "SKIP_HINT",
+    "WINDOW_BYTES",
+    "Damage",
+    "LogFile",
+    "TailReport",
+]
 
 MAGIC = b"\xfebin"
 ENCRYPTED_MAGIC = b"\xfdbin"
 INNODB_MAGIC = b"\xfe\xfe\x0d\x01"
 
+#: The `kind` of the error for a file that is no log at all.
+BAD_MAGIC = "bad magic"
 #: Offset of the first event: after the magic.
 FIRST_EVENT = 4
 #: How much of a file is read at once; one event longer than that is read whole.
@@ -68,6 +78,10 @@ WINDOW_BYTES = 8 << 20
 
 # A FORMAT_DESCRIPTION event lists one byte for each of at most 255 types.
 _MAX_FORMAT_BYTES = 19 + 57 + 255 + 5
+
+
+#: What to do about damage, where reading stops at it.
+SKIP_HINT = "on_error=skip goes on at the next transaction that verifies, and says what is lost"
 
 
 class Damage(StrEnum):
@@ -144,7 +158,7 @@ class LogFile:
         The next window is read and verified by a second thread while the caller works on
         this one; closing the iterator ends it.
 
-        Raises ChecksumError, MalformedError, TruncatedError (field "torn tail"),
+        Raises ChecksumError, MalformedError, TruncatedError (kind "torn tail"),
         UnsupportedError, SourceError, each after the windows before it.
         """
         first = FIRST_EVENT if start is None else max(start, FIRST_EVENT)
@@ -309,7 +323,7 @@ class LogFile:
         raise SourceError(
             f"{self.path} is not a binary log: it begins with 0x{magic.hex()}, not 0xfe62696e",
             file=self.name,
-            field="magic",
+            kind=BAD_MAGIC,
         )
 
     def _no_format(self, on_damage: Damage, ledger: Ledger | None) -> None:
@@ -340,7 +354,7 @@ class LogFile:
             if tail.in_use:
                 return None
         if on_damage is Damage.STOP or not isinstance(error, FormatError):
-            raise error
+            raise error.hinted(SKIP_HINT) if isinstance(error, FormatError) else error
         if tail is not None:
             lost_to = tail.offset + tail.size
         else:

@@ -16,7 +16,7 @@ from binlake.values.ledger import FileCounts
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
 
-__all__ = ["Scanner", "Step", "TailReport", "torn_tail_error"]
+__all__ = ["TORN_TAIL", "Scanner", "Step", "TailReport", "torn_tail_error"]
 
 # At least this much is read at once: more events than one, also before a near `stop`.
 _MIN_READ_BYTES = 64 << 10
@@ -24,6 +24,9 @@ _MIN_READ_BYTES = 64 << 10
 _LONG_EVENT_BYTES = 64 << 20
 # The first release whose log_pos is right inside of transactions.
 _LOG_POS_SINCE = (5, 1, 0)
+
+#: The `kind` of the error for a file that ends inside an event.
+TORN_TAIL = "torn tail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +237,7 @@ class Scanner:
 def torn_tail_error(log: LogFile, tail: TailReport) -> TruncatedError:
     """The error for a torn tail of a file that is not in use."""
     return TruncatedError(
-        tail.message, file=log.name, event_pos=tail.offset, field="torn tail", have=tail.size
+        tail.message, file=log.name, event_pos=tail.offset, kind=TORN_TAIL, have=tail.size
     )
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import pickle
 import socket
 from collections.abc import Callable, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from binlake.errors import BinlogError, SourceError
@@ -106,7 +106,7 @@ def _opener(check: Callable[[], None]) -> Callable[[bytes], Any]:
 
 def check_visible(path: str) -> None:
     """Raise SourceError naming this host when it does not see a local path."""
-    if not is_uri(path) and not Path(local_path(path)).exists():
+    if not is_uri(path) and not os.path.exists(local_path(path)):  # noqa: PTH110 - False, too, where it may not look
         raise SourceError(
             f"host {socket.gethostname()} does not see {path}",
             hint="local paths are read where the tasks run: use storage that every executor "

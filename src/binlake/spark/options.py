@@ -141,7 +141,7 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _names_one_table(read: ReadOptions) -> bool:
-    return len(read.table) == 1 and not any(c in read.table[0] for c in "*?[")
+    return len(read.table) == 1 and not any(c in read.table[0] for c in "*?")
 
 
 def _view(asked: str | None, read: ReadOptions) -> str:

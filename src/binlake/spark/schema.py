@@ -11,7 +11,7 @@ data source and an export of the same log have equal schemas.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -152,14 +152,65 @@ class Conformer:
         place = places.get(field.name.lower())
         if place is None:
             return pa.nulls(batch.num_rows, field.type)
-        column = batch.column(place)
-        if column.type == field.type:
-            return column
         try:
-            return column.cast(field.type)
+            return _fitted(batch.column(place), field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            kind = batch.column(place).type
             raise SchemaError(
-                f"column {field.name} ({column.type}) does not fit {field.type}: {error}",
+                f"column {field.name} ({kind}) does not fit {field.type}: {error}",
                 field=field.name,
-                hint="ask for a wider type in .schema(…)",
+                hint="ask for another type in .schema(…)",
             ) from None
+
+
+# What Arrow casts without a word and means something else: 1 as 1970-01-02, a time as its µs.
+_KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
+    ("number", lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind)),
+    ("number", pa.types.is_decimal),
+    ("truth", pa.types.is_boolean),
+    ("moment", lambda kind: pa.types.is_date(kind) or pa.types.is_timestamp(kind)),
+    ("span", pa.types.is_duration),
+    ("text", lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind)),
+    ("bytes", lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind)),
+)
+_CASTS = {
+    *((kind, kind) for kind, _ in _KINDS),
+    *(("text", kind) for kind in ("number", "moment", "bytes")),
+    *((kind, "text") for kind in ("number", "moment", "bytes")),
+    ("number", "truth"),
+}
+
+
+def _kind(arrow: pa.DataType) -> str:
+    return next((name for name, holds in _KINDS if holds(arrow)), str(arrow))
+
+
+def _fitted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same values in another type. Raises ArrowInvalid if it cannot hold one of them."""
+    if column.type == wanted:
+        return column
+    if pa.types.is_struct(wanted) and pa.types.is_struct(column.type):
+        return _fitted_struct(column, wanted)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kinds = (_kind(column.type), _kind(wanted))
+    if kinds not in _CASTS and kinds[0] != kinds[1]:
+        raise pa.ArrowInvalid(f"a {kinds[0]} is no {kinds[1]}")
+    made = column.cast(wanted)
+    rounds = pa.types.is_floating(wanted) or pa.types.is_date(wanted) or kinds[1] == "truth"
+    if (rounds or kinds[0] == "text") and not made.cast(column.type).equals(column):
+        raise pa.ArrowInvalid("it cannot hold all of the values")
+    return made
+
+
+def _fitted_struct(column: pa.Array, wanted: pa.StructType) -> pa.Array:
+    places = {column.type.field(i).name.lower(): i for i in range(column.type.num_fields)}
+    fields = [wanted.field(i) for i in range(wanted.num_fields)]
+    children = []
+    for field in fields:
+        place = places.get(field.name.lower())
+        if place is None:
+            children.append(pa.nulls(len(column), field.type))
+        else:
+            children.append(_fitted(column.field(place), field.type))
+    return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())

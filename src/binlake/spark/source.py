@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from binlake.errors import UnsupportedError
 from binlake.spark.hosts import in_few_lines
 from binlake.spark.options import SourceOptions
 
@@ -49,10 +50,21 @@ class BinlogDataSource(DataSource):
         """The reader of that view, for the schema that Spark has settled on."""
         from binlake.spark.batch import BinlogReader
         from binlake.spark.typed import options_for_schema
+        from binlake.spark.views import view_columns
 
         options = SourceOptions.parse(self.options)
         if self._inferred is not None:
             options = replace(options, read=self._read)
         elif options.view == "table":
             options = replace(options, read=options_for_schema(options.read, schema.names))
+        else:
+            view_columns(options, schema.names)
         return BinlogReader(options, schema, self._inferred)
+
+    @in_few_lines
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """There is none yet. Raises UnsupportedError."""
+        raise UnsupportedError(
+            "binary logs cannot be read as a stream yet",
+            hint="spark.read.format('binlog') reads what is there now",
+        )

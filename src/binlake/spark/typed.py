@@ -19,8 +19,6 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import OptionError, SchemaError, SourceError
-from binlake.events.reader import BodyReader
-from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.spark.options import SourceOptions
 from binlake.spark.schema import Conformer, exact_schema
@@ -28,13 +26,12 @@ from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Piece, PlainRun, Run
 from binlake.stream.splits import Split, plan_splits
 from binlake.table.batches import typed_schema
-from binlake.table.declared import DeclaredSchema
 from binlake.table.evolution import Evolution
 from binlake.table.metadata import METADATA
-from binlake.table.plan import TableFilter, TableTypes
-from binlake.table.schema_file import read_schema_file
+from binlake.table.plan import TableTypes
+from binlake.table.resolve import TableResolver, silent
 from binlake.table.types.base import Target
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -72,9 +69,11 @@ class InferredView:
             read = replace(read, table=(table,))
             found = look.definitions(read)
         if not found:
+            near = difflib.get_close_matches(options.table, look.other_tables, n=1)
+            name = f"did you mean {near[0]}? Else" if near else "check the name,"
             raise SourceError(
                 f"no change of table {table} in the newest {look.looked_bytes} bytes of the log",
-                hint="check the name, raise option schema_scan_bytes, or give .schema(…)",
+                hint=f"{name} raise option schema_scan_bytes, or give .schema(…)",
             )
         _check_columns(table, found, read)
         schemas = [exact_schema(typed_schema(types, read)) for types in found]
@@ -129,11 +128,11 @@ class _Look:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self.looked_bytes = 0
+        self.other_tables: set[str] = set()
 
     def definitions(self, read: ReadOptions) -> list[TableTypes]:
         """The table's definitions, in the order in which they were last used."""
-        schema = read_schema_file(read.schema) if read.schema is not None else DeclaredSchema()
-        wanted = TableFilter(read)
+        tables = TableResolver(read, Target.TYPED, silent)
         newest_first: dict[bytes, TableTypes] = {}
         self.looked_bytes = 0
         for split in reversed(plan_splits(self._options.paths, read, _LOOK_BYTES)):
@@ -142,14 +141,11 @@ class _Look:
             for body, fmt in reversed(_table_maps(split, read).items()):
                 if body in newest_first:
                     continue
-                frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
-                event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
-                if wanted.wants(event.database, event.table):
-                    definition, _ = schema.complete(event.definition())
-                    newest_first[body] = TableTypes.of(
-                        definition, read, Target.TYPED, lambda _sentence: None
-                    )
+                types = tables.types(body, fmt)
+                if types is not None:
+                    newest_first[body] = types
             self.looked_bytes += split.bytes
+        self.other_tables |= tables.unwanted
         return list(newest_first.values())[::-1]
 
 
@@ -200,8 +196,9 @@ def _distinct(schemas: list[pa.Schema]) -> list[pa.Schema]:
 
 def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> None:
     names = [column.name for types in found for column in types.definition.columns]
+    known = {name.casefold() for name in names}
     for column in read.columns:
-        if column not in names:
+        if column.casefold() not in known:
             near = difflib.get_close_matches(column, names, n=1)
             raise OptionError(
                 f"table {table} has no column {column!r}",
@@ -214,8 +211,11 @@ def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> No
 
 def options_for_schema(read: ReadOptions, names: list[str]) -> ReadOptions:
     """Options that decode only what a schema given by the user asks for."""
-    metadata = {read.metadata_prefix + column.name: column.option for column in METADATA}
-    asked: dict[str, Any] = {option: True for name in names if (option := metadata.get(name))}
+    prefix = read.metadata_prefix.lower()  # Spark's names ignore case
+    metadata = {prefix + column.name: column.option for column in METADATA}
+    asked: dict[str, Any] = {
+        option: True for name in names if (option := metadata.get(name.lower()))
+    }
     if not read.columns:
-        asked["columns"] = tuple(name for name in names if name not in metadata)
+        asked["columns"] = tuple(name for name in names if name.lower() not in metadata)
     return replace(read, **asked)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
+from binlake.errors import OptionError
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition
 from binlake.spark.typed import InferredView
 from binlake.stream.runs import Transaction
-from binlake.stream.views import VIEWS, RowCounts, statements, transaction_rows
+from binlake.stream.views import (
+    VIEWS,
+    RowCounts,
+    check_statement_options,
+    statements,
+    transaction_rows,
+)
 from binlake.table.row_counts import RowCounter
 from binlake.table.row_json import change_batch, change_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["ViewReader", "view_schema"]
+__all__ = ["ViewReader", "view_columns", "view_schema"]
 
 _COUNTED = {"tables", "inserts", "updates", "deletes"}
 
@@ -27,7 +35,28 @@ def view_schema(options: SourceOptions) -> pa.Schema:
     """The Arrow schema of a view that does not depend on a table. Raises OptionError."""
     if options.view == "changes":
         return change_schema(options.read)
+    if options.view == "statements":
+        check_statement_options(options.read)
     return VIEWS[options.view].schema(options.read.columns)
+
+
+def view_columns(options: SourceOptions, names: Sequence[str]) -> list[str]:
+    """Columns of such a view by names that the user's schema gives, in any case.
+
+    Raises OptionError if it has none of a name.
+    """
+    known = {name.lower(): name for name in view_schema(options).names}
+    for name in names:
+        if name.lower() not in known:
+            near = difflib.get_close_matches(name.lower(), known, n=1)
+            raise OptionError(
+                f".schema(…): the view {options.view} has no column {name!r}",
+                name="schema",
+                hint=f"did you mean {known[near[0]]}?"
+                if near
+                else f"it has {', '.join(known.values())}",
+            )
+    return [known[name.lower()] for name in names]
 
 
 class ViewReader:
@@ -42,7 +71,8 @@ class ViewReader:
     ) -> None:
         self._view = options.view
         self._options = options.read
-        self._columns = tuple(columns)
+        named = columns if options.view == "table" else view_columns(options, columns)
+        self._columns = tuple(named)
         self._inferred = inferred
 
     def batches(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
@@ -72,13 +102,13 @@ class ViewReader:
             elif self._view == "statements":
                 yield from view.batches(statements(reader.groups()), self._columns)
             else:
-                rows = transaction_rows(reader.transactions(), count)
+                rows = transaction_rows(reader.transactions(), count, options)
                 yield from view.batches(rows, self._columns)
 
     def _row_counter(
         self, options: ReadOptions, ledger: Ledger
     ) -> Callable[[Transaction], RowCounts]:
-        if _COUNTED & set(self._columns):
+        if _COUNTED & set(self._columns) or options.chooses_rows:
             return RowCounter(options, ledger)
         uncounted = RowCounts((), None, None, None)
         return lambda _transaction: uncounted

@@ -12,7 +12,7 @@ XA COMMIT.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from binlake.core.steps import Steps
@@ -36,10 +36,26 @@ FILE_START = 4
 BOUNDARY_REMARK = "{} is the end of one transaction and the start of the next: both are shown"
 
 
+# Which file of the input a bare position (POS without FILE) lies in: as mysqlbinlog has it.
+_BARE_FILE = {"start": 0, "stop": -1}
+
+
 def _spot(position: FilePosition, names: Sequence[str], option: str) -> Spot:
-    """FILE:POS in the chain `names`; a bare POS is in its first file. Raises OptionError."""
+    """FILE:POS in the chain `names`; a bare one in its first file, of `stop` in its last.
+
+    Raises OptionError for a file that is not there, and for a bare `at` in one file of many.
+    """
     if not position.file:
-        return Spot(0, names[0] if names else "", position.pos)
+        if option not in _BARE_FILE and len(names) > 1:
+            raise OptionError(
+                f"option {option}: {len(names)} files are read, and position {position.pos} may "
+                "lie in any of them",
+                name=option,
+                value=str(position),
+                hint=f"say FILE:POS, for example {names[-1]}:{position.pos}",
+            )
+        ordinal = range(len(names))[_BARE_FILE.get(option, 0)]
+        return Spot(ordinal, names[ordinal], position.pos)
     for ordinal, name in enumerate(names):
         if name == position.file:
             return Spot(ordinal, name, position.pos)
@@ -90,8 +106,23 @@ class TransactionFilter:
     thread_ids: frozenset[int] = frozenset()
 
     @classmethod
-    def from_options(cls, options: ReadOptions, names: Sequence[str]) -> TransactionFilter:
-        """`names`: the base names of the chain's files, in order. Raises OptionError."""
+    def of_chains(
+        cls, options: ReadOptions, chains: Sequence[Sequence[str]]
+    ) -> list[TransactionFilter]:
+        """The filter of each chain of an input; a chain is the base names of its files, in order.
+
+        All chains must be known: a bare `start` is a position in the first file of the input, a
+        bare `stop` one in its last. Raises OptionError.
+        """
+        if len(chains) > 1:
+            return [
+                cls._of_chain(_only_own(options, number, len(chains)), names)
+                for number, names in enumerate(chains)
+            ]
+        return [cls._of_chain(options, names) for names in chains]
+
+    @classmethod
+    def _of_chain(cls, options: ReadOptions, names: Sequence[str]) -> TransactionFilter:
         at: Spot | None = None
         at_gtid: GtidFilter | None = None
         if options.at is not None:
@@ -99,11 +130,17 @@ class TransactionFilter:
                 at_gtid = _gtid_filter(options.at, "at")
             else:
                 at = _spot(_parse_at(options.at), names, "at")
+        start = _spot(options.start, names, "start") if options.start else None
+        stop = _spot(options.stop, names, "stop") if options.stop else None
+        if start is not None and stop is not None and start[::2] >= stop[::2]:
+            raise OptionError(
+                f"option stop: {stop} is not after option start, {start}", name="stop"
+            )
         return cls(
             since_us=options.since,
             until_us=options.until,
-            start=_spot(options.start, names, "start") if options.start else None,
-            stop=_spot(options.stop, names, "stop") if options.stop else None,
+            start=start,
+            stop=stop,
             at=at,
             gtids=_gtid_filter(options.gtid, "gtid"),
             at_gtid=at_gtid,
@@ -214,6 +251,27 @@ class TransactionFilter:
         if any(wanted and not _contains(wanted, event) for wanted in (self.gtids, self.at_gtid)):
             return False
         return self.excluded_gtids is None or not _contains(self.excluded_gtids, event)
+
+
+def _only_own(options: ReadOptions, number: int, chains: int) -> ReadOptions:
+    """The options for chain `number` of several: without the bare positions of other chains.
+
+    Raises OptionError for a bare `at`: nothing says which chain is meant.
+    """
+    if options.at is not None and not _is_gtid(options.at) and not _parse_at(options.at).file:
+        raise OptionError(
+            f"option at: files of {chains} logs are read, and position {options.at} may lie in "
+            "any of them",
+            name="at",
+            value=options.at,
+            hint="say FILE:POS, and read one log",
+        )
+    start, stop = options.start, options.stop
+    return replace(
+        options,
+        start=None if start and not start.file and number else start,
+        stop=None if stop and not stop.file and number < chains - 1 else stop,
+    )
 
 
 def _parse_at(text: str) -> FilePosition:

@@ -6,7 +6,7 @@ prepared (XA) or filtered is not its business. The grammar of a group is in `str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from binlake.core.control_text import text_step
@@ -128,6 +128,25 @@ class Grouper:
         """The input ends here: a group that is still open is torn."""
         if self.open is not None:
             yield self._end(Outcome.TORN)
+
+    def goes_on(self, windows: Iterable[Window]) -> bool:
+        """Whether events of these windows belong to the open group. Nothing is fed.
+
+        Raises FormatError, UnsupportedError.
+        """
+        if self.open is None:
+            return False
+        for window in windows:
+            steps = _load(window, {})
+            for index in range(steps.count):
+                step = steps.step(index)
+                if step == Step.UNDECIDED:
+                    step = _decide(window, index)
+                if step == Step.CONTROL and _ends_group(window, index):
+                    return False
+                if step not in (Step.NEUTRAL, Step.CONTROL):
+                    return not self.open.interrupted_by(step)
+        return False
 
     def _after_gap(self, window: Window) -> Iterator[Ended]:
         """Bytes were skipped, or another file begins: unless a relay log goes on, the open

@@ -7,7 +7,7 @@ walk: the event says so (`checksum`), and whoever reads events decides what that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,10 @@ from binlake.values.frame import Frame
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["LogEvent", "events_of_piece", "events_of_window"]
+__all__ = ["LogEvent", "OnDamage", "events_of_piece", "events_of_window"]
+
+#: Told of an event that is whole and cannot be decoded (option on_error=skip).
+OnDamage = Callable[["LogEvent", FormatError], None]
 
 
 class LogEvent:
@@ -80,7 +83,12 @@ class LogEvent:
                     raise error.at(event_pos=self._outer.offset) from None
                 if self.checksum != "bad" or not isinstance(error, FormatError):
                     raise
-                self._event = RawEvent(self.frame, bytes(self._window.raw(self._index)[19:]))
+                return self.as_raw()
+        return self._event
+
+    def as_raw(self) -> Event:
+        """From now on `event` is the event's bytes: for one that cannot be decoded."""
+        self._event = RawEvent(self.frame, bytes(self._window.raw(self._index)[19:]))
         return self._event
 
     @property
@@ -103,7 +111,7 @@ class LogEvent:
             "log_pos": frame.log_pos,
             "type": self.type,
             "code": frame.type_code,
-            "ts": datetime.fromtimestamp(frame.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "ts": self._time_text(),
             "server_id": frame.server_id,
             "flags": self.flags,
             "size": frame.length,
@@ -112,24 +120,40 @@ class LogEvent:
             "event": self.event.to_fields(),
         }
 
+    def _time_text(self) -> str | None:
+        """The header's time in UTC; None for an artificial event, which has none."""
+        if not self.frame.timestamp:
+            return None
+        return datetime.fromtimestamp(self.frame.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
     def __repr__(self) -> str:
         inside = "" if self.inner is None else f" inner {self.inner}"
         return f"<{self.type} {self.file}:{self.pos}{inside}>"
 
 
-def events_of_window(window: Window, first: int, last: int) -> Iterator[LogEvent]:
+def events_of_window(
+    window: Window, first: int, last: int, on_damage: OnDamage | None = None
+) -> Iterator[LogEvent]:
     """The events of frames [first, last), those inside payloads after their payload event.
 
-    Raises FormatError for a payload that cannot be inflated.
+    Raises FormatError for a payload that cannot be inflated, unless `on_damage` takes it.
     """
     for event in events_of_piece(Piece(window, first, last)):
         yield event
         if event.frame.type_code == TRANSACTION_PAYLOAD_EVENT and event.checksum != "bad":
-            index = window.block.find(event.frame.offset)
-            ordinal = 0
-            for inner in inner_windows(window, index):
-                yield from events_of_piece(Piece(inner, 0, len(inner), event.frame, ordinal))
-                ordinal += len(inner)
+            try:
+                yield from _inside(window, event.frame)
+            except FormatError as error:
+                if on_damage is None:
+                    raise
+                on_damage(event, error)
+
+
+def _inside(window: Window, payload: Frame) -> Iterator[LogEvent]:
+    ordinal = 0
+    for inner in inner_windows(window, window.block.find(payload.offset)):
+        yield from events_of_piece(Piece(inner, 0, len(inner), payload, ordinal))
+        ordinal += len(inner)
 
 
 def events_of_piece(piece: Piece) -> Iterator[LogEvent]:

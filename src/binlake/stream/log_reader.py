@@ -1,6 +1,6 @@
 """A chain of log files, or one split of it, as transactions: what all readers start from.
 
-    reader = LogReader.of_chain(chain, options, ledger)
+    for reader in LogReader.of_chains(resolve(paths), options, ledger): …
     reader = LogReader.of_split(split, options, ledger)
     for run in reader.runs(): …
 
@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from binlake.errors import FormatError
 from binlake.source.chain import Chain, LogPath
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.source.resync import first_sync, opens_with_gtid
 from binlake.stream.elsewhere import Elsewhere
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.grouper import Ended
-from binlake.stream.log_events import LogEvent, events_of_piece, events_of_window
+from binlake.stream.log_events import LogEvent, OnDamage, events_of_piece, events_of_window
 from binlake.stream.relay import carried_over
 from binlake.stream.runs import Run, Spot, Transaction
 from binlake.stream.splits import Split, chain_of
+from binlake.stream.table_events import TableEvents
 from binlake.stream.transactions import FileRange, TransactionReader
-from binlake.values.ledger import Ledger
+from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
 
 __all__ = ["LogReader"]
@@ -42,12 +44,26 @@ class LogReader:
     ) -> None:
         self._reader = TransactionReader(options, ledger, filters=filters, elsewhere=elsewhere)
         self._filters = filters
+        self._options = options
+        self._ledger = ledger
         self._ranges = ranges
 
     @classmethod
-    def of_chain(cls, chain: Chain, options: ReadOptions, ledger: Ledger) -> LogReader:
-        """Everything that the options want of a chain. Raises OptionError."""
-        filters = TransactionFilter.from_options(options, [log.name for log in chain.files])
+    def of_chains(
+        cls, chains: Sequence[Chain], options: ReadOptions, ledger: Ledger
+    ) -> Iterator[LogReader]:
+        """A reader per chain of an input: of everything that the options want of it.
+
+        Raises OptionError.
+        """
+        filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
+        for chain, filters in zip(chains, filters_of, strict=True):
+            yield cls._of_chain(chain, filters, options, ledger)
+
+    @classmethod
+    def _of_chain(
+        cls, chain: Chain, filters: TransactionFilter, options: ReadOptions, ledger: Ledger
+    ) -> LogReader:
         opener = _Opener(lambda: chain.files)
         first = filters.first_file(len(chain.files))
         if filters.start is not None and filters.start.ordinal == first.ordinal:
@@ -57,6 +73,8 @@ class LogReader:
             for ordinal in range(len(chain.files)):
                 if filters.byte_range(ordinal) is not None or reader.expects_more:
                     start = first.offset if ordinal == first.ordinal else None
+                    if ordinal > first.ordinal and (gap := chain.gap_before(ordinal)):
+                        ledger.warn(gap)
                     yield FileRange(opener(ordinal), start)
 
         return cls(ranges, Elsewhere(opener, first), filters, options, ledger)
@@ -76,8 +94,12 @@ class LogReader:
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # read a second time, the file has been closed (standard input cannot be)
             log = opened.pop() if opened else opener.open(split.log, split.ordinal)
+            if split.gap:
+                ledger.warn(split.gap)
             yield FileRange(log, start, end)
             _cover(log, covered_from, end, reader, ledger)
+            if end is not None and log.size is not None and end < log.size:
+                reader.prove_border(split.log, split.ordinal, end)
             if reader.inside_relay:
                 yield from _rest_of_transaction(reader, opener, split.ordinal + 1)
 
@@ -101,12 +123,37 @@ class LogReader:
     def events(self) -> Iterator[LogEvent]:
         """Every event, those inside payloads after their payload event.
 
-        With filters, the events of the wanted transactions. A wrong checksum is told by the
-        event; damage of the framing is a FormatError, as everywhere. Raises BinlogError.
+        With filters, the events of the wanted transactions; with those by table or operation,
+        of each what `TableEvents` says. Without filters a wrong checksum is told by the
+        event; with them it is an error, since what is chosen may depend on it. Damage of the
+        framing is a FormatError, as everywhere. With on_error=skip, one that cannot be decoded
+        is a RawEvent, and the ledger says so. Raises BinlogError.
         """
+        if self._options.on_error == Damage.STOP:
+            yield from self._events(None)
+            return
+        for event in self._events(self._note_damage):
+            try:
+                _ = event.event
+            except FormatError as error:
+                self._note_damage(event, error)
+                event.as_raw()
+            yield event
+
+    def _note_damage(self, event: LogEvent, error: FormatError) -> None:
+        lost = SkippedRange(event.file, event.pos, event.end_pos, error.message)
+        if lost not in self._ledger.skipped:  # of a payload, the event and what is inside
+            self._ledger.skipped.append(lost)
+
+    def _events(self, on_damage: OnDamage | None) -> Iterator[LogEvent]:
+        if self._options.chooses_rows:
+            chosen = TableEvents(self._options)
+            for ended in self.groups():
+                yield from chosen.of(ended)
+            return
         if self._filters.everything:
             for window in self._reader.windows(self._ranges(self._reader)):
-                yield from events_of_window(window, 0, len(window))
+                yield from events_of_window(window, 0, len(window), on_damage)
             return
         for ended in self.groups():
             for piece in ended.group.extent.events():

@@ -15,12 +15,12 @@ class Kind(StrEnum):
     BAD_MAGIC = "bad magic"  # it does not begin as a binary log does
     BAD_CHECKSUM = "bad checksum"  # stored and computed CRC32 of an event differ
     BAD_LENGTH = "bad length"  # an event's length cannot be: from there on nothing is known
-    BAD_EVENT = "bad event"  # an event that the checks need cannot be decoded
+    BAD_EVENT = "bad event"  # an event that no checksum vouches for, or that the checks need, cannot be decoded
     REENCODED = "not the same encoded again"  # an event's fields are not all of its bytes
     TORN_TAIL = "torn tail"  # the file ends inside an event
     IN_USE = "in use"  # the server has not closed it: it is running, or it crashed
     INCIDENT = "incident"  # the server says that events are missing
-    UNSUPPORTED = "unsupported"  # encrypted, or of a version that is not known
+    UNSUPPORTED = "unsupported"  # encrypted, of an unknown version, an unknown type
     GTID_REPEATED = "GTID repeated"  # a transaction is there twice
     # between files
     MISSING_FILE = "missing file"  # a number is left out

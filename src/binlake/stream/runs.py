@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from binlake.errors import BinlogError
 from binlake.values.frame import Frame
 
 if TYPE_CHECKING:
@@ -82,6 +83,14 @@ class Piece:
     outer: Frame | None = None
     inner: int = 0
 
+    def locate(self, error: BinlogError) -> BinlogError:
+        """An error met in these frames, with its place in the file: that of the payload event, if
+        they came out of one.
+        """
+        if self.outer is not None:
+            error.context["event_pos"] = self.outer.offset
+        return error.at(file=self.window.file.name)
+
 
 class Statement(NamedTuple):
     """A statement that a transaction holds as text: where it lies, and what it does.
@@ -112,8 +121,9 @@ class Transaction:
     group may go on in the next file). `decided` is the start of the group that decides: the
     sort key of commit order. `thread_id` is None when the log does not tell. `bytes` in the
     file. `xid` is the number that an XID event commits, `xa_xid` the name of an XA transaction
-    as servers write it. `duration_us` runs from the first event's time to the commit time (or,
-    where the log has that in seconds only, to the last event's time).
+    as servers write it. `duration_us` is in whole seconds, because event headers are: from the
+    first event's time to the second of the commit time, or to the last event's time where that
+    is later; the true duration is less than a second longer or shorter.
     """
 
     outcome: Outcome

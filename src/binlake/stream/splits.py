@@ -4,7 +4,8 @@ The driver cuts files by their sizes alone and reads none of their bytes. A task
 transactions that start in its range: both ends are moved to the first transaction start at or
 after them, by the same rule in all tasks (`source.resync`), so neighbours meet exactly. Every
 task says what it really covered, and `Ledger.join_problems` proves that nothing is missing or
-double.
+double. A task whose last transaction is not whole at its end, although the file goes on with it,
+raises IncompleteError itself.
 
 A compressed file, a stream and a relay log are one split: the ranges of such a file after the
 first are empty. A transaction of a relay log may go on in the next file; the task in whose file
@@ -29,7 +30,8 @@ class Split:
 
     `inputs` are the paths as the user gave them and `chain` says which of the chains that they
     resolve to: where the rest of the chain is, should it be needed (XA). `ordinal` is the
-    file's place in that chain. `filters` were resolved against the whole chain. Picklable.
+    file's place in that chain. `filters` were resolved against all chains of the input. `gap`, of
+    the first range of a file, says which files before it are missing. Picklable.
     """
 
     inputs: tuple[str, ...]
@@ -39,6 +41,7 @@ class Split:
     start: int
     end: int | None
     filters: TransactionFilter
+    gap: str = ""
 
     @property
     def bytes(self) -> int:
@@ -57,15 +60,18 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
         raise ValueError("a split has at least one byte")
     splits = []
     chains = resolve(inputs)
-    for number, chain in enumerate(chains):
-        names = [log.name for log in chain.files]
-        filters = TransactionFilter.from_options(options, names)
+    filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
+    for number, (chain, filters) in enumerate(zip(chains, filters_of, strict=True)):
+        reads_before = False
         for ordinal, log in enumerate(chain.files):
             if filters.byte_range(ordinal) is not None:
-                splits += [
-                    Split(tuple(inputs), number, log, ordinal, start, end, filters)
-                    for start, end in _cut(log, split_bytes)
-                ]
+                gap = chain.gap_before(ordinal) if reads_before else ""
+                for start, end in _cut(log, split_bytes):
+                    splits.append(
+                        Split(tuple(inputs), number, log, ordinal, start, end, filters, gap)
+                    )
+                    gap = ""
+                reads_before = True
     return splits
 
 

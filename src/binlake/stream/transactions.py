@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from binlake.errors import FormatError, IncompleteError
 from binlake.events.xa_prepare import xid_text
+from binlake.source.chain import LogPath
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter, lies_in
 from binlake.stream.fragments import join_fragments
@@ -95,6 +96,30 @@ class TransactionReader:
         """Whether a transaction of a relay log is open, which may go on in the next file."""
         return self._grouper.open is not None and self._grouper.open.file.is_relay
 
+    def prove_border(self, log: LogPath, ordinal: int, end: int) -> None:
+        """Raises IncompleteError if the range read last, which stopped at byte `end` of a log,
+        turns out to end inside of an event or of a transaction.
+
+        Where a transaction starts was found without reading what is before (source.resync). Bytes
+        made to mislead that search would make a split that tears a transaction; the driver's
+        proof sees it too, but not every reading of splits has one.
+        """
+        group = self._grouper.open
+        if self.reached <= end:
+            if group is None:
+                return
+            with LogFile.open(log, ordinal) as file:
+                skip = Damage(self._options.on_error)
+                if not self._grouper.goes_on(file.windows(end, verify=False, on_damage=skip)):
+                    return  # torn in the log itself
+        raise IncompleteError(
+            f"the split that ends at byte {end} ends inside of a transaction",
+            file=log.name,
+            event_pos=None if group is None else group.start.offset,
+            hint="the log holds bytes made to look like a transaction's start; read the file"
+            " as one split (max_partition_bytes)",
+        )
+
     @property
     def expects_more(self) -> bool:
         """Whether what is wanted may go on in a file where nothing wanted starts: a transaction
@@ -132,19 +157,25 @@ class TransactionReader:
                     for item in grouper.window(window):
                         if isinstance(item, Ended) and self._wants(item.group):
                             yield item
+                self._say_tail(part.file)
         yield from (ended for ended in grouper.finish() if self._wants(ended.group))
 
     def windows(self, ranges: Iterable[FileRange]) -> Iterator[Window]:
         """All events of the ranges, checksums not verified. Raises BinlogError."""
         for part in ranges:
+            self.reached = FIRST_EVENT
             with part.file:
-                yield from part.file.windows(
+                windows = part.file.windows(
                     part.start,
                     part.stop,
                     verify=False,
                     ledger=self._ledger,
                     on_damage=Damage(self._options.on_error),
                 )
+                for window in windows:
+                    self.reached = window.end
+                    yield window
+                self._say_tail(part.file)
 
     def _read(self, ranges: Iterable[FileRange], find_plain: FindPlain) -> Iterator[Run]:
         grouper = self._grouper = Grouper(find_plain, self._on_damage)
@@ -197,15 +228,17 @@ class TransactionReader:
         wanted = self._filters.byte_range(file.ordinal)
         stop_at = wanted[1] if wanted is not None else FIRST_EVENT
         self._ordinal = file.ordinal
-        self.reached = FIRST_EVENT
         for window in self._windows(part):
-            self.reached = window.end
             for item in grouper.window(window):
                 yield from self._item(grouper, item)
             passed = stop_at is not None and window.end >= stop_at
             if passed and grouper.open is None and not self.expects_more:
                 return
-        if file.tail is not None:
+        self._say_tail(file)
+
+    def _say_tail(self, file: LogFile) -> None:
+        """Warn of the torn tail of a file in use; any other is an error, or a skipped range."""
+        if file.tail is not None and file.tail.in_use:
             self._ledger.warn(f"{file.name}: {file.tail.message}")
 
     def _windows(self, part: FileRange) -> Iterator[Window]:
@@ -221,7 +254,9 @@ class TransactionReader:
             ledger=self._ledger,
             on_damage=Damage(self._options.on_error),
         )
+        self.reached = FIRST_EVENT
         for window in windows:
+            self.reached = window.end
             yield window
             self._retain(file, window.end)
 
@@ -344,9 +379,17 @@ class TransactionReader:
             gtid_event=decider.gtid_event,
             xid=rows.xid_event.xid if rows.xid_event is not None else None,
             xa_xid=_xid_text(rows),
-            duration_us=max(0, max(decider.commit_us, decider.last_us) - rows.first_us),
+            duration_us=_duration_us(rows, decider),
             _pieces=lambda: join_fragments(rows.extent.pieces(undone)),
         )
+
+
+def _duration_us(rows: Group, decider: Group) -> int:
+    """From the first event to the commit, both in whole seconds: headers have no others, and a
+    fraction at one end only would be off by up to a second, always to the same side.
+    """
+    committed = decider.commit_us - decider.commit_us % 1_000_000
+    return max(0, max(committed, decider.last_us) - rows.first_us)
 
 
 def _xid_text(group: Group) -> str | None:

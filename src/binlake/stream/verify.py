@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from binlake.source.chain import Chain, LogPath, resolve
+from binlake.source.chain import Chain, LogPath, beside_logs, log_name, names_in_gap, survey
 from binlake.stream.problems import ChainProblem, Kind
+from binlake.stream.verify_bodies import ImageCheck, no_images
 from binlake.stream.verify_file import FileReport, verify_file
 from binlake.values.gtid import GtidSet, MariaGtidSet
 
@@ -28,7 +29,10 @@ FileCheck = Callable[[LogPath, int, FileReport], None]
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What verification found. `ok`: nothing, or nothing but files in use."""
+    """What verification found. `ok`: nothing, or nothing but files in use.
+
+    `ignored` are paths that were left out: in a directory, what is no log; second copies.
+    """
 
     files: tuple[FileReport, ...]
     chain: tuple[ChainProblem, ...]
@@ -53,53 +57,74 @@ class VerifyReport:
 def verify(
     paths: Sequence[str],
     progress: Callable[[FileReport], None] = lambda _: None,
+    images: Callable[[], ImageCheck] = lambda: no_images,
     checks: Sequence[FileCheck] = (),
 ) -> VerifyReport:
     """Verify the chains that `paths` mean. `progress` is told of every file that is done.
 
+    `images` makes, for every file, what looks into the row images of a log without checksums;
     `checks` are what else is asked of each file.
+
 
     Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
     """
     files: list[FileReport] = []
     problems: list[ChainProblem] = []
     ignored: list[str] = []
-    for chain in resolve(paths):
-        reports = _verify_files(chain, progress, checks)
+    for chain in survey(paths):
+        reports = _verify_files(chain, progress, images, checks)
         files += reports
-        problems += chain_problems(reports)
-        ignored += chain.ignored
+        lost = [log_name(entry) for entry in chain.missing]
+        problems += [_lost(name, chain.index) for name in lost]
+        problems += chain_problems(reports, lost)
+        ignored += (path for path in chain.ignored if not beside_logs(path))
     return VerifyReport(tuple(files), tuple(problems), tuple(ignored))
 
 
 def _verify_files(
-    chain: Chain, progress: Callable[[FileReport], None], checks: Sequence[FileCheck]
+    chain: Chain,
+    progress: Callable[[FileReport], None],
+    images: Callable[[], ImageCheck],
+    checks: Sequence[FileCheck],
 ) -> list[FileReport]:
     reports = []
     for ordinal, path in enumerate(chain.files):
-        reports.append(verify_file(path, ordinal))
+        reports.append(verify_file(path, ordinal, images()))
         for check in checks:
             check(path, ordinal, reports[-1])
         progress(reports[-1])
     return reports
 
 
-def chain_problems(reports: Sequence[FileReport]) -> list[ChainProblem]:
-    """What is wrong between the files of one chain, given in its order."""
+def _lost(name: str, index: str) -> ChainProblem:
+    return ChainProblem(
+        name,
+        Kind.MISSING_FILE,
+        f"named in {log_name(index)}, but not there: purged, or the index is of another directory",
+    )
+
+
+def chain_problems(reports: Sequence[FileReport], lost: Sequence[str] = ()) -> list[ChainProblem]:
+    """What is wrong between the files of one chain, given in its order.
+
+    `lost` are the names of files that are known, and said, to be missing.
+    """
     problems: list[ChainProblem] = []
     executed = _Executed()
     for index, report in enumerate(reports):
         if index:
-            problems += _joint_problems(reports[index - 1], report)
+            problems += _joint_problems(reports[index - 1], report, lost)
         problems += executed.check(report)
     return problems
 
 
-def _joint_problems(before: FileReport, after: FileReport) -> list[ChainProblem]:
+def _joint_problems(
+    before: FileReport, after: FileReport, lost: Sequence[str]
+) -> list[ChainProblem]:
     """Is `after` the file that follows `before`?"""
     problems = []
-    missing = _missing_numbers(before, after)
-    if missing:
+    missing, known = _missing_numbers(before, after, lost)
+    if missing and not known:
         problems.append(
             ChainProblem(after.file, Kind.MISSING_FILE, f"{missing} missing before this file")
         )
@@ -123,15 +148,21 @@ def _joint_problems(before: FileReport, after: FileReport) -> list[ChainProblem]
     return problems
 
 
-def _missing_numbers(before: FileReport, after: FileReport) -> str:
-    """The files whose numbers lie between those of two, as text; "" if there are none."""
+def _missing_numbers(
+    before: FileReport, after: FileReport, lost: Sequence[str]
+) -> tuple[str, bool]:
+    """The files whose numbers lie between those of two, as text; "" if there are none.
+
+    And whether all of them are among the `lost`.
+    """
     if before.number is None or after.number is None or after.number <= before.number + 1:
-        return ""
+        return "", False
     base, _, digits = after.file.rpartition(".")
-    first, last = (
-        f"{base}.{number:0{len(digits)}d}" for number in (before.number + 1, after.number - 1)
+    count = after.number - before.number - 1
+    known = count <= len(lost) and set(lost).issuperset(
+        f"{base}.{before.number + 1 + n:0{len(digits)}d}" for n in range(count)
     )
-    return f"{first} is" if first == last else f"{first} to {last} are"
+    return names_in_gap(after.file, range(before.number + 1, after.number)), known
 
 
 class _Executed:

@@ -1,7 +1,8 @@
 """Verification of one log file: framing, checksums, and what the chain's checks need of it.
 
-Every event is looked at by its header and its checksum. A bad checksum does not end the walk:
-the header before it led there, and where its own length leads to another event, framing holds.
+Every event is looked at by its header and its checksum; where a log has none, its body is
+decoded (`verify_bodies`). Neither ends the walk when it is bad: the header before it led there,
+and where its own length leads to another event, framing holds.
 A bad length ends it: nothing after it is known to be an event.
 """
 
@@ -25,16 +26,18 @@ from binlake.events.rotate import RotateEvent
 from binlake.format import event_types as types
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F
 from binlake.source.chain import LogPath
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.log_file import BAD_MAGIC, FIRST_EVENT, LogFile
+from binlake.source.scanner import TORN_TAIL
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.stream.problems import Kind, Problem
+from binlake.stream.verify_bodies import BodyCheck, ImageCheck, no_images
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
 
 __all__ = ["FileReport", "verify_file"]
 
-#: Bad checksums that are listed one by one; all are counted.
-LISTED_BAD_CHECKSUMS = 1000
+#: Bad checksums, and bad bodies, that are listed one by one; all are counted.
+LISTED_BAD = 1000
 
 _ALGORITHMS = {0: "NONE", 1: "CRC32"}
 
@@ -98,13 +101,16 @@ class FileReport:
         }
 
 
-def verify_file(path: LogPath, ordinal: int) -> FileReport:
-    """Walk one file from end to end. Raises SourceError if it cannot be read at all."""
+def verify_file(path: LogPath, ordinal: int, images: ImageCheck = no_images) -> FileReport:
+    """Walk one file from end to end. Raises SourceError if it cannot be read at all.
+
+    `images` looks into the rows of a log without checksums.
+    """
     report = FileReport(path.name, path.number, bytes=path.size or 0)
     try:
         log = LogFile.open(path, ordinal)
     except SourceError as error:
-        if error.field != "magic":
+        if error.kind != BAD_MAGIC:
             raise
         report.add(0, Kind.BAD_MAGIC, error.message)
         return report
@@ -115,7 +121,7 @@ def verify_file(path: LogPath, ordinal: int) -> FileReport:
         report.add(error.event_pos or 0, Kind.BAD_EVENT, error.message)
         return report
     with log:
-        _Walk(log, report).run()
+        _Walk(log, report, BodyCheck(images)).run()
         report.bytes = log.size if log.size is not None else report.bytes
     return report
 
@@ -152,9 +158,11 @@ class _GtidRun:
 class _Walk:
     """The walk over one file; fills a report."""
 
-    def __init__(self, log: LogFile, report: FileReport) -> None:
+    def __init__(self, log: LogFile, report: FileReport, check: BodyCheck) -> None:
         self._log = log
         self._report = report
+        self._check = check
+        self._bad_bodies = 0
         self._gtid = GtidFields()
         self._bodies: _Bodies
         self._run: _GtidRun | None = None
@@ -173,13 +181,16 @@ class _Walk:
             for window in log.windows(verify=False):
                 self._window(window)
         except TruncatedError as error:
-            kind = Kind.TORN_TAIL if error.field == "torn tail" else Kind.BAD_EVENT
+            kind = Kind.TORN_TAIL if error.kind == TORN_TAIL else Kind.BAD_EVENT
             report.add(error.event_pos or 0, kind, error.message)
         except FormatError as error:
             report.add(error.event_pos or 0, Kind.BAD_LENGTH, error.message)
         except UnsupportedError as error:
             report.add(error.event_pos or 0, Kind.UNSUPPORTED, error.message)
         self._end_run()
+        if (more := self._bad_bodies - LISTED_BAD) > 0:
+            last = report.problems[-1].pos
+            report.add(last, Kind.BAD_EVENT, f"{more} more events after it cannot be decoded")
         if log.tail is not None and log.tail.in_use:
             report.add(log.tail.offset, Kind.TORN_TAIL, log.tail.message)
         if self._last is not None:
@@ -193,7 +204,7 @@ class _Walk:
         for code, seen in enumerate(window.block.types(0, count)):
             if seen:
                 report.types[code] += seen
-        bad = self._checksums(window)
+        bad = self._checksums(window) if window.format.checksum_bytes else self._decoded(window)
         codes = bytes(window.block.type_code[:count])
         self._bodies = _Bodies(window)
         for match in _CHECKED.finditer(codes):
@@ -206,13 +217,11 @@ class _Walk:
     def _checksums(self, window: Window) -> set[int]:
         """Verify all checksums of a window; returns the frames whose checksum is wrong."""
         bad: set[int] = set()
-        if not window.format.checksum_bytes:
-            return bad
         report = self._report
         count, first = len(window), 0
         while (index := first_bad(window.data, window.base, window.block, first, count)) >= 0:
             bad.add(index)
-            if report.bad + len(bad) <= LISTED_BAD_CHECKSUMS:
+            if report.bad + len(bad) <= LISTED_BAD:
                 frame = window.frame(index)
                 stored = stored_crc32(window.raw(index))
                 report.add(
@@ -225,6 +234,14 @@ class _Walk:
         report.bad += len(bad)
         report.verified += count - len(bad)
         return bad
+
+    def _decoded(self, window: Window) -> set[int]:
+        """Decode all events of a window without checksums; returns the frames that fail."""
+        problems = self._check.problems(window)
+        listed = max(0, LISTED_BAD - self._bad_bodies)
+        self._report.problems += list(problems.values())[:listed]
+        self._bad_bodies += len(problems)
+        return set(problems)
 
     def _event(self, window: Window, index: int, type_code: int) -> None:
         """Look into an event that the checks are about."""

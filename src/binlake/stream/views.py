@@ -32,6 +32,7 @@ from binlake.stream.grouper import Ended
 from binlake.stream.log_events import LogEvent, events_of_piece
 from binlake.stream.runs import Piece, Transaction
 from binlake.stream.statements import ROWS_TEXT, statement_kind
+from binlake.values.options import ReadOptions
 
 __all__ = [
     "BATCH_ROWS",
@@ -40,6 +41,7 @@ __all__ = [
     "StatementRow",
     "TransactionRow",
     "View",
+    "check_statement_options",
     "statements",
     "transaction_rows",
 ]
@@ -127,7 +129,7 @@ EVENTS = View(
         Column("log_pos", pa.int64(), lambda e: e.frame.log_pos),
         Column("type", pa.string(), lambda e: e.type),
         Column("code", pa.int32(), lambda e: e.frame.type_code),
-        Column("ts", _TS, lambda e: e.frame.timestamp * 1_000_000),
+        Column("ts", _TS, lambda e: e.frame.timestamp * 1_000_000 or None),
         Column("server_id", pa.int64(), lambda e: e.frame.server_id),
         Column("flags", _NAMES, lambda e: e.flags),
         Column("size", pa.int64(), lambda e: e.frame.length),
@@ -149,6 +151,11 @@ class RowCounts(NamedTuple):
     updates: int | None
     deletes: int | None
 
+    @property
+    def any(self) -> bool:
+        """Whether a row was changed; true where that is not known."""
+        return self.inserts is None or bool(self.inserts or self.updates or self.deletes)
+
 
 class TransactionRow(NamedTuple):
     """A row of the view transactions."""
@@ -158,11 +165,19 @@ class TransactionRow(NamedTuple):
 
 
 def transaction_rows(
-    transactions: Iterable[Transaction], count: Callable[[Transaction], RowCounts]
+    transactions: Iterable[Transaction],
+    count: Callable[[Transaction], RowCounts],
+    options: ReadOptions,
 ) -> Iterator[TransactionRow]:
-    """Rows of the view; `count` counts a transaction's rows (decoding is not done here)."""
+    """Rows of the view; `count` counts a transaction's rows (decoding is not done here).
+
+    Where only some tables or operations are wanted, those transactions that change such rows,
+    or of which that cannot be told.
+    """
     for transaction in transactions:
-        yield TransactionRow(transaction, count(transaction))
+        counts = count(transaction)
+        if not options.chooses_rows or counts.any:
+            yield TransactionRow(transaction, counts)
 
 
 def _gtid_field(name: str) -> Callable[[TransactionRow], Any]:
@@ -228,6 +243,17 @@ _STATEMENT_TYPES = frozenset(
     )
 )
 _STATEMENT_CODES = re.compile(b"[" + re.escape(bytes(sorted(_STATEMENT_TYPES))) + b"]", re.DOTALL)
+
+
+def check_statement_options(options: ReadOptions) -> None:
+    """Raises OptionError for options that the view statements cannot obey: it parses no SQL."""
+    for name in ("table", "exclude_table", "op"):
+        if getattr(options, name):
+            raise OptionError(
+                f"option {name}: which tables a statement changes is not known",
+                name=name,
+                hint="the views changes, transactions and events can be filtered so",
+            )
 
 
 def statements(groups: Iterable[Ended]) -> Iterator[StatementRow]:

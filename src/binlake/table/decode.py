@@ -8,6 +8,8 @@
 It owns the compiled walker and, per table definition, the column types that finish what the
 walker decodes. It flushes when `batch_bytes` are held, wherever that is, so memory is bounded
 inside a huge transaction, too. It keeps nothing of framing or of transactions.
+
+What cannot be decoded is an error, raised after everything before it has been given out.
 """
 
 from __future__ import annotations
@@ -17,14 +19,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from binlake.core.image import ImageBuffers
 from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink
-from binlake.core.walk import RowWalker
+from binlake.core.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.format_description import effective_type, has_permuted_types
-from binlake.events.reader import BodyReader
-from binlake.events.table_map import TableMapEvent
-from binlake.format.event_types import TABLE_MAP_EVENT, Role, codes_of, event_name
+from binlake.format.event_types import Role, codes_of, event_name
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import (
     OPERATIONS,
@@ -35,13 +34,14 @@ from binlake.table.batches import (
     TransactionFacts,
     typed_schema,
 )
+from binlake.table.cut import Cut, cut, transaction_of
 from binlake.table.declared import DeclaredSchema
 from binlake.table.images import Image
-from binlake.table.plan import TableFilter, TableTypes
-from binlake.table.schema_file import read_schema_file
+from binlake.table.plan import TableTypes
+from binlake.table.resolve import TableResolver
 from binlake.table.stretches import StretchFinder, plain_groups, stretch_of
 from binlake.table.types.base import Target, fixed_width, var_width
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
 
@@ -66,13 +66,10 @@ class ChangeDecoder:
         ledger: Ledger,
         schema: DeclaredSchema | None = None,
     ) -> None:
-        if schema is None and options.schema is not None:
-            schema = read_schema_file(options.schema)
         self.options = options
         self.target = target
         self._ledger = ledger
-        self._schema = schema or DeclaredSchema()
-        self._tables = TableFilter(options)
+        self._tables = TableResolver(options, target, ledger.warn, schema)
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._stretches = StretchFinder(options)
         self._start_walker()
@@ -80,8 +77,10 @@ class ChangeDecoder:
     def decode(self, runs: Iterable[Run]) -> Iterator[Changes]:
         """The row changes of the runs, in commit order, whenever enough are held.
 
-        Raises BinlogError with file and event; with the option on_error=skip a transaction
-        whose rows cannot be decoded is left out and its byte range kept in the ledger.
+        Raises BinlogError with file and event, after the changes of all transactions before it
+        (and, of a transaction larger than what is held, what was given out already). With the
+        option on_error=skip a transaction whose rows cannot be decoded is left out whole and
+        its byte range kept in the ledger.
         """
         source = iter(runs)
         while True:
@@ -97,7 +96,12 @@ class ChangeDecoder:
                 self._start_walker()
             sound = self._sound(run) if self.options.on_error == "skip" else (run,)
             for part in sound:
-                yield from self._decode(part)
+                first_row = self._walker.rows
+                try:
+                    yield from self._decode(part)
+                except BinlogError as error:
+                    yield from self._flush(Cut(first_row, _start_of_bad(part, error)))
+                    raise
         yield from self._flush()
 
     # -- runs ----------------------------------------------------------------------------------
@@ -113,10 +117,11 @@ class ChangeDecoder:
         gtid = None if run.gtid is None else run.gtid.encode("ascii")
         origin = run.start.offset
         last: Piece | None = None
+        # once: in the next relay log the table maps of the last one are still meant
+        self._walker.begin_transaction(gtid, run.commit_us, run.thread_id, run.start.offset)
         for piece in run.pieces():
             file = piece.window.file
             if last is None or last.window.file is not file:
-                self._walker.begin_transaction(gtid, run.commit_us, run.thread_id, run.start.offset)
                 decided = None
                 if run.decided[::2] != run.start[::2]:
                     if last is not None:  # positions begin anew, behind those so far
@@ -137,15 +142,15 @@ class ChangeDecoder:
             _refuse_rows(piece)
             return
         self._walker.set_format(window.format)
-        try:
-            for first, last in self._stretches.parts(piece, self._walker):
-                at = first
-                while at < last:
+        for first, last in self._stretches.parts(piece, self._walker):
+            at = first
+            while at < last:
+                try:
                     at = run(window.data, window.base, window.block, at, last)
-                    if self._walker.is_full:
-                        yield from self._flush()
-        except BinlogError as error:
-            raise error.at(file=window.file.name) from None
+                except BinlogError as error:
+                    raise piece.locate(error) from None
+                if self._walker.is_full:
+                    yield from self._flush()
 
     # -- damage --------------------------------------------------------------------------------
 
@@ -163,11 +168,11 @@ class ChangeDecoder:
     def _trial(self, run: Run) -> BinlogError | None:
         """Decode a run and drop the result: what is wrong with it, or None."""
         options = replace(self.options, on_error="stop")
-        trial = ChangeDecoder(options, self.target, Ledger(), self._schema)
+        trial = ChangeDecoder(options, self.target, Ledger(), self._tables.schema)
         try:
             for _ in trial.decode([run]):
                 pass
-        except (FormatError, MissingContextError) as error:
+        except (FormatError, MissingContextError, UnsupportedError) as error:
             return error
         return None
 
@@ -180,14 +185,9 @@ class ChangeDecoder:
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:
         """The sink of a table that the walker meets for the first time; None: nobody wants it."""
-        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
-        event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
-        if not self._tables.wants(event.database, event.table):
+        types = self._tables.types(body, fmt)
+        if types is None:
             return None
-        definition, problem = self._schema.complete(event.definition())
-        if problem is not None:
-            self._ledger.warn(problem)
-        types = TableTypes.of(definition, self.options, self.target, self._ledger.warn)
         if self.target is Target.TEXT:
             sink: TableSink = BothImages(types.plan.columns, operations=self._operations)
         else:
@@ -201,51 +201,72 @@ class ChangeDecoder:
 
     # -- flushing ------------------------------------------------------------------------------
 
-    def _flush(self) -> Iterator[Changes]:
+    def _flush(self, at: Cut | None = None) -> Iterator[Changes]:
+        """Give out what is held; of a walk that failed, what lies before a cut.
+
+        Raises BinlogError when a value turns out to be none, after what is before it.
+        """
         walked = self._walker.finish()
         stretches = self._stretches.take(self._walker.rows)
         self._ledger.decoded_bytes += self._walker.decoded_bytes - self._decoded_bytes
         self._decoded_bytes = self._walker.decoded_bytes
-        if not walked.tables:
-            return
-        transactions = TransactionFacts(
-            ts=fixed_width(_UTC, walked.transactions.commit_us),
-            gtid=var_width(pa.string(), walked.transactions.gtid),
-            thread_id=fixed_width(pa.int64(), walked.transactions.thread_id),
-        )
-        tables = [self._finished(sink, buffers, stretches) for sink, buffers in walked.tables]
-        yield Changes(tables, transactions, stretches)
+        if at is not None:
+            walked = cut(walked, at)
+        failure: BinlogError | None = None
+        tables: list[TableChanges] = []
+        while walked.tables:
+            try:
+                tables = self._finished(walked, stretches)
+                break
+            except _TableError as failed:
+                failure = failed.error
+                walked = cut(walked, transaction_of(walked, failed.table, failure.row or 0))
+        if walked.tables:
+            self._count(walked)
+            yield Changes(tables, _transaction_facts(walked), stretches)
+        if failure is not None:
+            raise failure
 
-    def _finished(
-        self, sink: TableSink, buffers: TableBuffers, stretches: list[Stretch]
-    ) -> TableChanges:
-        types = self._types[sink]
-        definition = types.definition
-        for op, count in zip(OPERATIONS, sink.taken(), strict=True):
-            if count:
-                self._ledger.add_rows(definition.database, definition.table, op, count)
-        facts = _row_facts(buffers, stretches)
-        try:
-            after = self._image(types, buffers.after)
+    def _finished(self, walked: WalkedRows, stretches: list[Stretch]) -> list[TableChanges]:
+        """The walked rows as arrays. Raises _TableError."""
+        found = []
+        for sink, buffers in walked.tables:
+            types = self._types[sink]
+            facts = _row_facts(buffers, stretches)
             before = None
-            if self.target is Target.TEXT or self.options.before:
-                before = self._image(types, buffers.before)
-        except BinlogError as error:
-            raise _located(error, facts, stretches) from None
-        return TableChanges(types, buffers.count, facts, before, after)
+            try:
+                after = Image.of(types, buffers.after)
+                if self.target is Target.TEXT or self.options.before:
+                    before = Image.of(types, buffers.before)
+            except BinlogError as error:
+                raise _TableError(_located(error, facts, stretches), buffers) from None
+            found.append(TableChanges(types, buffers.count, facts, before, after))
+        return found
 
-    def _image(self, types: TableTypes, buffers: ImageBuffers) -> Image:
-        for kind in types.columns:
-            decoded = buffers.columns[kind.column.ordinal]
-            if decoded is None or not decoded.zero_dates:
-                continue
-            if self.options.zero_date == "error":
-                raise UnsupportedError(
-                    f"column {kind.name}: holds zero or partial dates, which its type cannot hold",
-                    hint="zero_date=null makes them null and counts them, zero_date=text keeps them",
-                )
-            self._ledger.zero_dates[kind.name] += decoded.zero_dates
-        return Image.of(types, buffers)
+    def _count(self, walked: WalkedRows) -> None:
+        for sink, buffers in walked.tables:
+            types = self._types[sink]
+            definition = types.definition
+            operations = bytes(buffers.op[: buffers.count])
+            for number, op in enumerate(OPERATIONS):
+                if count := operations.count(number):
+                    self._ledger.add_rows(definition.database, definition.table, op, count)
+            if buffers.unknown_documents:
+                self._ledger.json_differences[definition.full_name] += buffers.unknown_documents
+            for kind in types.columns:
+                for image in (buffers.before, buffers.after):
+                    column = image.columns[kind.column.ordinal]
+                    if column is not None and column.zero_dates:
+                        self._ledger.zero_dates[kind.name] += column.zero_dates
+
+
+class _TableError(Exception):
+    """A value of a table's rows cannot be finished; `error.row` is the row in the buffers."""
+
+    def __init__(self, error: BinlogError, table: TableBuffers) -> None:
+        super().__init__()
+        self.error = error
+        self.table = table
 
 
 def _refuse_rows(piece: Piece) -> None:
@@ -261,6 +282,14 @@ def _refuse_rows(piece: Piece) -> None:
                 event_pos=frame.offset,
                 event_type=event_name(code),
             )
+
+
+def _transaction_facts(walked: WalkedRows) -> TransactionFacts:
+    return TransactionFacts(
+        ts=fixed_width(_UTC, walked.transactions.commit_us),
+        gtid=var_width(pa.string(), walked.transactions.gtid),
+        thread_id=fixed_width(pa.int64(), walked.transactions.thread_id),
+    )
 
 
 def _row_facts(buffers: TableBuffers, stretches: list[Stretch]) -> RowFacts:
@@ -286,6 +315,17 @@ def _located(error: BinlogError, facts: RowFacts, stretches: list[Stretch]) -> B
     return error.at(
         file=stretches[facts.stretch[row].as_py()].file, event_pos=facts.pos[row].as_py()
     )
+
+
+def _start_of_bad(run: Run, error: BinlogError) -> int:
+    """The first byte, in its file, of the transaction of a plain run that an error names; 0 when
+    it names none, or where the run is one transaction.
+    """
+    if isinstance(run, PlainRun) and error.event_pos is not None:
+        for group in plain_groups(run):
+            if error.event_pos < group.window.block.end(group.last - 1):
+                return group.window.frame(group.first).offset
+    return 0
 
 
 def _end(piece: Piece) -> int:

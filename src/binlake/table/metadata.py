@@ -39,7 +39,7 @@ METADATA: tuple[MetadataColumn, ...] = (
     MetadataColumn(
         "absent",
         pa.list_(pa.field("element", pa.string())),
-        "names of the columns that the image lacks, null when none",
+        "names of the columns of which the images tell no value, null when none",
     ),
     MetadataColumn("before", None, "before-image of an update (struct of the columns)", "before"),
     MetadataColumn("query", pa.string(), "the statement, where the log has it", "query"),

@@ -6,7 +6,6 @@ Arrow schema, and the column types that turn the core's buffers into arrays.
 
 from __future__ import annotations
 
-import fnmatch
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,27 +14,11 @@ import pyarrow as pa
 
 from binlake.table.types.base import ColumnContext, ColumnType, Target
 from binlake.table.types.registry import column_type
+from binlake.table.untold import untold_sentence
 from binlake.values.options import ReadOptions
-from binlake.values.plan import NameSource, TableDefinition, TablePlan
+from binlake.values.plan import TableDefinition, TablePlan
 
-__all__ = ["TableFilter", "TableTypes"]
-
-
-class TableFilter:
-    """The options table and exclude_table: which tables are wanted."""
-
-    def __init__(self, options: ReadOptions) -> None:
-        self._wanted = options.table
-        self._excluded = options.exclude_table
-
-    def wants(self, database: str, table: str) -> bool:
-        """Whether `database.table` matches a wanted pattern (or there is none) and no excluded one."""
-        name = f"{database}.{table}"
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in self._excluded):
-            return False
-        return not self._wanted or any(
-            fnmatch.fnmatchcase(name, pattern) for pattern in self._wanted
-        )
+__all__ = ["TableTypes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +49,14 @@ class TableTypes:
         """
         wanted = _wanted_names(options)
         context = ColumnContext(definition, options, target, warn)
-        silent = replace(context, warn=_ignore)  # of a column that nobody reads
+        silent = replace(context, warn=_ignore, untold={})  # of a column that nobody reads
         types = [
             column_type(column, context if wanted(column.name) else silent)
             for column in definition.columns
         ]
         chosen = tuple(i for i, column in enumerate(definition.columns) if wanted(column.name))
-        if definition.name_source == NameSource.NONE:
-            warn(
-                f"{definition.full_name}: the log does not name the columns; they are called"
-                " col_0, col_1 … (the option schema can tell)"
-            )
+        if (sentence := untold_sentence(definition, context.untold)) is not None:
+            warn(sentence)
         plans = tuple(replace(kind.plan, wanted=i in chosen) for i, kind in enumerate(types))
         plan = TablePlan(definition, plans, target is Target.TEXT)
         columns = tuple(types[i] for i in chosen)
@@ -104,7 +84,8 @@ def _schema(definition: TableDefinition, columns: Sequence[ColumnType]) -> pa.Sc
 def _wanted_names(options: ReadOptions) -> Callable[[str], bool]:
     if not options.columns:
         return lambda _name: True
-    return frozenset(options.columns).__contains__
+    wanted = frozenset(name.casefold() for name in options.columns)
+    return lambda name: name.casefold() in wanted  # to the servers, case is no difference
 
 
 def _ignore(_sentence: str) -> None:

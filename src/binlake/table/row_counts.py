@@ -10,17 +10,13 @@ from dataclasses import replace
 
 from binlake.core.table_sink import CurrentRow, TableSink
 from binlake.core.walk import RowWalker
-from binlake.errors import BinlogError, MissingContextError, UnsupportedError
-from binlake.events.reader import BodyReader
-from binlake.events.table_map import TableMapEvent
-from binlake.format.event_types import TABLE_MAP_EVENT
+from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.stream.runs import Transaction
 from binlake.stream.views import RowCounts
-from binlake.table.declared import DeclaredSchema
-from binlake.table.plan import TableFilter, TableTypes
-from binlake.table.schema_file import read_schema_file
+from binlake.table.batches import OPERATIONS
+from binlake.table.resolve import TableResolver, silent
 from binlake.table.types.base import Target
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -31,16 +27,14 @@ class RowCounter:
     """Counts the row changes of transactions, of the tables and operations that are wanted.
 
     Where the rows of a transaction cannot be stepped over (a column type that the log does not
-    describe), its counts are None, and the ledger says why.
+    describe; damage, with on_error=skip), its counts are None, and the ledger says why.
     """
 
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
         self._options = options
         self._ledger = ledger
-        self._schema = (
-            read_schema_file(options.schema) if options.schema is not None else DeclaredSchema()
-        )
-        self._filter = TableFilter(options)
+        self._tables = TableResolver(options, Target.TEXT, silent)
+        self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._names: dict[TableSink, str] = {}
         self._walker = RowWalker(self._resolve, options.batch_bytes)
 
@@ -49,7 +43,9 @@ class RowCounter:
         counts: dict[str, list[int]] = {}
         try:
             self._walk(transaction, counts)
-        except (UnsupportedError, MissingContextError) as error:
+        except (UnsupportedError, MissingContextError, FormatError) as error:
+            if isinstance(error, FormatError) and self._options.on_error == "stop":
+                raise
             self._ledger.warn(f"rows of some transactions are not counted: {error.message}")
             self._names.clear()
             self._walker = RowWalker(self._resolve, self._options.batch_bytes)
@@ -71,7 +67,7 @@ class RowCounter:
                         window.data, window.base, window.block, at, piece.last
                     )
                 except BinlogError as error:
-                    raise error.at(file=window.file.name) from None
+                    raise piece.locate(error) from None
                 if self._walker.is_full:
                     self._take(counts)
         self._take(counts)
@@ -83,13 +79,10 @@ class RowCounter:
                 into[op] += count
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:
-        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
-        event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
-        if not self._filter.wants(event.database, event.table):
+        types = self._tables.types(body, fmt)
+        if types is None:
             return None
-        definition, _ = self._schema.complete(event.definition())
-        types = TableTypes.of(definition, self._options, Target.TEXT, lambda _: None)
         plans = tuple(replace(plan, wanted=False) for plan in types.plan.columns)
-        sink = CurrentRow(plans, plans)
-        self._names[sink] = f"{event.database}.{event.table}"
+        sink = CurrentRow(plans, plans, self._operations)
+        self._names[sink] = types.definition.full_name
         return sink

@@ -28,7 +28,10 @@ _QUOTED_OPERATIONS = pa.array([json.dumps(op) for op in OPERATIONS], _TEXT)
 
 
 def change_schema(options: ReadOptions) -> pa.Schema:
-    """Schema of `change_batch`: the keys of a line of `binlake rows`, images as JSON text."""
+    """Schema of `change_batch`: the keys of a line of `binlake rows`, images as JSON text.
+
+    It does not depend on the log: `source_file` and `source_pos` are null but in a relay log.
+    """
     fields = [
         pa.field("op", pa.string()),
         pa.field("database", pa.string()),
@@ -40,6 +43,8 @@ def change_schema(options: ReadOptions) -> pa.Schema:
         pa.field("pos", pa.int64()),
         pa.field("end_pos", pa.int64()),
         pa.field("row", pa.int32()),
+        pa.field("source_file", pa.string()),
+        pa.field("source_pos", pa.int64()),
     ]
     if options.query:
         fields.append(pa.field("query", pa.string()))
@@ -77,6 +82,8 @@ def _change_columns(table: TableChanges, changes: Changes, options: ReadOptions)
         facts.pos,
         facts.end_pos,
         facts.row,
+        changes.per_stretch("source_file", pa.string()).take(stretch),
+        changes.per_stretch("source_pos", pa.int64()).take(stretch),
     ]
     if options.query:
         columns.append(changes.per_stretch("query", pa.string()).take(stretch))

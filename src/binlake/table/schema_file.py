@@ -22,8 +22,9 @@ from typing import TypeAlias
 from binlake.errors import SchemaError
 from binlake.table.create_table import UnreadableTableError, parse_create_table
 from binlake.table.declared import DeclaredSchema, DeclaredTable
+from binlake.values.options import ReadOptions
 
-__all__ = ["parse_schema", "read_schema_file"]
+__all__ = ["declared_schema", "parse_schema", "read_schema_file"]
 
 _Source: TypeAlias = "bytes | mmap.mmap"
 
@@ -67,6 +68,11 @@ def read_schema_file(path: str) -> DeclaredSchema:
         raise SchemaError(
             f"cannot read schema file {path}: {error.strerror or error}", file=path
         ) from None
+
+
+def declared_schema(options: ReadOptions) -> DeclaredSchema:
+    """What the option schema declares; nothing without it. Raises SchemaError."""
+    return DeclaredSchema() if options.schema is None else read_schema_file(options.schema)
 
 
 def parse_schema(data: _Source, file: str | None = None) -> DeclaredSchema:

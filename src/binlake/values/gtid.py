@@ -425,6 +425,11 @@ def parse_gtid_filter(text: str) -> GtidFilter:
         head, *parts = entry.split(":")
         if not entry:
             continue
+        if not any(parts) and _UUID.fullmatch(head):
+            raise ValueError(
+                f"a UUID alone names no transaction; {head}:1-{GNO_END - 1} are all of that source"
+                " (but those with a tag)"
+            )
         if not parts:
             gtid = MariaGtid.parse(entry)
             bounds = mariadb.setdefault((gtid.domain_id, gtid.server_id), [])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from binlake.format.event_types import event_name
 
-__all__ = ["CoveredRange", "FileCounts", "Ledger", "SkippedRange"]
+__all__ = ["CoveredRange", "FileCounts", "Ledger", "SkippedRange", "counted"]
 
 _OPERATIONS = ("insert", "update", "delete")
 
@@ -94,6 +94,7 @@ class Ledger:
     - `unshown`: changes that rows cannot show, by kind (`stream.statements.UNSHOWN_KINDS`).
     - `decoded_bytes`: bytes of row events whose images were decoded; what filters save.
     - `zero_dates`: zero and partial dates that became null, by `database.table.column`.
+    - `json_differences`: JSON values shown as the differences they are, by `database.table`.
     - `planned`: what there was to read, [start, end) by file (`plan`); `covered`: the byte
       ranges that were taken care of (`cover`); `skipped`: ranges lost to damage.
     - `warnings`: sentences, each once (`warn`).
@@ -105,6 +106,7 @@ class Ledger:
     unshown: Counter[str] = field(default_factory=Counter)
     decoded_bytes: int = 0
     zero_dates: Counter[str] = field(default_factory=Counter)
+    json_differences: Counter[str] = field(default_factory=Counter)
     skipped: list[SkippedRange] = field(default_factory=list)
     covered: list[CoveredRange] = field(default_factory=list)
     planned: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -154,6 +156,7 @@ class Ledger:
         self.unshown.update(other.unshown)
         self.decoded_bytes += other.decoded_bytes
         self.zero_dates.update(other.zero_dates)
+        self.json_differences.update(other.json_differences)
         self.skipped += other.skipped
         self.covered += other.covered
         for name, (start, end) in other.planned.items():
@@ -183,8 +186,8 @@ class Ledger:
         total = self.total
         types = total.events_by_type.most_common()
         lines = [
-            f"{_plural(len(self.files), 'file')}, {_plural(total.bytes, 'byte')}, "
-            f"{_plural(total.events, 'event')}: "
+            f"{counted(len(self.files), 'file')}, {counted(total.bytes, 'byte')}, "
+            f"{counted(total.events, 'event')}: "
             + ", ".join(f"{event_name(code)} {count:,}" for code, count in types),
             f"checksums: {total.verified:,} right, {total.bad:,} bad, {total.unchecked:,} unchecked",
             "transactions: "
@@ -192,12 +195,12 @@ class Ledger:
         ]
         lines += [
             f"{database}.{table}: "
-            + ", ".join(f"{_plural(counts[op], op)}" for op in _OPERATIONS if counts[op])
+            + ", ".join(f"{counted(counts[op], op)}" for op in _OPERATIONS if counts[op])
             for (database, table), counts in sorted(self.rows.items())
         ]
         if self.planned and not self.join_problems():
             lines.append(
-                f"{_plural(len(self.covered), 'range')} of bytes read, proven to join without "
+                f"{counted(len(self.covered), 'range')} of bytes read, proven to join without "
                 "gap or overlap"
             )
         return lines
@@ -217,8 +220,13 @@ class Ledger:
             kinds = ", ".join(f"{kind}: {n}" for kind, n in sorted(self.unshown.items()) if n)
             lines.append(f"changes that rows cannot show: {kinds}")
         lines += [
-            f"{column}: {_plural(count, 'zero or partial date')} read as null"
+            f"{column}: {counted(count, 'zero or partial date')} read as null"
             for column, count in sorted(self.zero_dates.items())
+        ]
+        lines += [
+            f"{table}: {counted(count, 'JSON value')} shown as differences (JSON_DIFF), as the log "
+            "lacks the documents they change (binlog_row_image=FULL logs them)"
+            for table, count in sorted(self.json_differences.items())
         ]
         return lines + self.warnings
 
@@ -237,6 +245,7 @@ class Ledger:
             "transactions": dict(sorted(self.transactions.items())),
             "unshown": dict(sorted(self.unshown.items())),
             "zero_dates": dict(sorted(self.zero_dates.items())),
+            "json_differences": dict(sorted(self.json_differences.items())),
             "skipped": [r._asdict() for r in sorted(self.skipped)],
             "planned": {name: list(ends) for name, ends in sorted(self.planned.items())},
             "covered": [r._asdict() for r in sorted(self.covered)],
@@ -252,6 +261,7 @@ class Ledger:
             unshown=Counter(value["unshown"]),
             decoded_bytes=value["decoded_bytes"],
             zero_dates=Counter(value["zero_dates"]),
+            json_differences=Counter(value["json_differences"]),
             skipped=[SkippedRange(**entry) for entry in value["skipped"]],
             covered=[CoveredRange(**entry) for entry in value["covered"]],
             planned={name: (start, end) for name, (start, end) in value["planned"].items()},
@@ -293,5 +303,6 @@ def _join(name: str, ranges: list[tuple[int, int]], start: int, end: int) -> lis
     return problems
 
 
-def _plural(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """A number and its noun, for people: `1 file`, `2,000 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

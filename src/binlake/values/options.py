@@ -10,6 +10,7 @@ line, and `exclude_table`, `excludeTable` or `exclude-table` (any case) as a Spa
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -18,9 +19,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from binlake.errors import OptionError
+from binlake.format.charsets import BINARY, CHARSETS
 from binlake.values.gtid import Gtid, MariaGtid, parse_gtid_filter
 
 __all__ = [
+    "FILTER_OPTIONS",
     "READ_OPTIONS",
     "FilePosition",
     "OptionSpec",
@@ -28,6 +31,7 @@ __all__ = [
     "parse_at",
     "parse_bytes",
     "parse_file_position",
+    "parse_table_pattern",
     "parse_time_us",
 ]
 
@@ -37,7 +41,7 @@ class FilePosition:
     """FILE:POS as typed by a person.
 
     `file` is a base name; "" stands for the first file (option `start`), the last (`stop`), or
-    the only one (`at`).
+    the only one (`at`) of all that are read.
     """
 
     file: str
@@ -132,9 +136,12 @@ def _bool(text: str) -> bool:
     return value
 
 
-def _table_pattern(text: str) -> str:
-    if not re.search(r"[.*?]", text):
-        raise ValueError("expected DATABASE.TABLE, with * and ? as wildcards")
+def parse_table_pattern(text: str) -> str:
+    """`DATABASE.TABLE`, with `*` and `?` as wildcards. Raises ValueError."""
+    if "." not in text:
+        raise ValueError(
+            f"expected DATABASE.TABLE, with * and ? as wildcards; *.{text} is in any database"
+        )
     return text
 
 
@@ -142,6 +149,20 @@ def _text(text: str) -> str:
     if not text.strip():
         raise ValueError("expected a text that is not empty")
     return text
+
+
+def _charset(text: str) -> str:
+    """A character set by its name, of which servers take any case; utf8 is utf8mb3."""
+    name = text.strip().lower()
+    name = "utf8mb3" if name == "utf8" else name
+    if name != BINARY and name not in CHARSETS:
+        known = [*CHARSETS, BINARY]
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else f"they are {', '.join(sorted(known))}"
+        )
+        raise ValueError(f"not a character set of MySQL or MariaDB; {hint}")
+    return name
 
 
 def _gtids(text: str) -> str:
@@ -193,13 +214,13 @@ class OptionSpec:
 
 READ_OPTIONS: tuple[OptionSpec, ...] = (
     # what to read
-    OptionSpec("table", "DB.TABLE", "only these tables; * and ? are wildcards", _table_pattern, (), True),
-    OptionSpec("exclude_table", "DB.TABLE", "not these tables; wins over --table", _table_pattern, (), True),
+    OptionSpec("table", "DB.TABLE", "only these tables; * and ? are wildcards", parse_table_pattern, (), True),
+    OptionSpec("exclude_table", "DB.TABLE", "not these tables; wins over --table", parse_table_pattern, (), True),
     OptionSpec("op", "OP", "only these operations", str, (), True, ("insert", "update", "delete")),
     OptionSpec("since", "TIME", "commit time at or after this; UTC unless it names a zone", parse_time_us),
     OptionSpec("until", "TIME", "commit time before this; UTC unless it names a zone", parse_time_us),
-    OptionSpec("start", "FILE:POS", "transactions that start at or after this position", parse_file_position),
-    OptionSpec("stop", "FILE:POS", "transactions that start before this position", parse_file_position),
+    OptionSpec("start", "FILE:POS", "transactions that start at or after this position; POS alone: of the first file", parse_file_position),
+    OptionSpec("stop", "FILE:POS", "transactions that start before this position; POS alone: of the last file", parse_file_position),
     OptionSpec("gtid", "SET", "only transactions in this GTID set", _gtids),
     OptionSpec("exclude_gtid", "SET", "not the transactions in this GTID set", _gtids),
     OptionSpec("server_id", "ID", "only events of these servers", _number, (), True),
@@ -215,7 +236,7 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     # how values look
     OptionSpec("zero_date", "POLICY", "zero and partial dates in typed columns", str, "null", False, ("null", "error", "text")),
     OptionSpec("invalid", "POLICY", "bytes that are not valid in their character set", str, "error", False, ("error", "hex")),
-    OptionSpec("assume_charset", "CHARSET", "character set of text columns the log does not describe", _text),
+    OptionSpec("assume_charset", "CHARSET", "character set of text columns the log does not describe", _charset),
     OptionSpec("binary", "FORM", "binary values in JSON", str, "hex", False, ("hex", "base64")),
     OptionSpec("nested", "BOOL", "embed JSON documents instead of quoting them", _bool, False),
     OptionSpec("query", "BOOL", "add the statement text (rows query or annotate event)", _bool, False),
@@ -224,6 +245,12 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("metadata_prefix", "TEXT", "prefix of metadata columns", str, "_"),
     OptionSpec("batch_bytes", "SIZE", "bound on the decoded bytes held at once", parse_bytes, 32 << 20),
 )  # fmt: skip
+
+#: The options that choose what is read; the others say how.
+FILTER_OPTIONS = (
+    *("table", "exclude_table", "op", "since", "until", "start", "stop", "gtid", "exclude_gtid"),
+    *("server_id", "thread", "at"),
+)
 
 _SPECS = {spec.name: spec for spec in READ_OPTIONS}
 
@@ -284,6 +311,16 @@ class ReadOptions:
         options = cls(**values)
         options._check()
         return options
+
+    @property
+    def chooses_rows(self) -> bool:
+        """Whether only some tables or operations are wanted."""
+        return bool(self.table or self.exclude_table or self.op)
+
+    @property
+    def filters(self) -> bool:
+        """Whether anything is filtered."""
+        return any(getattr(self, name) not in (None, ()) for name in FILTER_OPTIONS)
 
     def _check(self) -> None:
         if self.since is not None and self.until is not None and self.since >= self.until:

@@ -14,6 +14,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import binlake
+from binlake.cli.flags import EVENT_OPTIONS
 from binlake.cli.main import COMMANDS, main
 from binlake.values.options import READ_OPTIONS
 
@@ -167,9 +169,15 @@ def test_verify_says_yes_and_no(
     code, out, _ = run(capfd, "verify", log)
     assert code == 0
     assert "all is well" in out
+    assert out.splitlines()[-1].startswith("1 file, ")
     code, out, err = run(capfd, "verify", "--reencode", log)
     assert (code, "all is well" in out) == (0, True)
     assert re.search(r"the same when they are encoded again: [\d,]+ events", err)
+    index = tmp_path / "binlog.index"
+    index.write_text(f"{log}\n/gone/binlog.000002\n")
+    code, out, _ = run(capfd, "verify", str(index))
+    assert code == 1
+    assert "binlog.000002: missing file: named in binlog.index, but not there" in out
     damaged = tmp_path / "binlog.000001"
     data = bytearray(Path(log).read_bytes())
     fifth = lines(run(capfd, "inspect", log, "--json", "-n", "5")[1])[4]
@@ -195,6 +203,18 @@ def test_verify_says_yes_and_no(
         (["rows", "LOG", "--start-datetime", "2020-01-01", "--since", "2020-01-01"], "give one"),
         (["rows", "/nowhere/binlog.000001"], "does not exist"),
         (["rows", "LOG", "-o", "/nowhere/x.json"], "cannot write"),
+        (["rows", "LOG", "--schema", "/nowhere.sql"], "cannot read schema file /nowhere.sql"),
+        (["rows", "LOG", "--schema", "LOG"], "holds no CREATE TABLE"),
+        (["export", "LOG", "/nowhere/x", "--schema", "/nowhere.sql"], "cannot read schema file"),
+        (["rows", "LOG", "--assume-charset", "ut8mb4"], "did you mean utf8mb4"),
+        (
+            ["rows", "LOG", "--gtid", "3e11fa47-71ca-11e1-9e33-c80aa9429562"],
+            "562:1-9223372036854775806",
+        ),
+        (["rows", "LOG", "--table", "orders"], "*.orders is in any database"),
+        (["rows", "LOG", "--exclude-table", "*"], "expected DATABASE.TABLE"),
+        (["rows", "mysql://ada:secret@db1:3306/"], "live servers cannot be read yet"),
+        (["verify", "mariadb://db1"], "live servers cannot be read yet"),
         (["inspect", "/nowhere/*"], "nowhere"),
         (["inspect", "LOG", "--json", "--full"], "--json"),
         (["verify", "/nowhere"], "does not exist"),
@@ -208,6 +228,7 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
     assert code == 2
     assert out == ""
     assert says in err
+    assert "secret" not in err
     assert err.count("\n") == 1
     assert err.startswith("binlake")
 
@@ -227,6 +248,84 @@ def test_damage_is_one_line_and_exit_code_1(
     assert (code != 0, out, err.count("\n")) == (True, "", 1)
 
 
+@pytest.mark.parametrize("command", ["rows", "inspect"])
+def test_nothing_found_is_said_with_what_there_is(
+    capfd: pytest.CaptureFixture[str], golden: Path, command: str
+) -> None:
+    demo = str(golden.parents[1] / "demo" / "mysql-9.7")
+    code, out, err = run(capfd, command, demo, "--table", "shop.oders")
+    assert (code, out) == (0, "")
+    [said] = [line for line in err.splitlines() if line.startswith("nothing matches")]
+    assert "did you mean shop.orders?" in said
+    assert "shop.products" in said
+    _, _, err = run(capfd, command, demo, "--since", "2099-01-01Z")
+    assert "its events are from 2026-11-21 10:31:09Z to 2026-11-21 10:31:10Z" in err
+    assert "nothing" not in run(capfd, command, demo)[2]
+
+
+def test_nothing_found_in_a_pipe_is_said_too(log: str) -> None:
+    piped = subprocess.run(
+        [sys.executable, "-m", "binlake.cli.main", "rows", "-", "--server-id", "99"],
+        input=Path(log).read_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    assert piped.stderr.decode().splitlines()[-1] == "nothing matches the filters"
+
+
+def test_a_column_that_no_table_has_is_a_mistake(
+    capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
+) -> None:
+    demo = str(golden.parents[1] / "demo" / "mysql-9.7")
+    target = tmp_path / "x.parquet"
+    argv = ["rows", demo, "--table", "shop.orders", "-f", "parquet", "-o", str(target)]
+    code, _, err = run(capfd, *argv, "--columns", "id,sate")
+    assert code == 2
+    assert "table shop.orders has no column 'sate'; did you mean state?" in err
+    assert "shop.orders has id, customer_id, state" in err
+    assert not target.exists()
+    # of several tables one has it
+    assert run(capfd, "rows", demo, "--columns", "sku,customer_id")[0] == 0
+    code, _, err = run(capfd, "rows", demo, "--columns", "sku,nowhere", "-n", "1")
+    assert code == 2
+    assert "no table that was read has a column 'nowhere'" in err
+
+
+def test_damage_is_told_once_and_with_what_to_do(
+    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
+) -> None:
+    cut = tmp_path / "binlog.000001"
+    cut.write_bytes(Path(log).read_bytes()[:-3])
+    for command in ("rows", "inspect"):
+        code, out, err = run(capfd, command, str(cut))
+        assert code == 1
+        assert "field torn tail" not in err
+        assert "on_error=skip goes on" in err.splitlines()[-1]
+        code, skipped, err = run(capfd, command, str(cut), "--on-error", "skip")
+        assert (code, skipped) == (0, out)
+        assert err.count("ends inside") == 1
+    damaged = tmp_path / "binlog.000002"
+    data = bytearray(Path(log).read_bytes())
+    data[5 * len(data) // 8] ^= 1
+    damaged.write_bytes(data)
+    assert "on_error=skip goes on" in run(capfd, "rows", str(damaged))[2]
+    junk = tmp_path / "junk"
+    junk.write_bytes(b"\x89PNG\r\n" * 99)
+    assert "magic)" not in run(capfd, "rows", str(junk))[2]
+
+
+def test_an_event_without_a_time_has_none(
+    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
+) -> None:
+    data = bytearray(Path(log).read_bytes())
+    data[4:8] = bytes(4)  # of the format description
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(data)
+    assert lines(run(capfd, "inspect", str(path), "--json", "-n", "1")[1])[0]["ts"] is None
+    [batch] = binlake.open(path).view("events", ["ts"])
+    assert [row["ts"] is None for row in batch.to_pylist()][:2] == [True, False]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(
     capfd: pytest.CaptureFixture[str], command: str
@@ -240,8 +339,56 @@ def test_every_command_has_help_with_an_example(
 @pytest.mark.parametrize("command", ["rows", "inspect", "export"])
 def test_every_option_is_a_flag(capfd: pytest.CaptureFixture[str], command: str) -> None:
     out = run(capfd, command, "--help")[1]
+    flags = set(re.findall(r"^ *(--[a-z-]+)", out, re.MULTILINE))
     for spec in READ_OPTIONS:
-        assert ("--" + spec.name.replace("_", "-") in out) == ("cli" in spec.surfaces), spec.name
+        obeyed = "cli" in spec.surfaces and (command != "inspect" or spec.name in EVENT_OPTIONS)
+        assert ("--" + spec.name.replace("_", "-") in flags) == obeyed, spec.name
+
+
+def test_inspect_refuses_what_it_would_ignore(capfd: pytest.CaptureFixture[str], log: str) -> None:
+    for flag in ("--nested", "--binary", "--columns", "--no-verify-checksum", "--uncommitted"):
+        code, out, err = run(capfd, "inspect", log, flag)
+        assert (code, out) == (2, ""), flag
+        assert "No such option" in err
+
+
+def test_inspect_obeys_filters_by_table_and_operation(
+    capfd: pytest.CaptureFixture[str], golden: Path
+) -> None:
+    log, table = str(golden.parents[1] / "demo" / "mysql-9.7"), "shop.orders"
+    for flags in (["--table", table], ["--exclude-table", table], ["--op", "delete"]):
+        wanted = {r["pos"] for r in lines(run(capfd, "rows", log, *flags, "--uncommitted")[1])}
+        assert wanted
+        events = lines(run(capfd, "inspect", log, "--json", *flags)[1])
+        assert {e["pos"] for e in events if "_ROWS_EVENT" in str(e["type"])} == wanted
+        named = {
+            f"{e['event']['database']}.{e['event']['table']}"
+            for e in events
+            if e["type"] == "TABLE_MAP_EVENT"
+        }  # type: ignore[index]
+        if flags[0] == "--table":
+            assert named == {table}
+        assert (table in named) == (flags[0] != "--exclude-table")
+        assert {"GTID_LOG_EVENT", "XID_EVENT"} <= {str(e["type"]) for e in events}
+
+
+def test_inspect_shows_bad_checksums_and_exits_with_1(
+    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
+) -> None:
+    events = lines(run(capfd, "inspect", log, "--json")[1])
+    data = bytearray(Path(log).read_bytes())
+    data[int(str(events[4]["pos"])) + 20] ^= 1
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(data)
+    code, out, err = run(capfd, "inspect", str(path), "--json")
+    assert code == 1
+    assert [e["checksum"] for e in lines(out)].count("bad") == 1
+    assert len(lines(out)) == len(events)
+    assert err.splitlines()[-1] == "1 of the events shown has a bad checksum"
+    assert run(capfd, "inspect", str(path), "-n", "2")[0] == 0
+    code, _, err = run(capfd, "inspect", str(path), "--server-id", "1")
+    assert code == 1  # what a filter chooses may depend on the event
+    assert "bad checksum" in err
 
 
 def test_a_closed_pipe_is_no_error(log: str) -> None:

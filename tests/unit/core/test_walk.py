@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from binlake.core.frames import FORMAT, FrameBlock, scan
 from binlake.core.image import ImageBuffers
-from binlake.core.sink import SinkBuffers
 from binlake.core.table_sink import (
     DELETE,
     INSERT,
     UPDATE,
     BothImages,
     CurrentRow,
-    TableBuffers,
     TableSink,
     unwanted,
 )
@@ -29,10 +26,10 @@ from binlake.errors import (
     MalformedError,
     MissingContextError,
     TruncatedError,
-    UnsupportedError,
 )
 from binlake.values.frame import EventFormat
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
+from core_walk import FORMAT_1, Event, column, frames_of, is_valid, log_of, numbers, walk, walker
 from log_builder import GTID, MARIADB_GTID, QUERY, ROWS, TABLE_MAP, XID, LogBuilder, query_body
 from stream_log import SID, gtid_body, mariadb_gtid_body
 from table_log import ALL, STMT_END, day, image, rows_body, table_map
@@ -44,72 +41,7 @@ PLANS = (
     ColumnPlan(ColumnDefinition(1, "name", 15), Kernel.BYTES, 1),
     ColumnPlan(ColumnDefinition(2, "day", 10), Kernel.DATE),
 )
-FORMAT_1 = EventFormat(4, "8.0.36", "mysql", (8, 0, 36), 19, bytes(42), 1, 4)
 DAY = day(1970, 1, 2)  # decodes to 1
-
-Event = tuple[int, bytes]
-
-
-def log_of(*transactions: Sequence[Event]) -> bytes:
-    """BEGIN, the events, XID, for each."""
-    log = LogBuilder()
-    for events in transactions:
-        log.add(QUERY, query_body(b"BEGIN"))
-        for type_code, body in events:
-            log.add(type_code, body)
-        log.add(XID, bytes(8))
-    return log.bytes()
-
-
-def frames_of(data: bytes) -> FrameBlock:
-    block = FrameBlock()
-    pos, why = 4, FORMAT
-    while why == FORMAT:
-        pos, why = scan(data, 0, pos, len(data), 19, block)
-    return block
-
-
-def walker(
-    sink: TableSink | None = None, limit_bytes: int = 1 << 30, fmt: EventFormat = FORMAT_1
-) -> tuple[RowWalker, list[bytes]]:
-    """A walker that sends all rows to one sink, and the definitions that it was asked for."""
-    asked: list[bytes] = []
-
-    def resolve(body: bytes, _format: EventFormat) -> TableSink | None:
-        asked.append(body)
-        return sink
-
-    made = RowWalker(resolve, limit_bytes)
-    made.set_format(fmt)
-    return made, asked
-
-
-def walk(data: bytes, sink: TableSink) -> TableBuffers:
-    made, _ = walker(sink)
-    block = frames_of(data)
-    assert made.run_groups(data, 0, block, 0, len(block)) == len(block)
-    tables = made.finish().tables
-    assert [found for found, _ in tables] == [sink]
-    return tables[0][1]
-
-
-def numbers(view: memoryview, code: str) -> list[int]:
-    return view.cast("B").cast(code).tolist()
-
-
-def is_valid(validity: memoryview | None, row: int) -> bool:
-    return validity is None or bool(validity[row >> 3] >> (row & 7) & 1)
-
-
-def column(found: SinkBuffers | None, code: str) -> list[object]:
-    assert found is not None
-    values: list[object]
-    if found.offsets is None:
-        values = list(numbers(found.data, code))
-    else:
-        ends = numbers(found.offsets, "i")
-        values = [bytes(found.data[a:b]) for a, b in itertools.pairwise(ends)]
-    return [v if is_valid(found.validity, i) else None for i, v in enumerate(values)]
 
 
 def rows(side: ImageBuffers) -> list[tuple[object, ...] | None]:
@@ -195,6 +127,61 @@ def test_columns_that_the_image_lacks() -> None:
     assert rows(found.before) == [None, (1, None, None), (1, None, None), None]
     assert found.after.presence == ((0, b"\x07"), (1, b"\x02"), (3, b"\x07"))
     assert found.before.presence == ((1, b"\x01"),)
+
+
+def _partial_image(values: dict[int, int | None]) -> bytes:
+    nulls = sum(1 << k for k, value in enumerate(values.values()) if value is None)
+    held = bytes(value for value in values.values() if value is not None)
+    return nulls.to_bytes((len(values) + 7) // 8, "little") + held
+
+
+@pytest.mark.parametrize("width", [1, 8, 9, 64, 65, 200])
+@pytest.mark.parametrize("before", [True, False])
+def test_the_current_row_carries_over_what_was_not_assigned(width: int, before: bool) -> None:
+    """Updates of any partial images, two rows each, between whole inserts."""
+    pick = random.Random(width)
+    plans = [ColumnPlan(ColumnDefinition(i, "c", 1), Kernel.INT, 1) for i in range(width)]
+    wanted = [pick.random() < 0.8 for _ in plans]
+    plans = [replace(plan, wanted=keep) for plan, keep in zip(plans, wanted, strict=True)]
+    size = (width + 7) // 8
+    head = (7).to_bytes(6, "little") + struct.pack("<HHB", STMT_END, 2, width)
+    events: list[Event] = []
+    expected: list[tuple[dict[int, int | None], int]] = []
+
+    def some(columns: list[int]) -> dict[int, int | None]:
+        return {i: pick.choice((None, pick.randrange(100))) for i in columns}
+
+    for _ in range(20):
+        whole = some(list(range(width)))
+        events += [CHANGES[0], (ROWS, head + b"\xff" * size + _partial_image(whole))]
+        expected.append((whole, (1 << width) - 1))
+        had, has = ([i for i in range(width) if pick.random() < 0.4] for _ in range(2))
+        bitmaps = [sum(1 << i for i in columns) for columns in (had, has)]
+        images = [(some(had), some(has)) for _ in range(2)]
+        if not had and not has:
+            images = images[:1]  # rows without columns take no bytes
+        body = head + b"".join(bits.to_bytes(size, "little") for bits in bitmaps)
+        for old, new in images:
+            body += _partial_image(old) + _partial_image(new)
+            expected.append(({**old, **new}, bitmaps[0] | bitmaps[1]))
+        events += [CHANGES[0], (UPDATE_ROWS, body)]
+    sink = CurrentRow(plans, plans if before else unwanted(plans))
+    found = walk(log_of(events), sink).after
+    for i, buffers in enumerate(found.columns):
+        assert (buffers is not None) == wanted[i]
+        if buffers is not None:
+            assert column(buffers, "b") == [row.get(i) for row, _ in expected], i
+    told = [bits.to_bytes(size, "little") for _, bits in expected]
+    runs = dict(found.presence)
+    assert [runs.setdefault(i, runs.get(i - 1, b"")) for i in range(len(told))] == told
+
+
+def test_a_before_image_that_is_cut_off_is_an_error_while_it_is_carried_over() -> None:
+    whole = rows_body(image((1, "abc", None), 0b011), image((2, None, None), 0b001), bitmaps=(3, 1))
+    walk(log_of([CHANGES[0], (UPDATE_ROWS, whole)]), CurrentRow(PLANS))
+    for cut in range(1, 12):
+        with pytest.raises((TruncatedError, MalformedError)):
+            walk(log_of([CHANGES[0], (UPDATE_ROWS, whole[:-cut])]), CurrentRow(PLANS))
 
 
 def test_an_insert_without_any_column_is_one_row() -> None:
@@ -498,17 +485,6 @@ def test_compressed_rows(plain: int, packed: int) -> None:
     for cut in range(1, len(compressed)):
         with pytest.raises(BinlogError):
             walk(log_of([CHANGES[0], (packed, compressed[:cut])]), BothImages(PLANS))
-
-
-def test_json_differences_are_refused_only_where_they_are_wanted() -> None:
-    data = log_of([CHANGES[0], (39, rows_body(image((1, "a", DAY)), b"\0", bitmaps=(ALL, ALL)))])
-    with pytest.raises(UnsupportedError, match="JSON differences") as caught:
-        walk(data, BothImages(PLANS))
-    assert caught.value.event_type == "PARTIAL_UPDATE_ROWS_EVENT"
-    assert "binlog_row_value_options" in str(caught.value)
-    made, _ = walker(None)
-    block = frames_of(data)
-    assert made.run_groups(data, 0, block, 0, len(block)) == len(block)
 
 
 def test_a_table_of_another_width() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import SourceError
-from binlake.source.chain import log_name, resolve
+from binlake.source.chain import log_name, resolve, survey
 
 
 def touch(directory: Path, *names: str) -> list[str]:
@@ -102,6 +102,13 @@ def test_an_index_file_that_names_what_is_not_there(tmp_path: Path) -> None:
     index = tmp_path / "binlog.index"
     index.write_text("./binlog.000001\n./binlog.000002\n")
     with pytest.raises(SourceError, match=r"binlog\.000001.*does not exist"):
+        resolve([str(index)])
+    [chain] = survey([str(index)])
+    assert (names(list(chain.paths)), chain.missing) == (["binlog.000002"], ("./binlog.000001",))
+    index.write_text("/gone/binlog.000001\n")
+    [chain] = survey([str(index)])
+    assert (chain.files, chain.missing) == ((), ("/gone/binlog.000001",))
+    with pytest.raises(SourceError, match="does not exist"):
         resolve([str(index)])
     index.write_text("\n")
     with pytest.raises(SourceError, match="names no log"):

@@ -143,7 +143,7 @@ def test_every_cut_is_a_torn_tail_behind_all_whole_events() -> None:
                 assert log.tail is None
             else:
                 assert isinstance(error, TruncatedError)
-                assert error.field == "torn tail"
+                assert error.kind == "torn tail"
                 assert log.tail is not None
                 assert not log.tail.in_use
                 assert log.tail.offset + log.tail.size == cut

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 import binlake
-from binlake.errors import OptionError, SchemaError, SourceError
+from binlake.errors import OptionError, SchemaError, SourceError, UnsupportedError
 from binlake.spark.batch import BinlogReader
 from binlake.spark.partitions import LogPartition
 from binlake.spark.schema import arrow_schema, spark_schema
@@ -206,3 +206,37 @@ def test_batches_have_exactly_the_announced_schema() -> None:
             for batch in made.batches(partition, Ledger()):
                 assert isinstance(batch, pa.RecordBatch)
                 assert batch.schema.equals(arrow_schema(made.schema))
+
+
+# -- schemas of the user --------------------------------------------------------------------------
+
+
+def test_names_of_a_schema_ignore_case_as_sparks_and_the_servers_do() -> None:
+    given = pa.schema([("ID", pa.int32()), ("_OP", pa.string()), ("_Query", pa.string())])
+    rows, _ = read(schema=given, table="golden.a")
+    expected, _ = read(table="golden.a", columns="Id", query="true")
+    assert [tuple(row.values()) for row in rows] == [
+        (row["id"], row["_op"], row["_query"]) for row in expected
+    ]
+    assert {row["ID"] for row in rows} != {None}
+    events, _ = read(schema=pa.schema([("POS", pa.int64())]), view="events")
+    assert events[0] == {"POS": 4}
+
+
+@pytest.mark.parametrize("view", ["changes", "events", "transactions", "statements"])
+def test_a_schema_cannot_ask_a_view_for_what_it_has_not(view: str) -> None:
+    with pytest.raises(OptionError, match=rf"the view {view} has no column 'serverid'.*server_id"):
+        reader(schema=pa.schema([("serverid", pa.int64())]), view=view)
+
+
+def test_a_table_that_is_not_there_is_told_with_one_that_is() -> None:
+    with pytest.raises(
+        SourceError, match=r"no change of table golden\.aa .*did you mean golden\.a\?"
+    ):
+        reader(table="golden.aa")
+
+
+def test_a_stream_is_refused_in_a_sentence() -> None:
+    source = BinlogDataSource({"path": str(LOGS)})
+    with pytest.raises(UnsupportedError, match="cannot be read as a stream yet"):
+        source.streamReader(source.schema())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -121,3 +122,57 @@ def test_what_mysql_calls_a_column_goes_along() -> None:
     assert spark_schema(schema)["id"].metadata == {"mysql.type": "bigint unsigned"}
     assert exact_schema(schema).field("id").metadata == {b"mysql.type": b"bigint unsigned"}
     assert exact_schema(schema).metadata == schema.metadata
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "wanted"),
+    [
+        (1, pa.int32(), pa.date32()),
+        (1, pa.int64(), pa.timestamp("us")),
+        (1, pa.int64(), pa.duration("us")),
+        (2, pa.int8(), pa.bool_()),
+        (2**53 + 1, pa.int64(), pa.float64()),
+        (0.1, pa.float64(), pa.float32()),
+        (Decimal(2**64 - 1), pa.decimal128(20, 0), pa.float64()),
+        (datetime(2026, 11, 21, 10), pa.timestamp("us"), pa.date32()),
+        (datetime(2026, 11, 21, 10), pa.timestamp("us"), pa.int64()),
+        (timedelta(1), pa.duration("us"), pa.int64()),
+        (timedelta(1), pa.duration("us"), pa.string()),
+        ("007", pa.string(), pa.int32()),
+        (b"\xff", pa.binary(), pa.string()),
+        ({"a": 1}, pa.struct([("a", pa.int32())]), pa.struct([("A", pa.date32())])),
+    ],
+)
+def test_a_type_that_would_change_the_value_is_refused(
+    value: object, kind: pa.DataType, wanted: pa.DataType
+) -> None:
+    batch = pa.record_batch([pa.array([None, value], kind)], names=["x"])
+    with pytest.raises(SchemaError, match=r"column x \(.*\) does not fit"):
+        conform(batch, pa.schema([("x", wanted)]))
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "wanted", "made"),
+    [
+        (1, pa.int8(), pa.bool_(), True),
+        (7, pa.int32(), pa.string(), "7"),
+        (7, pa.int32(), pa.float64(), 7.0),
+        (Decimal("0.10"), pa.decimal128(10, 2), pa.float64(), 0.1),
+        (Decimal("0.10"), pa.decimal128(10, 2), pa.decimal128(20, 4), Decimal("0.1000")),
+        (datetime(2026, 11, 21), pa.timestamp("us"), pa.date32(), date(2026, 11, 21)),
+        ("12", pa.string(), pa.int32(), 12),
+        (b"abc", pa.binary(), pa.string(), "abc"),
+        (
+            {"a": 1, "b": 2},
+            pa.struct([("a", pa.int32()), ("b", pa.int32())]),
+            pa.struct([("B", pa.int64()), ("c", pa.string())]),
+            {"B": 2, "c": None},
+        ),
+    ],
+)
+def test_a_type_that_holds_the_value_is_taken(
+    value: object, kind: pa.DataType, wanted: pa.DataType, made: object
+) -> None:
+    batch = pa.record_batch([pa.array([None, value], kind)], names=["x"])
+    exact = conform(batch, pa.schema([("x", wanted)]))
+    assert exact.to_pylist() == [{"x": None}, {"x": made}]

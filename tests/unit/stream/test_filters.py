@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from binlake.errors import OptionError
+from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import PlainRun
+from binlake.stream.splits import plan_splits
 from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
 from stream_log import EPOCH, SECOND, SID, STANDALONE, StreamLog, runs, transactions
 
 T0 = EPOCH * SECOND
@@ -79,6 +82,54 @@ def test_start_and_stop_are_where_transactions_start(tmp_path: Path) -> None:
     assert chosen(path, stop=str(at[2] + 1)) == [1, 2, 3]
     assert chosen(path, start=str(at[1]), stop=str(at[4])) == [2, 3, 4]
     assert chosen(path, start=str(len(log.data))) == []
+
+
+def test_a_bare_position_is_in_the_first_file_for_start_in_the_last_for_stop(
+    tmp_path: Path,
+) -> None:
+    logs = [StreamLog().plain(2 * n + 1).plain(2 * n + 2) for n in range(3)]
+    for number, log in enumerate(logs, 1):
+        log.write(tmp_path, f"binlog.{number:06d}")
+    second = starts(logs[0])[1]
+    assert chosen(tmp_path, start=str(second)) == [2, 3, 4, 5, 6]
+    assert chosen(tmp_path, stop=str(second)) == [1, 2, 3, 4, 5]
+    assert chosen(tmp_path, start=str(second), stop=str(second)) == [2, 3, 4, 5]
+    splits = plan_splits([str(tmp_path)], ReadOptions.parse({"stop": str(second)}), 1 << 20)
+    assert [split.log.name for split in splits] == [f"binlog.00000{n}" for n in (1, 2, 3)]
+    tasks = (LogReader.of_split(split, ReadOptions(), Ledger()) for split in splits)
+    assert [t.gtid for task in tasks for t in task.transactions()] == [
+        f"{SID}:{n}" for n in range(1, 6)
+    ]
+
+
+def test_first_and_last_file_are_those_of_the_whole_input(tmp_path: Path) -> None:
+    paths = [
+        StreamLog().plain(2 * n + 1).plain(2 * n + 2).write(tmp_path, name)
+        for n, name in enumerate(("a.000001", "b.000001"))
+    ]
+    second = starts(StreamLog().plain(1).plain(2))[1]
+
+    def found(**options: str) -> list[str]:
+        return [str(t.gtid)[-1:] for t in transactions(*paths, **options)]
+
+    assert found(start=str(second)) == ["2", "3", "4"]
+    assert found(stop=str(second)) == ["1", "2", "3"]
+    with pytest.raises(OptionError, match="FILE:POS"):
+        found(at=str(second))
+
+
+def test_a_bare_at_names_no_file_of_several(tmp_path: Path) -> None:
+    for number in (1, 2):
+        StreamLog().plain(number).write(tmp_path, f"binlog.{number:06d}")
+    with pytest.raises(OptionError, match=r"say FILE:POS, for example binlog\.000002:200"):
+        list(transactions(tmp_path, at="200"))
+
+
+def test_a_stop_before_the_start_is_a_mistake(tmp_path: Path) -> None:
+    path = log_of_six().write(tmp_path)
+    with pytest.raises(OptionError, match="stop") as caught:
+        list(transactions(path, start="500", stop="binlog.000001:400"))
+    assert caught.value.name == "stop"
 
 
 def test_at_is_the_transaction_around_a_position(tmp_path: Path) -> None:

@@ -117,9 +117,10 @@ def test_corrupt_compression_is_a_format_error(tmp_path: Path) -> None:
 
 def test_events_inside_follow_their_payload(tmp_path: Path) -> None:
     log = StreamLog().gtid(1).payload(query(b"BEGIN") + rows() + END)
-    [chain] = resolve([str(log.write(tmp_path))])
+    chains = resolve([str(log.write(tmp_path))])
     for options in (ReadOptions(), ReadOptions(since=1)):
-        events = list(LogReader.of_chain(chain, options, Ledger()).events())
+        [reader] = LogReader.of_chains(chains, options, Ledger())
+        events = list(reader.events())
         events = [e for e in events if e.frame.type_code != 15]
         assert [e.inner for e in events] == [None, None, 0, 1, 2, 3]
         assert {e.pos for e in events[1:]} == {log.offsets[-1]}

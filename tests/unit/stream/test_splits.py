@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from binlake.errors import BinlogError
+from binlake.errors import BinlogError, IncompleteError
 from binlake.source.chain import resolve
+from binlake.stream import log_reader
 from binlake.stream.log_reader import LogReader
 from binlake.stream.splits import Split, pack, plan_splits
 from binlake.values.ledger import Ledger
@@ -40,8 +41,8 @@ def old_mixed() -> StreamLog:
 
 def whole(path: Path | str, options: ReadOptions) -> tuple[list[tuple[object, ...]], Ledger]:
     ledger = Ledger()
-    [chain] = resolve([str(path)])
-    return facts(LogReader.of_chain(chain, options, ledger)), ledger
+    [reader] = LogReader.of_chains(resolve([str(path)]), options, ledger)
+    return facts(reader), ledger
 
 
 def check(path: Path | str, cuts: Iterator[int] | range | list[int], options: ReadOptions) -> None:
@@ -106,6 +107,27 @@ def test_many_splits_of_a_chain(tmp_path: Path) -> None:
         assert ledger.join_problems() == []
 
 
+def test_missing_files_are_said_once_by_every_way_of_reading(tmp_path: Path) -> None:
+    for number in (1, 2, 5, 9):
+        mixed().write(tmp_path, f"binlog.{number:06d}")
+    said = [
+        f"binlog.00000{gap} missing before binlog.00000{after}: what they hold is not read"
+        for gap, after in (("3 to binlog.000004 are", 5), ("6 to binlog.000008 are", 9))
+    ]
+    ledger = Ledger()
+    for reader in LogReader.of_chains(resolve([str(tmp_path)]), ReadOptions(), ledger):
+        list(reader.runs())
+    assert ledger.warnings == said
+    ledger = Ledger()
+    for split in plan_splits([str(tmp_path)], ReadOptions(), 300):
+        list(LogReader.of_split(split, ReadOptions(), ledger).runs())
+    assert ledger.warnings == said
+    # what is before the first file that is read was not asked for
+    after = ReadOptions.parse({"start": "binlog.000005:4"})
+    splits = plan_splits([str(tmp_path)], after, 1 << 30)
+    assert [split.gap for split in splits] == ["", said[1]]
+
+
 def test_a_split_can_be_read_twice(tmp_path: Path) -> None:
     [split] = plan_splits([str(mixed().write(tmp_path))], ReadOptions(), 1 << 30)
     reader = LogReader.of_split(split, ReadOptions(), Ledger())
@@ -155,3 +177,53 @@ def test_small_files_are_packed(tmp_path: Path) -> None:
     assert [split for part in packed for split in part] == splits
     assert len(packed) == 4
     assert max(len(part) for part in packed) == 2
+
+
+def _misled(monkeypatch: pytest.MonkeyPatch, border: int) -> None:
+    """The search for a transaction's start from byte 5 on answers `border`."""
+    true = log_reader.first_sync
+    monkeypatch.setattr(
+        log_reader, "first_sync", lambda log, at: border if at == 5 else true(log, at)
+    )
+
+
+@pytest.mark.parametrize("version", ["8.0.36", "5.5.40"])
+def test_a_split_that_tears_a_transaction_is_an_error_of_its_task(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = StreamLog(version=version)
+    first = log.offsets[-1]
+    if version.startswith("8"):
+        log.plain(1).gtid(2).query(b"BEGIN").rows().rows().xid().plain(3)
+    else:
+        log.query(b"BEGIN").rows().xid().query(b"BEGIN").rows().rows().xid()
+        log.query(b"BEGIN").rows().xid()
+    path = log.write(tmp_path)
+    [one] = plan_splits([str(path)], ReadOptions(), 1 << 40)
+    left, _ = cut(one, 5)
+    starts = {
+        t.start.offset for t in LogReader.of_split(one, ReadOptions(), Ledger()).transactions()
+    }
+    for offset in log.offsets:
+        if offset <= first:
+            continue
+        for border in (offset, offset + 7):
+            _misled(monkeypatch, border)
+            readings = [LogReader.transactions, LogReader.runs, LogReader.groups]
+            if border != offset:
+                readings.append(LogReader.events)
+            for read in readings:
+                reader = LogReader.of_split(left, ReadOptions(), Ledger())
+                if border in starts:
+                    list(read(reader))
+                    continue
+                with pytest.raises(IncompleteError, match=f"ends at byte {border}"):
+                    list(read(reader))
+            monkeypatch.undo()
+
+
+def test_a_transaction_that_the_log_itself_tears_at_a_border_is_none(tmp_path: Path) -> None:
+    log = StreamLog().plain(1).gtid(2).query(b"BEGIN").rows()
+    border = len(log.data)
+    path = log.plain(3).write(tmp_path)
+    check(path, [border, border - 1, border + 1], ReadOptions(uncommitted=True))

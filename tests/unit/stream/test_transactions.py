@@ -161,13 +161,21 @@ def test_plain_ones_come_in_runs_and_the_others_alone(tmp_path: Path) -> None:
     assert first.bytes == log.offsets[11] - log.offsets[1]
 
 
+def test_a_duration_is_in_whole_seconds(tmp_path: Path) -> None:
+    log = StreamLog()
+    log.gtid(1, commit_us=(EPOCH + 3) * SECOND + 999_999).query(b"BEGIN").rows().xid()
+    log.gtid(2, commit_us=EPOCH * SECOND - 1).query(b"BEGIN").rows().xid()
+    found = transactions(log.write(tmp_path))
+    assert [t.duration_us for t in found] == [3 * SECOND, 0]
+
+
 def test_facts_of_a_transaction(tmp_path: Path) -> None:
     log = StreamLog()
     log.gtid(5, commit_us=EPOCH * SECOND + 250_000).query(b"BEGIN", thread=42).rows(3).xid()
     [found] = transactions(log.write(tmp_path))
     assert found.gtid == f"{SID}:5"
     assert found.commit_us == EPOCH * SECOND + 250_000
-    assert found.duration_us == 250_000
+    assert found.duration_us == 0
     assert (found.thread_id, found.server_id) == (42, 1)
     assert (found.start.file, found.start.offset) == ("binlog.000001", log.offsets[1])
     assert found.end.offset == len(log.data)

@@ -9,9 +9,19 @@ from binlake.errors import SourceError
 from binlake.stream.problems import Kind
 from binlake.stream.reencode import LISTED, Reencoding
 from binlake.stream.verify import VerifyReport, verify
+from binlake.table.image_check import RowImages
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
-from log_builder import IN_USE, QUERY, RELAY, query_body
-from stream_log import GTID_LIST, INCIDENT, SID, STOP, StreamLog, inner_event
+from log_builder import IN_USE, QUERY, RELAY, ROWS, TABLE_MAP, query_body
+from stream_log import (
+    GTID_LIST,
+    INCIDENT,
+    SID,
+    STOP,
+    StreamLog,
+    inner_event,
+    rows_body,
+    table_map_body,
+)
 
 HEARTBEAT_V2 = 41
 # its file's length takes three bytes, where a server writes one
@@ -74,6 +84,38 @@ def test_a_missing_file_and_what_it_held(tmp_path: Path) -> None:
         ("binlog.000003", Kind.GTID_GAP),
     ]
     assert f"{SID}:3" in report.chain[1].message
+
+
+def test_a_file_that_the_index_names_and_nobody_has(tmp_path: Path) -> None:
+    good_chain(tmp_path)
+    index = tmp_path / "binlog.index"
+    index.write_text("".join(f"./binlog.00000{n}\n" for n in (1, 2, 3, 4)))
+    (tmp_path / "binlog.000002").unlink()
+    report = verify([str(index)])
+    assert [file.file for file in report.files] == ["binlog.000001", "binlog.000003"]
+    assert [(p.file, p.kind) for p in report.chain] == [
+        ("binlog.000002", Kind.MISSING_FILE),
+        ("binlog.000004", Kind.MISSING_FILE),
+        ("binlog.000003", Kind.GTID_GAP),
+    ]
+    assert not report.ok
+    for path in tmp_path.glob("binlog.0*"):
+        path.unlink()
+    assert kinds(verify([str(index)])) == ["missing file"] * 4
+
+
+@pytest.mark.parametrize("named", ["", "/binlog.0*"])
+def test_a_gap_in_the_numbers(named: str, tmp_path: Path) -> None:
+    good_chain(tmp_path)
+    (tmp_path / "binlog.000002").unlink()
+    assert "missing file" in kinds(verify([f"{tmp_path}{named}"]))
+
+
+def test_what_lies_beside_the_logs_is_not_left_out(tmp_path: Path) -> None:
+    good_chain(tmp_path)
+    for name in ("binlog.index", "binlog.000001.idx", "binlog.state", "ibdata1"):
+        (tmp_path / name).write_bytes(b"")
+    assert verify([str(tmp_path)]).ignored == (f"{tmp_path}/ibdata1",)
 
 
 def test_a_wrong_successor(tmp_path: Path) -> None:
@@ -199,6 +241,55 @@ def test_logs_without_checksums(tmp_path: Path) -> None:
         log.add(QUERY, query_body(b"BEGIN"))
         [report] = verify([str(log.write(tmp_path))]).files
         assert (report.algorithm, report.verified, report.bad) == (algorithm, 0, 0)
+
+
+def problems_of(log: StreamLog, folder: Path) -> list[tuple[Kind, int]]:
+    [report] = verify([str(log.write(folder))], images=RowImages).files
+    return [(p.kind, p.pos) for p in report.problems]
+
+
+@pytest.mark.parametrize("event", [2, 3, 4])  # BEGIN, TABLE_MAP, rows
+def test_without_checksums_a_body_is_vouched_for_by_decoding_it(event: int, tmp_path: Path) -> None:
+    log = StreamLog(alg=0).plain(1).plain(2)
+    assert problems_of(log, tmp_path) == []
+    start, end = log.offsets[event], log.offsets[event + 1]
+    log.data[start + 20 : end] = b"\xfb" * (end - start - 20)
+    found = problems_of(log, tmp_path)
+    assert found[0] == (Kind.BAD_EVENT, start)
+    assert all(pos < log.offsets[6] for _, pos in found)  # the next transaction is sound
+
+
+def test_without_checksums_row_images_are_decoded(tmp_path: Path) -> None:
+    log = StreamLog(alg=0).plain(1).gtid(2).query(b"BEGIN")
+    log.add(TABLE_MAP, table_map_body())
+    log.add(ROWS, rows_body(2)[:-1])  # the last INT has three bytes
+    log.add(ROWS, rows_body(1))
+    log.xid().plain(3)
+    assert problems_of(log, tmp_path) == [(Kind.BAD_EVENT, log.offsets[9])]
+    rotten = StreamLog(alg=0).gtid(1)
+    rotten.payload(inner_event(TABLE_MAP, table_map_body()) + inner_event(ROWS, rows_body(1)[:-1]))
+    assert problems_of(rotten, tmp_path) == [(Kind.BAD_EVENT, rotten.offsets[2])]
+
+
+def test_without_checksums_an_unknown_type_may_be_damage(tmp_path: Path) -> None:
+    log = StreamLog(alg=0).plain(1)
+    log.add(99, b"", flags=0x80)
+    assert problems_of(log, tmp_path) == []
+    log.add(99, b"")
+    assert problems_of(log, tmp_path) == [(Kind.UNSUPPORTED, log.offsets[-1])]
+
+
+def test_a_relay_log_may_begin_inside_a_statement(tmp_path: Path) -> None:
+    log = StreamLog(alg=0, flags=RELAY)
+    log.add(ROWS, rows_body(1))
+    log.xid().plain(2)
+    assert problems_of(log, tmp_path) == []
+
+
+def test_the_corpus_log_with_a_corrupt_body(corpus: Path) -> None:
+    [path] = (corpus / "public").rglob("corrupt-relay-bin.000624")
+    [report] = verify([str(path)], images=RowImages).files
+    assert [(p.kind, p.pos) for p in report.problems] == [(Kind.BAD_EVENT, 91204)]
 
 
 def test_the_corpus_of_sound_chains(corpus: Path) -> None:

@@ -9,9 +9,12 @@ import pyarrow as pa
 import pytest
 
 import binlake
-from binlake.errors import OptionError
+from binlake.errors import FormatError, OptionError
+from binlake.events.raw import RawEvent
 from binlake.stream.views import BATCH_ROWS, VIEWS, RowCounts, transaction_rows
-from stream_log import EPOCH, SECOND, SID, StreamLog, transactions
+from binlake.values.options import ReadOptions
+from log_builder import ROWS, TABLE_MAP
+from stream_log import EPOCH, SECOND, SID, StreamLog, rows_body, table_map_body, transactions
 
 
 def table(path: Path, view: str, *columns: str, **options: Any) -> pa.Table:
@@ -74,7 +77,7 @@ def test_transactions(tmp_path: Path) -> None:
         "outcome": "committed",
         "commit_ts": datetime.fromtimestamp(EPOCH, UTC) + timedelta(microseconds=250_000),
         "original_commit_ts": datetime.fromtimestamp(EPOCH, UTC) + timedelta(microseconds=250_000),
-        "duration": timedelta(microseconds=250_000),
+        "duration": timedelta(0),
         "file": "binlog.000001",
         "pos": made.offsets[1],
         "end_pos": made.offsets[6],
@@ -154,7 +157,72 @@ def test_batches_are_bounded(tmp_path: Path) -> None:
 
 def test_counts_may_be_unknown(tmp_path: Path) -> None:
     rows = transaction_rows(
-        transactions(log().write(tmp_path)), lambda _: RowCounts((), None, None, None)
+        transactions(log().write(tmp_path)),
+        lambda _: RowCounts((), None, None, None),
+        ReadOptions(table=("shop.t",)),
     )
     [batch] = VIEWS["transactions"].batches(rows, ["inserts"])
     assert batch.to_pylist() == [{"inserts": None}, {"inserts": None}]
+
+
+def test_only_what_changes_wanted_rows(tmp_path: Path) -> None:
+    path = log().write(tmp_path)
+    everything = binlake.open(path).events()
+    kinds = [event.type for event in everything]
+    for options, shown in (
+        ({"table": "shop.t"}, True),
+        ({"table": "shop.[t]"}, False),  # no wildcard
+        ({"table": "shop.o*"}, False),
+        ({"exclude_table": "shop.?"}, False),
+        ({"op": "delete"}, False),
+        ({"op": "insert"}, True),
+    ):
+        opened = binlake.open(path, **options)
+        found = [event.type for event in opened.events()]
+        assert ("TABLE_MAP_EVENT" in found, bool(found)) == (shown, shown), options
+        assert len(found) < len(kinds)
+        assert bool(list(opened.transactions())) == shown
+        assert bool(list(opened.view("transactions", ["pos"]))) == shown
+        assert bool(list(opened.view("events", ["pos"]))) == shown
+        with pytest.raises(OptionError, match="changes, transactions and events"):
+            list(opened.view("statements"))
+
+
+@pytest.mark.parametrize("options", [{}, {"table": "shop.t"}, {"server_id": 1}])
+def test_on_error_skip_shows_events_that_cannot_be_decoded(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    made = StreamLog(alg=0).plain(1).gtid(2).query(b"BEGIN").rows()
+    made.add(TABLE_MAP, table_map_body(9)[:-3])
+    made.xid().plain(3)
+    path = made.write(tmp_path)
+    with pytest.raises(FormatError):
+        [event.event for event in binlake.open(path, **options).events()]
+    opened = binlake.open(path, on_error="skip", **options)
+    found = [(event.pos, event.event) for event in opened.events()]
+    assert [pos for pos, event in found if isinstance(event, RawEvent)] == [made.offsets[10]]
+    assert found[-1][0] == made.offsets[-1]
+    [lost] = opened.ledger.skipped
+    assert (lost.start, lost.end) == (made.offsets[10], made.offsets[11])
+
+
+def test_on_error_skip_goes_on_after_a_rotten_payload(tmp_path: Path) -> None:
+    made = StreamLog().gtid(1).payload(b"rubbish").plain(2)
+    path = made.write(tmp_path)
+    with pytest.raises(FormatError):
+        list(binlake.open(path).events())
+    opened = binlake.open(path, on_error="skip")
+    assert [event.pos for event in opened.events()] == made.offsets
+    [lost] = opened.ledger.skipped
+    assert lost.start == made.offsets[2]
+
+
+def test_transactions_with_rows_that_cannot_be_counted(tmp_path: Path) -> None:
+    made = StreamLog(alg=0).plain(1).gtid(2).query(b"BEGIN")
+    made.add(TABLE_MAP, table_map_body())
+    made.add(ROWS, rows_body(2)[:-1])
+    path = made.xid().plain(3).write(tmp_path)
+    with pytest.raises(FormatError):
+        table(path, "transactions")
+    found = table(path, "transactions", "inserts", on_error="skip", table="shop.t")
+    assert found["inserts"].to_pylist() == [1, None, 1]

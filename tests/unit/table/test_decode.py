@@ -112,6 +112,7 @@ def test_the_generic_view_has_the_same_rows(tmp_path: Path) -> None:
             "row",
         ):
             assert row[name] == line[name]
+        assert (row["source_file"], row["source_pos"]) == (None, None)  # no relay log
 
 
 def test_absent_is_not_null(tmp_path: Path) -> None:
@@ -136,9 +137,45 @@ def test_absent_is_not_null(tmp_path: Path) -> None:
         None,
         ["day"],
     )
-    assert (update["id"], update["_absent"]) == (None, ["id"])
+    # the update did not assign the id: its value is the one before
+    assert (update["id"], update["day"], update["_absent"]) == (1, date(2026, 1, 2), None)
     assert update["_before"] == {"id": 1, "name": None, "day": None}
     assert (delete["_absent"], delete["_before"]) == (None, None)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_what_an_update_did_not_assign_is_carried_over(tmp_path: Path, before: bool) -> None:
+    """Any images of updates, mixed with whole ones, in one batch and in many."""
+    log = Log()
+    rows: list[tuple[Row, int, Row, int]] = [
+        (ADA, 0b111, (1, "Eve", None), 0b010),  # FULL_NODUP
+        (ADA, 0b001, (1, None, ADA[2]), 0b100),  # MINIMAL
+        (BOB, 0b101, (None, "x", None), 0b010),  # a null is carried, too
+        (ADA, 0b011, (None, None, BOB[2]), 0b110),  # assigned NULL; a zero date
+        (ADA, 0b111, BOB, 0b111),
+        (ADA, 0b000, (7, None, None), 0b001),
+    ]
+    for old, had, new, has in rows:
+        body = rows_body(image(old, had), image(new, has), bitmaps=(had, has))
+        log.commit((TABLE_MAP, table_map()), (UPDATE, body))
+        log.insert((9, "plain", None))
+    path = log.save(tmp_path)
+    wanted = [
+        (1, "Eve", date(2026, 11, 21), None),
+        (1, None, date(2026, 11, 21), ["name"]),
+        (2, "x", None, None),
+        (1, None, None, None),
+        (2, None, None, None),
+        (7, None, None, ["name", "day"]),
+    ]
+    for batch_bytes in (1, 1 << 20):
+        found = _typed(path, before=before, batch_bytes=batch_bytes)
+        assert [(r["id"], r["name"], r["day"], r["_absent"]) for r in found[::2]] == wanted
+        assert {(r["id"], r["name"], r["day"]) for r in found[1::2]} == {(9, "plain", None)}
+    names = _typed(path, columns="name")
+    assert [(row["name"], row["_absent"]) for row in names[::2]] == [
+        (name, ["name"] if absent and "name" in absent else None) for _, name, _, absent in wanted
+    ]
 
 
 def test_typed_rows_and_their_metadata(tmp_path: Path) -> None:
@@ -169,7 +206,7 @@ def test_options_that_choose(tmp_path: Path) -> None:
     assert [line["op"] for line in _lines(path, op="update,delete")] == ["update", "delete"]
     assert {line["table"] for line in _lines(path, table="shop.o*")} == {"other"}
     assert {line["table"] for line in _lines(path, exclude_table="*.other")} == {"t"}
-    assert _lines(path, columns="name,missing")[0]["after"] == {"name": "Ada"}
+    assert _lines(path, columns="Name,missing")[0]["after"] == {"name": "Ada"}
     ledger = Ledger()
     assert len(_typed(path, ledger, columns="id", table="shop.t")) == 4
     assert ledger.rows == {("shop", "t"): {"insert": 2, "update": 1, "delete": 1}}
@@ -230,6 +267,26 @@ def test_zero_dates_follow_the_policy(tmp_path: Path) -> None:
         _typed(path, zero_date="error")
 
 
+def test_a_zero_date_that_is_an_error_says_where(tmp_path: Path) -> None:
+    log = Log()
+    log.insert(ADA, (4, "d", None))
+    after: Row = (1, "x", day(9999, 12, 31))
+    log.commit(
+        (TABLE_MAP, table_map()),
+        (UPDATE, rows_body(image(ADA), image(after), bitmaps=(7, 7))),
+    )
+    good = log.save(tmp_path)
+    rows = _typed(good, zero_date="error", before=True)
+    assert rows == _typed(good, before=True)
+    assert [row["day"] for row in rows] == [date(2026, 11, 21), None, date(9999, 12, 31)]
+    log.insert(ADA, (3, "c", day(2026, 0, 1)))
+    seen: list[dict[str, Any]] = []
+    with pytest.raises(UnsupportedError, match="2026-00-01 is a zero or partial date") as caught:
+        _collect(log.save(tmp_path), seen, Target.TYPED, zero_date="error", before=True)
+    assert caught.value.event_pos == log.offsets[-2]
+    assert [row["id"] for row in seen] == [1, 4, 1]  # not the half transaction
+
+
 def test_invalid_text_names_the_place(tmp_path: Path) -> None:
     log = Log()
     log.insert(ADA)
@@ -265,7 +322,13 @@ def test_schema_file_names_columns_and_signs(tmp_path: Path) -> None:
     ledger = Ledger()
     (line,) = _lines(path, ledger)
     assert line["after"] == {"col_0": -1, "col_1": "0x416461", "col_2": None}
-    assert len(ledger.warnings) == 3  # names, sign, character set
+    assert ledger.warnings == [  # one line for a table, whatever is not told
+        (
+            "shop.t: the log does not tell the names of the columns (called col_0, col_1 …), the sign of"
+            " col_0 (read as signed) and the character set of col_1 (given as bytes); the options schema"
+            " and assume_charset can"
+        )
+    ]
     declared = tmp_path / "schema.sql"
     declared.write_text(
         "CREATE TABLE shop.t (id int unsigned, name varchar(20), day date) DEFAULT CHARSET=utf8mb4"
@@ -278,6 +341,105 @@ def test_schema_file_names_columns_and_signs(tmp_path: Path) -> None:
     (line,) = _lines(path, ledger, schema=str(declared))
     assert "col_0" in line["after"]
     assert "column name is declared int" in ledger.warnings[0]
+
+
+def _collect(
+    path: Path,
+    into: list[dict[str, Any]],
+    target: Target = Target.TEXT,
+    ledger: Ledger | None = None,
+    **given: Any,
+) -> None:
+    """Adds the row changes as they are given out."""
+    options = ReadOptions.parse(given)
+    for changes in decode(path, target, ledger, **given):
+        if target is Target.TEXT:
+            text = json_lines(changes, options).to_pybytes()
+            into.extend(json.loads(line) for line in text.splitlines())
+        else:
+            for found in changes.table_batches(options):
+                found.batch.validate(full=True)
+                into.extend(found.batch.to_pylist())
+
+
+def _broken(kind: str) -> tuple[Log, list[int]]:
+    """Six rows in two tables, then a transaction that breaks in its third event, then others.
+
+    The offsets: of the broken transaction, of its broken event, of the one after it.
+    """
+    log = Log()
+    log.insert(ADA, BOB, gno=1)
+    log.insert((3, "other", None), table="u", gno=2)
+    log.commit(
+        (TABLE_MAP, table_map()), (DELETE, rows_body(image(ADA))),
+        (TABLE_MAP, table_map()),
+        (UPDATE, rows_body(image(BOB, 1), image((2, "b" * 9, None), 2), bitmaps=(1, 2))),
+        gno=3,
+    )  # fmt: skip
+    log.insert((4, "last", ADA[2]), gno=4)
+    bad = {
+        "cut value": (INSERT, rows_body(image(ADA), image((5, "ok", None)), image(ADA)[:-1])),
+        "cut image": (UPDATE, rows_body(image(ADA), b"\0\1", bitmaps=(7, 7))),
+        "text": (INSERT, rows_body(image(ADA), image((5, "caf\udce9", None)))),
+        "no table map": (INSERT, rows_body(image(ADA), table_id=99)),
+        "unsupported": (39, rows_body(image(ADA), image(ADA), bitmaps=(7, 7))),
+    }[kind]
+    start = log.commit(
+        (TABLE_MAP, table_map("u", 8)), (INSERT, rows_body(image((8, "half", None)), table_id=8)),
+        (TABLE_MAP, table_map()), bad,
+        gno=5,
+    )  # fmt: skip
+    event = log.offsets[-2]
+    following = log.insert((6, "after", None), gno=6)
+    return log, [start, event, following]
+
+
+_KINDS = ["cut value", "cut image", "text", "no table map", "unsupported"]
+_IDS_BEFORE = [1, 2, 3, 1, 2, 4]
+
+
+@pytest.mark.parametrize("target", Target)
+@pytest.mark.parametrize("kind", _KINDS)
+def test_what_is_before_an_error_comes_out_first(tmp_path: Path, kind: str, target: Target) -> None:
+    log, (_, event, _) = _broken(kind)
+    path = log.save(tmp_path)
+    seen: list[dict[str, Any]] = []
+    ledger = Ledger()
+    with pytest.raises(BinlogError) as caught:
+        _collect(path, seen, target, ledger, before=True)
+    assert (caught.value.file, caught.value.event_pos) == ("binlog.000001", event)
+    if target is Target.TYPED:
+        assert sorted(row["id"] for row in seen) == sorted(_IDS_BEFORE)
+    else:
+        assert [(row["before"] or row["after"])["id"] for row in seen] == _IDS_BEFORE
+    assert sum(sum(counts.values()) for counts in ledger.rows.values()) == 6
+    # what came out is what comes out of the log without the rest
+    whole = Log()
+    whole.data[:] = log.data[: _broken(kind)[1][0]]
+    expected: list[dict[str, Any]] = []
+    _collect(whole.save(tmp_path), expected, target, before=True)
+    assert seen == expected
+
+
+@pytest.mark.parametrize("target", Target)
+@pytest.mark.parametrize("batch_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_transaction_is_skipped_whole_or_not_at_all(
+    tmp_path: Path, kind: str, target: Target, batch_bytes: int
+) -> None:
+    log, (start, _, following) = _broken(kind)
+    seen: list[dict[str, Any]] = []
+    ledger = Ledger()
+    path = log.save(tmp_path)
+    _collect(path, seen, target, ledger, on_error="skip", batch_bytes=batch_bytes)
+    names = [
+        row["name"] if target is Target.TYPED else (row["after"] or {}).get("name") for row in seen
+    ]
+    assert "after" in names
+    assert "half" not in names
+    assert len(seen) == 7
+    (lost,) = ledger.skipped
+    assert (lost.start, lost.end) == (start, following)
 
 
 def test_damage_is_skipped_by_transaction(tmp_path: Path) -> None:
@@ -312,6 +474,9 @@ def test_rows_of_a_relay_log_say_where_the_source_has_them(tmp_path: Path) -> No
     assert line["pos"] == rows_at
     assert line["source_file"] == "source.000042"
     assert line["source_pos"] == 1300 - (19 + len(body) + 4)
+    (changes,) = decode(tmp_path / "relay.000003")
+    (row,) = change_batch(changes, ReadOptions()).to_pylist()
+    assert (row["source_file"], row["source_pos"]) == (line["source_file"], line["source_pos"])
     assert "source_pos" not in _lines(_all_operations().save(tmp_path))[0]
 
 

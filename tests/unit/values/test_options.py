@@ -9,9 +9,11 @@ import pytest
 
 from binlake.errors import OptionError
 from binlake.values.gtid import Gtid, MariaGtid
+from binlake.values.option_forms import FORMS
 from binlake.values.options import (
     READ_OPTIONS,
     FilePosition,
+    OptionSpec,
     ReadOptions,
     parse_at,
     parse_bytes,
@@ -156,3 +158,10 @@ def test_every_default_satisfies_its_own_parser() -> None:
         if spec.choices and spec.default:
             assert spec.default in spec.choices
     assert {field.name for field in fields(ReadOptions)} == {spec.name for spec in READ_OPTIONS}
+
+
+@pytest.mark.parametrize("spec", READ_OPTIONS, ids=lambda spec: spec.name)
+def test_every_example_of_a_form_is_a_value_of_its_options(spec: OptionSpec) -> None:
+    if not spec.choices:
+        for example in FORMS[spec.metavar].examples:
+            ReadOptions.parse({spec.name: example})

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal, Protocol
 
@@ -25,6 +25,7 @@ import pyarrow as pa
 from binlake.errors import MalformedError, UnsupportedError
 from binlake.format import column_types as ct
 from binlake.table.sql_types import sql_type
+from binlake.table.untold import Untold
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel, TableDefinition
 
@@ -87,13 +88,19 @@ class ByteValues:
 class ColumnContext:
     """What a family needs to know beside the column: its table, the options, the target.
 
-    `warn` takes one sentence for the ledger, which keeps each sentence once.
+    `warn` takes one sentence for the ledger, which keeps each sentence once. `untold` collects
+    the names of the columns of which the log does not tell something.
     """
 
     table: TableDefinition
     options: ReadOptions
     target: Target
     warn: Callable[[str], None]
+    untold: dict[Untold, list[str]] = field(default_factory=dict)
+
+    def not_told(self, what: Untold, column: ColumnDefinition) -> None:
+        """Note that the log does not tell something of a column."""
+        self.untold.setdefault(what, []).append(column.name)
 
 
 class ColumnType(ABC):

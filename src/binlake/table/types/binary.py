@@ -13,6 +13,7 @@ import pyarrow as pa
 from binlake.format import column_types as ct
 from binlake.table.json_text import base64_text, hex_text, join
 from binlake.table.types.base import Buffers, ColumnType, fixed_bytes, var_width
+from binlake.table.untold import Untold
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
 __all__ = ["BinaryType", "UnknownTextType", "behind_prefix", "length_prefix_bytes", "prefixed"]
@@ -82,10 +83,7 @@ class UnknownTextType(BinaryType):
     """A column that may be text or binary: the log does not tell its character set (design D3)."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
-        self.context.warn(
-            f"{self.name}: the log does not tell its character set; given as bytes"
-            " (the options schema and assume_charset can tell)"
-        )
+        self.context.not_told(Untold.CHARSET, self.column)
         return super().decide()
 
     def padded_bytes(self) -> int:

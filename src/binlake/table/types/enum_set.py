@@ -22,6 +22,7 @@ from binlake.table.types.base import (
     fixed_bytes,
     fixed_width,
 )
+from binlake.table.untold import Untold
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
 __all__ = ["EnumType", "SetType"]
@@ -34,10 +35,7 @@ class EnumType(ColumnType):
         self.members: Sequence[str] | None = column.members
         super().__init__(column, context)
         if self.members is None:
-            context.warn(
-                f"{self.name}: the log does not tell the members; given as numbers"
-                " (the option schema can tell)"
-            )
+            context.not_told(Untold.MEMBERS, column)
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         if self.column.length not in (1, 2):

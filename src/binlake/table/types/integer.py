@@ -11,6 +11,7 @@ import pyarrow as pa
 from binlake.format import column_types as ct
 from binlake.table.json_text import number
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width
+from binlake.table.untold import Untold
 from binlake.values.plan import ColumnPlan, Kernel
 
 __all__ = ["IntegerType", "YearType"]
@@ -28,10 +29,7 @@ class IntegerType(ColumnType):
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         width = ct.COLUMN_TYPES[self.column.type_code].value_bytes or 0
         if self.column.unsigned is None:
-            self.context.warn(
-                f"{self.name}: the log does not tell whether it is unsigned; read as signed"
-                " (the option schema can tell)"
-            )
+            self.context.not_told(Untold.SIGN, self.column)
         if not self.column.unsigned:
             return self._plan(Kernel.INT, width), _SIGNED[width]
         if width < 8:

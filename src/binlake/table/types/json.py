@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from binlake.core.json_diff import MARK
 from binlake.table.types.binary import behind_prefix
 from binlake.table.types.json_wire import document_bytes
 from binlake.table.types.text import TextType
@@ -26,9 +28,11 @@ class JsonType(TextType):
         return self._plan(Kernel.JSON, self.column.length), pa.string()
 
     def to_json(self, values: pa.Array) -> pa.Array:
-        if self.context.options.nested:
-            return values.cast(pa.large_string())
-        return super().to_json(values)
+        text = super().to_json(values)
+        if not self.context.options.nested:
+            return text
+        # differences whose document is not known are no JSON themselves
+        return pc.if_else(pc.starts_with(values, MARK), text, values.cast(pa.large_string()))
 
     def to_wire(self, value: str) -> bytes:
         raise ValueError("a binary document does not follow from its text alone")

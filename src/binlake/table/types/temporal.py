@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from binlake.errors import UnsupportedError
 from binlake.format import column_types as ct
 from binlake.table.json_text import quoted_plain
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width, var_width
@@ -32,15 +34,47 @@ class TemporalType(ColumnType):
         digits = self.column.decimals
         if not 0 <= digits <= 6:
             return self._undecodable(f"{digits} fractional digits do not exist")
-        as_text = self.has_zero_dates and self.context.options.zero_date == "text"
-        if self.context.target is Target.TEXT or as_text:
+        policy = self.context.options.zero_date if self.has_zero_dates else "null"
+        if self.context.target is Target.TEXT or policy == "text":
             return self._plan(text, digits), pa.string()
-        return self._plan(typed, digits), self.typed_type
+        # the typed kernel only counts what is no date; the error has to name a row
+        return self._plan(text if policy == "error" else typed, digits), self.typed_type
 
     def finish(self, buffers: Buffers) -> pa.Array:
-        if pa.types.is_string(self.arrow_type):
-            return var_width(self.arrow_type, buffers)
-        return fixed_width(self.arrow_type, buffers)
+        if buffers.offsets is None:
+            return fixed_width(self.arrow_type, buffers)
+        texts = var_width(pa.string(), buffers)
+        return texts if pa.types.is_string(self.arrow_type) else self._dates_of(texts)
+
+    def _dates_of(self, texts: pa.Array) -> pa.Array:
+        """The server's texts as values of the type. Raises UnsupportedError with the `row`."""
+        # rows without an image are empty
+        texts = pc.if_else(pc.equal(pc.binary_length(texts), 0), None, texts)
+        dates = self._cast(texts)
+        if dates is not None:
+            return dates
+        good, bad = 0, len(texts)  # the first `good` are dates, the first `bad` are not all
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            if self._cast(texts.slice(good, middle - good)) is not None:
+                good = middle
+            else:
+                bad = middle
+        raise UnsupportedError(
+            f"column {self.name}: {texts[good]} is a zero or partial date, which its type cannot hold",
+            hint="zero_date=null makes them null and counts them, zero_date=text keeps them",
+            row=good,
+        )
+
+    def _cast(self, texts: pa.Array) -> pa.Array | None:
+        """None if one of them is no date. (Arrow has a year 0, the servers have not.)"""
+        if pc.any(pc.starts_with(texts, "0000")).as_py():
+            return None
+        plain = pa.date32() if pa.types.is_date(self.arrow_type) else pa.timestamp("us")
+        try:
+            return texts.cast(plain).cast(self.arrow_type)
+        except pa.ArrowInvalid:
+            return None
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return quoted_plain(values)

@@ -1,0 +1,121 @@
+"""What a log has, for who found nothing in it: its tables, and from when to when it is.
+
+Only looked at when filters matched nothing; bounded, since that may be a large log.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from binlake.errors import BinlogError
+from binlake.events.table_map import TableMapEvent
+from binlake.format.event_types import TABLE_MAP_EVENT, TRANSACTION_PAYLOAD_EVENT
+from binlake.source.chain import Chain
+from binlake.source.log_file import LogFile
+from binlake.stream.event_at import event_at
+from binlake.stream.payload import inner_windows
+from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+
+__all__ = ["nothing_found"]
+
+#: Bytes of log that are looked at.
+LOOK_BYTES = 64 << 20
+_SHOWN_TABLES = 8
+
+
+def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
+    """One sentence: that the filters matched nothing, and what there is."""
+    seen = _Seen()
+    if all(file.path != "-" for chain in chains for file in chain.files):
+        seen.look(chains)
+    parts = ["nothing matches the filters", *_tables(seen, options)]
+    if seen.last:
+        upto = "" if seen.complete else "at least "
+        parts.append(f"its events are from {_time(seen.first)} to {upto}{_time(seen.last)}")
+    return "; ".join(parts)
+
+
+def _tables(seen: _Seen, options: ReadOptions) -> Iterator[str]:
+    for wanted in options.table:
+        near = difflib.get_close_matches(wanted, seen.tables, n=1)
+        if near and near[0] != wanted:
+            yield f"did you mean {near[0]}?"
+    if seen.tables:
+        names = list(seen.tables)
+        more = ", …" if len(names) > _SHOWN_TABLES or not seen.complete else ""
+        yield f"the log has changes of {', '.join(names[:_SHOWN_TABLES])}{more}"
+    elif seen.last and seen.complete:
+        yield "the log has no row changes"
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+class _Seen:
+    """Tables in the order of their appearance, and times of events in seconds since 1970."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, None] = {}
+        self.first = 0
+        self.last = 0
+        self.complete = True
+
+    def look(self, chains: Sequence[Chain]) -> None:
+        """Look at the logs, as far as the bound or damage allows."""
+        left = LOOK_BYTES
+        try:
+            for window in _windows(chains):
+                if left <= 0:
+                    self.complete = False
+                    self._look_at_newest(chains[-1])
+                    return
+                left -= len(window.data)
+                self._window(window)
+        except BinlogError:
+            self.complete = False
+
+    def _look_at_newest(self, chain: Chain) -> None:
+        """Of a long chain, at least when its last file begins."""
+        ordinal = len(chain.files) - 1
+        with LogFile.open(chain.files[ordinal], ordinal) as log:
+            for window in log.windows(verify=False):
+                self._times(window)
+                return
+
+    def _times(self, window: Window) -> None:
+        times = [time for time in window.block.timestamp[: len(window)] if time]
+        if times:
+            self.first = min(self.first or times[0], *times)
+            self.last = max(self.last, *times)
+
+    def _window(self, window: Window) -> None:
+        self._times(window)
+        codes = bytes(window.block.type_code[: len(window)])
+        for index in _indices(codes, TABLE_MAP_EVENT):
+            event = event_at(window, index)
+            if isinstance(event, TableMapEvent):
+                self.tables[f"{event.database}.{event.table}"] = None
+        for index in _indices(codes, TRANSACTION_PAYLOAD_EVENT):
+            for inner in inner_windows(window, index):
+                self._window(inner)
+
+
+def _windows(chains: Sequence[Chain]) -> Iterator[Window]:
+    for chain in chains:
+        for ordinal, path in enumerate(chain.files):
+            with LogFile.open(path, ordinal) as log:
+                yield from log.windows(verify=False)
+
+
+def _indices(codes: bytes, code: int) -> Iterable[int]:
+    at = codes.find(code)
+    while at >= 0:
+        yield at
+        at = codes.find(code, at + 1)

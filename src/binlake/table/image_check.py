@@ -1,0 +1,84 @@
+"""Whether the row images of a log can be decoded: what `verify` asks without checksums.
+
+The kernels that decode rows decode every value, and the result is dropped, so an image that is
+too short or too long and a DECIMAL or a TIME that cannot be are found. What comes after the
+kernels is not asked: text that is not valid in its character set is in logs of sound servers, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from binlake.core.table_sink import BothImages, TableSink
+from binlake.core.walk import RowWalker
+from binlake.errors import BinlogError, UnsupportedError
+from binlake.events.format_description import has_permuted_types
+from binlake.events.reader import BodyReader
+from binlake.events.table_map import TableMapEvent
+from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT, TABLE_MAP_EVENT
+from binlake.table.plan import TableTypes
+from binlake.table.types.base import Target
+from binlake.values.frame import EventFormat, Frame
+from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+
+__all__ = ["RowImages"]
+
+
+class RowImages:
+    """Decodes the row images of one log; called with its windows, in order.
+
+    Rows before the first TABLE_MAP (a relay log may begin inside a statement), updates with JSON
+    differences and rows of pre-releases of MySQL 5.1 are passed over.
+    """
+
+    def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        """After an error, too, whose walker knows no longer which tables the statement has."""
+        self._walker = RowWalker(_sink)
+        self._walker.begin_transaction(None, 0, None, 0)
+        self._inside = False  # a TABLE_MAP has been seen
+
+    def __call__(self, window: Window) -> Iterator[BinlogError]:
+        """An error for every statement of the window whose rows cannot be, with `event_pos`."""
+        if has_permuted_types(window.format):
+            return
+        self._walker.set_format(window.format)
+        codes = bytes(window.block.type_code[: len(window)])
+        at = 0
+        while at < len(codes):
+            if not self._inside:
+                at = codes.find(TABLE_MAP_EVENT, at)
+                if at < 0:
+                    return
+                self._inside = True
+            if codes[at] == PARTIAL_UPDATE_ROWS_EVENT:
+                at += 1
+                continue
+            partial = codes.find(PARTIAL_UPDATE_ROWS_EVENT, at)
+            last = partial if partial >= 0 else len(codes)
+            try:
+                at = self._walker.run_rows(window.data, window.base, window.block, at, last)
+                self._walker.finish()
+            except BinlogError as error:
+                yield error
+                at = window.block.find(error.event_pos) + 1
+                self._start()
+                self._walker.set_format(window.format)
+
+
+def _sink(body: bytes, fmt: EventFormat) -> TableSink | None:
+    """A sink for all columns of the table of a TABLE_MAP event, None if there is none."""
+    frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
+    event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
+    try:
+        definition = event.description.definition  # not of the event, whose place is not known here
+    except UnsupportedError:
+        return None  # pre-releases of 5.1 do not describe columns
+    types = TableTypes.of(definition, ReadOptions(), Target.TEXT, lambda _: None)
+    return BothImages(types.plan.columns)

@@ -1,0 +1,64 @@
+"""From the body of a TABLE_MAP event to the types of its table: the one way there.
+
+Who decodes rows, who counts them and who looks for a table's columns must agree on what a
+table is; so they all ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from binlake.events.reader import BodyReader
+from binlake.events.table_map import TableMapEvent
+from binlake.format.event_types import TABLE_MAP_EVENT
+from binlake.table.declared import DeclaredSchema
+from binlake.table.plan import TableTypes
+from binlake.table.schema_file import declared_schema
+from binlake.table.types.base import Target
+from binlake.values.frame import EventFormat, Frame
+from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
+
+__all__ = ["TableResolver", "silent"]
+
+
+def silent(_sentence: str) -> None:
+    """A `warn` for those who only look: who decodes says it."""
+
+
+class TableResolver:
+    """Decides for one target what the tables of a log are.
+
+    `schema` completes what the log does not tell; without it, the option schema is read.
+    `warn` takes a sentence for everything that nobody tells. `unwanted` are the tables met that
+    the options leave out. Raises SchemaError, SourceError for a bad schema file.
+    """
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        target: Target,
+        warn: Callable[[str], None],
+        schema: DeclaredSchema | None = None,
+    ) -> None:
+        self.schema = declared_schema(options) if schema is None else schema
+        self._options = options
+        self._target = target
+        self._warn = warn
+        self._wanted = TableFilter(options)
+        self.unwanted: set[str] = set()
+
+    def types(self, body: bytes, fmt: EventFormat) -> TableTypes | None:
+        """The types of the table that a TABLE_MAP body describes; None: nobody wants it.
+
+        Raises FormatError, OptionError.
+        """
+        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
+        event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
+        if not self._wanted.wants(event.database, event.table):
+            self.unwanted.add(f"{event.database}.{event.table}")
+            return None
+        definition, problem = self.schema.complete(event.definition())
+        if problem is not None:
+            self._warn(problem)
+        return TableTypes.of(definition, self._options, self._target, self._warn)

@@ -1,0 +1,57 @@
+"""How the values of options are written: one entry per metavar of an OptionSpec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+__all__ = ["FORMS", "Form"]
+
+
+class Form(NamedTuple):
+    """What a value says, its unit included, and texts that are such values."""
+
+    meaning: str
+    examples: tuple[str, ...]
+
+
+FORMS: Mapping[str, Form] = {
+    "BOOL": Form("true or false; also yes, no, on, off, 1, 0", ("true", "off")),
+    "CHARSET": Form("a character set as the servers name it", ("latin1", "utf8mb4")),
+    "DB.TABLE": Form(
+        "database and table, upper and lower case as in the log; * and ? are wildcards",
+        ("shop.orders", "shop.*", "*.order?"),
+    ),
+    "FILE": Form("path of a file", ("schema.sql",)),
+    "FILE:POS": Form(
+        "base name of a log file and a byte offset in it; or the offset alone",
+        ("binlog.000012:4711", "4711"),
+    ),
+    "FILE:POS|GTID": Form(
+        "a position, or a GTID as its server writes it",
+        (
+            "binlog.000012:4711",
+            "3e11fa47-71ca-11e1-9e33-c80aa9429562:23",
+            "3e11fa47-71ca-11e1-9e33-c80aa9429562:audit:7",
+            "0-1-42",
+        ),
+    ),
+    "ID": Form("a whole number", ("101",)),
+    "NAME": Form("name of a column; upper and lower case are the same", ("id", "state")),
+    "SET": Form(
+        "a set of GTIDs: MySQL's intervals; MariaDB's domain-server-sequence, or domain-server:range",
+        ("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7", "0-1-42,0-1:50-60"),
+    ),
+    "SIZE": Form("bytes; k, m, g, t (also kb, KiB …) are powers of 1024", ("4096", "64k", "128MB")),
+    "TEXT": Form("any text", ("binlog_",)),
+    "TIME": Form(
+        "a date or time, UTC unless it names a zone; or @ and seconds since 1970",
+        (
+            "2026-11-21",
+            "2026-11-21 14:00",
+            "2026-11-21T14:00:05.123456Z",
+            "2026-11-21 14:00+02:00",
+            "@1795269600",
+        ),
+    ),
+}

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binlake.source.chain import resolve
+from binlake.stream import overview
+from binlake.stream.overview import nothing_found
+from binlake.values.options import ReadOptions
+from log_builder import ROWS
+from stream_log import StreamLog, inner_event, rows_body, table_map_body
+
+TABLE_MAP = 19
+
+
+def said(path: Path, **options: str) -> str:
+    return nothing_found(resolve([str(path)]), ReadOptions.parse(options))
+
+
+def test_tables_and_times(tmp_path: Path) -> None:
+    inside = inner_event(TABLE_MAP, table_map_body().replace(b"shop", b"keep"))
+    StreamLog().plain(1).gtid(2).payload(inside + inner_event(ROWS, rows_body())).write(tmp_path)
+    assert said(tmp_path, table="shop.tt") == (
+        "nothing matches the filters; did you mean shop.t?; the log has changes of shop.t, keep.t; "
+        "its events are from 2023-11-14 22:13:20Z to 2023-11-14 22:13:20Z"
+    )
+
+
+def test_a_log_without_row_changes(tmp_path: Path) -> None:
+    StreamLog().gtid(1).query(b"DROP TABLE t").write(tmp_path)
+    assert "; the log has no row changes; its events" in said(tmp_path, op="insert")
+
+
+def test_damage_and_length_bound_the_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = StreamLog().plain(1).rotate("binlog.000002").write(tmp_path)
+    path.write_bytes(path.read_bytes()[:-3])
+    assert "changes of shop.t, …; its events are from 2023-11-14 22:13:20Z to at least" in said(
+        path, op="delete"
+    )
+    later = StreamLog().plain(2)
+    for offset in later.offsets:
+        later.data[offset : offset + 4] = (1_800_000_000).to_bytes(4, "little")
+    later.write(tmp_path, "binlog.000002")
+    StreamLog().plain(1).rotate("binlog.000002").write(tmp_path)
+    monkeypatch.setattr(overview, "LOOK_BYTES", 1)
+    assert "to at least 2027-01-15" in said(tmp_path, op="delete")
