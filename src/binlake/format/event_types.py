@@ -173,8 +173,7 @@ _TABLE: tuple[tuple[int, str, str, int, Role], ...] = (
     (WRITE_ROWS_COMPRESSED_EVENT, "mariadb", "10.2", 10, Role.ROWS),
     (UPDATE_ROWS_COMPRESSED_EVENT, "mariadb", "10.2", 10, Role.ROWS),
     (DELETE_ROWS_COMPRESSED_EVENT, "mariadb", "10.2", 10, Role.ROWS),
-    # fragments of a rows event: raw until a later release joins them
-    (PARTIAL_ROW_DATA_EVENT, "mariadb", "12.3", 9, Role.UNKNOWN),
+    (PARTIAL_ROW_DATA_EVENT, "mariadb", "12.3", 9, Role.DATA),
 )
 
 

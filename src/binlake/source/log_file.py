@@ -5,7 +5,7 @@
         for i in range(len(window)):
             window.frame(i), window.body(i)
 
-Opening reads the magic and the FORMAT_DESCRIPTION event. `windows` then walks the file from
+Opening reads the magic and the FORMAT_DESCRIPTION event (START_EVENT_V3 before MySQL 5.0). `windows` then walks the file from
 event to event, verifies checksums, and follows the format where it changes (relay logs). Where
 the walk cannot go on it tells three things apart:
 
@@ -20,7 +20,7 @@ the next transaction that verifies, and the ledger says what was lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Self
 
 from binlake.core.checksum import event_crc32, stored_crc32
-from binlake.core.frames import HEADER_BYTES, read_frame
+from binlake.core.frames import HEADER_BYTES, HEADER_BYTES_V1, read_frame
 from binlake.errors import (
     BinlogError,
     ChecksumError,
@@ -38,8 +38,10 @@ from binlake.errors import (
     SourceError,
     UnsupportedError,
 )
-from binlake.events.base import BodyReader
 from binlake.events.format_description import FormatDescriptionEvent
+from binlake.events.reader import BodyReader
+from binlake.events.registry import decode_event
+from binlake.events.start_v3 import FIRST_V3_BYTES, StartV3Event, format_before_v4
 from binlake.format.event_types import (
     FORMAT_DESCRIPTION_EVENT,
     PREVIOUS_GTIDS_LOG_EVENT,
@@ -86,7 +88,6 @@ WINDOW_BYTES = 8 << 20
 
 # A FORMAT_DESCRIPTION event lists one byte for each of at most 255 types.
 _MAX_FORMAT_BYTES = 19 + 57 + 255 + 5
-_START_V1_BYTES = 19 + 56
 
 
 #: What to do about damage, where reading stops at it.
@@ -110,6 +111,7 @@ class LogFile:
     `is_relay`: a relay log, whose events' log_pos is a position in the source's log. `tail` is the TailReport
     of the last complete walk, None while none was found. `encrypted_from` is where the encrypted
     events of a MariaDB log begin, None if none do; `locked` why they cannot be read, if so.
+    `before` opens the file before it in its chain; None for the first, or where there is no chain.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class LogFile:
         self.encrypted_from: int | None = None
         self.locked: BinlogError | None = None
         self._keyring = keyring
+        self.before: Callable[[], LogFile] | None = None
         self._read_start()
 
     @classmethod
@@ -140,8 +143,8 @@ class LogFile:
         """Open a path or URI (see `bytes.open_reader`); `keyring` opens encrypted logs.
 
         Raises SourceError for what cannot be read or is no binary log, UnsupportedError for
-        logs older than MySQL 5.0, FormatError for a damaged beginning, KeyringError for an
-        encrypted file without its key (encrypted events: when reading comes to them).
+        alphas of MySQL 4.0, FormatError for a damaged beginning, KeyringError for an encrypted
+        file without its key (encrypted events: when reading comes to them).
         """
         if isinstance(path, LogPath):
             name, size = path.path, path.size if size is None else size
@@ -160,14 +163,23 @@ class LogFile:
         return self.reader.size
 
     @property
-    def splittable(self) -> bool:
-        """Whether reading may begin anywhere: events are found by their positions (design D8)."""
-        return not self.is_relay and self.reader.seekable and not self.reader.sequential
+    def is_splittable(self) -> bool:
+        """Whether transactions can be found from any byte on (design D8): events tell where they
+        end here.
+
+        In relay logs they say where in the source's log, before version 4 where they start, or
+        nothing. Encrypted events of MariaDB can be found from the first one on only.
+        """
+        if self.format is None or self.is_relay or self.format.binlog_version < 4:
+            return False
+        return self.reader.seekable and not self.reader.sequential
 
     def reopen(self, size: int | None = None) -> Self:
         """The same file opened again, as far as byte `size` of its log."""
         pinned = None if size is None else size + self.reader.lead_bytes
-        return self.open(self.path, self.ordinal, pinned, self._keyring)
+        again = self.open(self.path, self.ordinal, pinned, self._keyring)
+        again.before = self.before
+        return again
 
     def windows(
         self,
@@ -278,10 +290,13 @@ class LogFile:
             return
         frame = read_frame(head, 0, FIRST_EVENT)
         if frame.type_code == START_EVENT_V3:
-            version = "1 (MySQL 3.23)" if frame.length < _START_V1_BYTES else "3 (MySQL 4)"
-            raise UnsupportedError(
-                f"the log is of version {version}, which cannot be read yet", file=self.name
-            )
+            self._read_old_start(frame)
+            return
+        if frame.type_code == ROTATE_EVENT and frame.log_pos == 0:
+            # relay logs of MySQL 4 have no first event of their own, but the source's file name
+            self.format = format_before_v4(3, "")
+            self.is_relay = True
+            return
         if frame.type_code != FORMAT_DESCRIPTION_EVENT or frame.length > _MAX_FORMAT_BYTES:
             raise MalformedError(
                 "the log does not begin with a FORMAT_DESCRIPTION event",
@@ -327,6 +342,25 @@ class LogFile:
                 file=self.name, event_pos=offset, event_type="START_ENCRYPTION_EVENT"
             )
         self.encrypted_from = frame.end
+
+    def _read_old_start(self, frame: Frame) -> None:
+        """The format of a log before MySQL 5.0, which begins with START_EVENT_V3."""
+        if frame.length > _MAX_FORMAT_BYTES:
+            raise MalformedError(
+                f"a START_EVENT_V3 cannot have {frame.length} bytes",
+                file=self.name,
+                event_pos=FIRST_EVENT,
+            )
+        raw = self.reader.read_at(FIRST_EVENT, frame.length)
+        if len(raw) < frame.length:
+            return
+        header_bytes = HEADER_BYTES_V1 if frame.length < FIRST_V3_BYTES else HEADER_BYTES
+        try:
+            event = decode_event(frame, raw[header_bytes:], None)
+            assert isinstance(event, StartV3Event)
+            self.format = event.format()
+        except (FormatError, UnsupportedError) as error:
+            raise error.at(file=self.name) from None
 
     def _announces_source(self, before: Frame) -> bool:
         """Whether a ROTATE without a position follows: servers before 5.6 set no relay flag.

@@ -15,10 +15,10 @@ from enum import StrEnum
 
 from binlake.core.gtid import GtidFields
 from binlake.errors import OptionError
-from binlake.events.base import BodyReader
 from binlake.events.gtid_list import GtidListEvent
 from binlake.events.gtid_mariadb import MariadbGtidEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.events.reader import BodyReader
 from binlake.format.event_types import GTID_EVENT, GTID_LOG_EVENT
 from binlake.source.chain import Chain, LogPath
 from binlake.source.keyring import Keyring

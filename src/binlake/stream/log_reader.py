@@ -178,9 +178,12 @@ class _Opener:
     def __call__(self, ordinal: int) -> LogFile:
         return self.open(self.files[ordinal], ordinal)
 
-    def open(self, log: LogPath, ordinal: int) -> LogFile:
+    def open(self, path: LogPath, ordinal: int) -> LogFile:
         """Open a file whose place in the chain is known."""
-        return LogFile.open(log, ordinal, keyring=self._keyring)
+        log = LogFile.open(path, ordinal, keyring=self._keyring)
+        if ordinal > 0:
+            log.before = lambda: self(ordinal - 1)
+        return log
 
     def __len__(self) -> int:
         return len(self.files)
@@ -195,7 +198,7 @@ def _start_of_reading(opener: _Opener, start: Spot) -> int:
     if opener.files[start.ordinal].path == "-":
         return FIRST_EVENT
     with opener(start.ordinal) as log:
-        if log.format is None or not log.splittable:
+        if log.format is None or not log.is_splittable:
             return FIRST_EVENT
         return first_sync(log, start.offset) if opens_with_gtid(log.format) else FIRST_EVENT
 

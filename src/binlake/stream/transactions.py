@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from binlake.errors import FormatError, IncompleteError
@@ -31,6 +30,7 @@ from binlake.source.chain import LogPath
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter, lies_in
+from binlake.stream.fragments import join_fragments
 from binlake.stream.group import Group
 from binlake.stream.grouper import Ended, FindPlain, Grouper, every_group_alone, plain_runs
 from binlake.stream.runs import Outcome, PlainRun, Run, Spot, Transaction
@@ -382,7 +382,7 @@ class TransactionReader:
             xid=rows.xid_event.xid if rows.xid_event is not None else None,
             xa_xid=_xid_text(rows),
             duration_us=_duration_us(rows, decider),
-            _pieces=partial(rows.extent.pieces, undone),
+            _pieces=lambda: join_fragments(rows.extent.pieces(undone)),
         )
 
 

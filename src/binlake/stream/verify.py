@@ -15,14 +15,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from binlake.source.chain import Chain, beside_logs, log_name, names_in_gap, survey
+from binlake.source.chain import Chain, LogPath, beside_logs, log_name, names_in_gap, survey
 from binlake.source.keyring import Keyring
 from binlake.stream.problems import ChainProblem, Kind
 from binlake.stream.verify_bodies import ImageCheck, no_images
 from binlake.stream.verify_file import FileReport, verify_file
 from binlake.values.gtid import GtidSet, MariaGtidSet
 
-__all__ = ["VerifyReport", "verify"]
+__all__ = ["FileCheck", "VerifyReport", "verify"]
+
+#: A further look at a file: given it, its ordinal in the chain, and its report, to be added to.
+FileCheck = Callable[[LogPath, int, FileReport], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +59,15 @@ def verify(
     paths: Sequence[str],
     progress: Callable[[FileReport], None] = lambda _: None,
     images: Callable[[], ImageCheck] = lambda: no_images,
+    checks: Sequence[FileCheck] = (),
     *,
     keyring: Keyring | None = None,
 ) -> VerifyReport:
     """Verify the chains that `paths` mean. `progress` is told of every file that is done.
 
-    `images` makes, for every file, what looks into the row images of a log without checksums.
-    `keyring` opens encrypted logs; one that it does not open is a problem of kind LOCKED.
+    `images` makes, for every file, what looks into the row images of a log without checksums;
+    `checks` are what else is asked of each file. `keyring` opens encrypted logs; one that it does
+    not open is a problem of kind LOCKED.
 
     Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
     """
@@ -70,7 +75,7 @@ def verify(
     problems: list[ChainProblem] = []
     ignored: list[str] = []
     for chain in survey(paths):
-        reports = _verify_files(chain, progress, images, keyring)
+        reports = _verify_files(chain, progress, images, checks, keyring)
         files += reports
         lost = [log_name(entry) for entry in chain.missing]
         problems += [_lost(name, chain.index) for name in lost]
@@ -83,11 +88,14 @@ def _verify_files(
     chain: Chain,
     progress: Callable[[FileReport], None],
     images: Callable[[], ImageCheck],
+    checks: Sequence[FileCheck],
     keyring: Keyring | None,
 ) -> list[FileReport]:
     reports = []
     for ordinal, path in enumerate(chain.files):
         reports.append(verify_file(path, ordinal, images(), keyring=keyring))
+        for check in checks:
+            check(path, ordinal, reports[-1])
         progress(reports[-1])
     return reports
 

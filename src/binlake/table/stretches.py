@@ -14,18 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.events.annotate_rows import AnnotateRowsEvent
-from binlake.events.rotate import RotateEvent
 from binlake.events.rows_query import RowsQueryEvent
 from binlake.format.event_types import (
     ANNOTATE_ROWS_EVENT,
     EVENT_TYPES,
     GTID_EVENT,
-    ROTATE_EVENT,
     ROWS_QUERY_LOG_EVENT,
     Role,
 )
 from binlake.source.log_file import LogFile
 from binlake.stream.event_at import event_at
+from binlake.stream.relay import source_file_before, source_files
 from binlake.stream.runs import Piece, PlainRun
 from binlake.table.batches import Stretch
 from binlake.values.options import ReadOptions
@@ -51,6 +50,7 @@ class StretchFinder:
         self._current = Stretch(0, "", 0)
         self._noted: list[Stretch] = []
         self._source_files: dict[str, list[tuple[int, str]]] = {}
+        self._sources_before: dict[str, str | None] = {}
 
     def begin(
         self, file: LogFile, sequence: int, decided: tuple[int, int, int] | None = None
@@ -121,29 +121,19 @@ class StretchFinder:
 
     def _source_file(self, file: LogFile, offset: int) -> str | None:
         """The source's log file that the event at an offset of a relay log came from."""
-        rotations = self._source_files.get(file.path)
-        if rotations is None:
-            rotations = self._source_files[file.path] = _rotations(file)
+        known = self._source_files.get(file.path)
+        if known is None:
+            known = self._source_files[file.path] = source_files(file)
         name = None
-        for start, next_file in rotations:
+        for start, source_file in known:
             if start > offset:
                 break
-            name = next_file
+            name = source_file
+        if name is None:
+            if file.path not in self._sources_before:
+                self._sources_before[file.path] = source_file_before(file)
+            name = self._sources_before[file.path]
         return name
-
-
-def _rotations(file: LogFile) -> list[tuple[int, str]]:
-    """The rotations of the source inside a relay log; none where it can be read only once."""
-    if not file.reader.seekable:
-        return []
-    with file.reopen() as log:
-        return [
-            (window.frame(at).offset, event.next_file)
-            for window in log.windows(verify=False)
-            for at in range(len(window))
-            if window.block.type_code[at] == ROTATE_EVENT
-            and isinstance(event := event_at(window, at), RotateEvent)
-        ]
 
 
 def stretch_of(sequence: pa.Array, stretches: Sequence[Stretch]) -> pa.Array:

@@ -385,11 +385,11 @@ def test_where_reading_may_begin(keyring: Callable[[str], Keyring]) -> None:
     case = mysql()
     log = open_bytes(case.encrypted, keyring("mysql"))
     plain = open_bytes(case.plain, None)
-    assert log.splittable
+    assert log.is_splittable
     for at in range(0, len(case.plain) + 600, 37):
         assert first_sync(log, at) == first_sync(plain, at)
     log = open_bytes(mariadb().encrypted, keyring("mariadb"))
-    assert not log.splittable
+    assert not log.is_splittable
     assert first_sync(log, 500) == log.size
     assert first_sync(log, 4) == 4
 

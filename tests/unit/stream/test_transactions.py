@@ -35,6 +35,8 @@ from stream_log import (
     without_zeros,
 )
 
+VIEW_CHANGE, LARGE_TRANSACTION_HEADER = 37, 43
+
 C, R, T = "committed", "rolled back", "torn"
 
 
@@ -63,6 +65,19 @@ def standalone_rows(log: StreamLog) -> StreamLog:
 def incident(log: StreamLog) -> StreamLog:
     log.add(INCIDENT, b"\x01\x00\x04lost")
     return log
+
+
+def large() -> StreamLog:
+    """The file is one large transaction, which its header event announces."""
+    log = StreamLog()
+    log.add(LARGE_TRANSACTION_HEADER, b"\x01" + bytes(8) + b"\x10" + bytes(50), flags=0x80)
+    return log
+
+
+def view_change(log: StreamLog) -> StreamLog:
+    log.gtid(1).query(b"BEGIN")
+    log.add(VIEW_CHANGE, b"1:2".ljust(40, b"\0") + bytes(12))
+    return log.query(b"COMMIT")
 
 
 FORMS: dict[str, tuple[StreamLog, list[str]]] = {
@@ -99,6 +114,8 @@ FORMS: dict[str, tuple[StreamLog, list[str]]] = {
         StreamLog().gtid(2).query(b"BEGIN").rows().rotate("binlog.000002"),
         [T],
     ),
+    "large transaction header": (large().plain(1).plain(2), [C, C]),
+    "view change": (view_change(StreamLog()).plain(2), [C, C]),
     "nothing": (StreamLog(), []),
 }
 

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 
 from binlake.errors import BinlogError, MalformedError, OptionError, SchemaError, UnsupportedError
+from binlake.stream.splits import plan_splits
 from binlake.table.row_json import change_batch, change_schema, json_lines
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from log_builder import RELAY, ROTATE, TABLE_MAP, XID
+from reading import split_lines
 from table_log import DELETE, INSERT, UPDATE, Log, Row, day, decode, image, rows_body, table_map
 
 ADA: Row = (1, "Ada", day(2026, 11, 21))
@@ -476,6 +478,39 @@ def test_rows_of_a_relay_log_say_where_the_source_has_them(tmp_path: Path) -> No
     (row,) = change_batch(changes, ReadOptions()).to_pylist()
     assert (row["source_file"], row["source_pos"]) == (line["source_file"], line["source_pos"])
     assert "source_pos" not in _lines(_all_operations().save(tmp_path))[0]
+
+
+def test_a_relay_log_goes_on_in_the_sources_file_of_the_one_before(tmp_path: Path) -> None:
+    """Servers before 5.6, and MariaDB, do not repeat it where a relay log was rotated by size."""
+    first = Log("5.5.62", None)
+    first.add(ROTATE, b"\x04\0\0\0\0\0\0\0source.000041", log_pos=0)
+    first.add(ROTATE, b"\x04\0\0\0\0\0\0\0source.000042", log_pos=0)
+    first.insert((1, "a", None))
+    first.add(ROTATE, b"\x04\0\0\0\0\0\0\0./relay.000002")
+    for number in (2, 3):
+        relay = Log("5.5.62", None, flags=RELAY)
+        relay.insert((number, "b", None))
+        relay.add(ROTATE, b"\x04\0\0\0\0\0\0\0./relay.%06d" % (number + 1))
+        relay.save(tmp_path, f"relay.{number:06}")
+    third = Log("5.5.62", None, flags=RELAY)
+    third.insert((4, "c", None))
+    third.add(ROTATE, b"\x04\0\0\0\0\0\0\0source.000043", log_pos=0)
+    third.insert((5, "d", None))
+    third.save(tmp_path, "relay.000004")
+    first.save(tmp_path, "relay.000001")
+    lines = _lines(tmp_path)
+    assert [(line["after"]["id"], line["source_file"]) for line in lines] == [
+        (1, "source.000042"),
+        (2, "source.000042"),
+        (3, "source.000042"),
+        (4, "source.000042"),
+        (5, "source.000043"),
+    ]
+    splits = plan_splits([str(tmp_path)], ReadOptions(), 1 << 20)
+    assert [line["source_file"] for line in split_lines(splits, Ledger())] == [
+        line["source_file"] for line in lines
+    ]
+    assert [line["source_file"] for line in _lines(tmp_path / "relay.000003")] == [None]
 
 
 def test_a_wrong_assumed_character_set_is_a_wrong_option(tmp_path: Path) -> None:
