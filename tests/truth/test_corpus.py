@@ -24,11 +24,13 @@ from binlake.errors import (
     UnsupportedError,
 )
 from binlake.source.log_file import LogFile
+from binlake.stream.splits import plan_splits
 from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
 from corpus_files import FILES, FOLDER, Listed
 from definitions import definitions
 from oracle import Snapshot, snapshots
-from reading import events, row_lines
+from reading import events, row_lines, split_lines
 from replay import Replay
 
 #: What this version cannot read yet: where reading must stop, and what it must say.
@@ -215,3 +217,14 @@ def test_values_are_the_servers(folder: Path, tmp_path: Path) -> None:
     outcome = replay.run(row_lines(*logs.values(), **options), defined)
     assert outcome.problems == []
     assert outcome.values > 0
+
+
+@pytest.mark.parametrize(
+    "folder", [path for path in SCENARIOS if path.name == "rows-old-temporal"], ids=str
+)
+def test_fractions_in_the_old_format_are_an_error_where_nobody_tells_their_digits(
+    folder: Path,
+) -> None:
+    splits = plan_splits([str(folder / "binlog.000002")], ReadOptions(), 1 << 30)
+    with pytest.raises(MalformedError, match="give its CREATE TABLE with the option schema"):
+        list(split_lines(splits, Ledger()))
