@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import binlake
 from binlake.errors import (
     BinlogError,
     ChecksumError,
@@ -228,3 +229,6 @@ def test_fractions_in_the_old_format_are_an_error_where_nobody_tells_their_digit
     splits = plan_splits([str(folder / "binlog.000002")], ReadOptions(), 1 << 30)
     with pytest.raises(MalformedError, match="give its CREATE TABLE with the option schema"):
         list(split_lines(splits, Ledger()))
+    log = binlake.open(folder / "binlog.000002")  # its DDL tells
+    assert sum(t["inserts"] for batch in log.view("transactions") for t in batch.to_pylist()) > 0
+    assert log.ledger.warnings == []

@@ -59,6 +59,7 @@ class _Work:
     table: DeclaredTable
     charset: str | None
     versioned: bool
+    names: frozenset[str]
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     changed: dict[str, DeclaredColumn] = field(default_factory=dict)  # by their old names
@@ -68,7 +69,7 @@ class _Work:
     converted: str | None = None
 
     def has(self, name: str) -> bool:
-        return any(column.name.lower() == name.lower() for column in self.table.columns)
+        return name.lower() in self.names
 
     def need(self, name: str) -> None:
         if not self.has(name):
@@ -88,7 +89,8 @@ def alter_table(
     table: DeclaredTable, items: Sequence[Sequence[Token]], database_charset: str | None
 ) -> DeclaredTable:
     """The table as the items of an ALTER TABLE leave it. Raises UnreadableTableError."""
-    work = _Work(table, table.charset, table.system_versioned)
+    names = frozenset(column.name.lower() for column in table.columns)
+    work = _Work(table, table.charset, table.system_versioned, names)
     ordered = False  # ORDER BY a, b: further names stand alone
     for item in items:
         first = item[0].word

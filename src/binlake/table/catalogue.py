@@ -18,7 +18,9 @@ __all__ = ["DROPPED", "Catalogue", "TableName"]
 TableName = tuple[str, str]
 
 DROPPED = "dropped"
-_MOST_ENTRIES = 1 << 16  # tables, databases, temporary tables: no log can make us hoard them
+# No log can make us hoard tables, databases, temporary tables, or columns of all tables.
+_MOST_ENTRIES = 1 << 16
+_MOST_COLUMNS = 1 << 21
 
 
 class Catalogue:
@@ -31,6 +33,7 @@ class Catalogue:
     def __init__(self, before: Callable[[str, str], DeclaredTable | None]) -> None:
         self._before = before
         self._tables: dict[TableName, DeclaredTable] = {}
+        self._columns = 0  # of all of them
         self._charsets: dict[str, str] = {}
         self._temporary: dict[tuple[int, str, str], None] = {}
         self.place = Place("", 0)
@@ -54,13 +57,19 @@ class Catalogue:
     def put(self, name: TableName, table: DeclaredTable) -> None:
         """The table is so from here on."""
         database, short = name
-        self._tables.pop(name, None)
+        self._take_out(name)
         self._tables[name] = replace(
             table, database=database, table=short, line=0, since=self.place
         )
-        if len(self._tables) > _MOST_ENTRIES:
-            del self._tables[next(iter(self._tables))]
+        self._columns += len(table.columns)
+        while len(self._tables) > _MOST_ENTRIES or self._columns > _MOST_COLUMNS:
+            self._take_out(next(iter(self._tables)))  # the one that changed longest ago
         self.changed.add(name)
+
+    def _take_out(self, name: TableName) -> None:
+        old = self._tables.pop(name, None)
+        if old is not None:
+            self._columns -= len(old.columns)
 
     def forget(self, name: TableName, why: str) -> None:
         """Its columns are not known from here on: it is dropped, or nobody understands why."""

@@ -37,6 +37,7 @@ _OF_ONE_TABLE = re.compile(
     rf"(?:(?P<database>{_NAME})\s*\.\s*)?(?P<table>{_NAME})",
     re.IGNORECASE,
 )
+_HEAD = 1 << 16  # characters in which the name of the table is looked for
 _STRING = re.compile(r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"")
 _MODIFIERS = {"OR", "REPLACE", "ONLINE", "OFFLINE", "IGNORE"}
 
@@ -115,7 +116,7 @@ def _dispatch(statement: _Statement) -> None:
 
 
 def _not_understood(catalogue: Catalogue, ddl: DdlStatement, why: str) -> None:
-    found = _OF_ONE_TABLE.search(ddl.sql)
+    found = _OF_ONE_TABLE.search(ddl.sql, 0, _HEAD)
     if found is None or "TEMPORARY" in found[0].upper():
         return
     database = _unquoted(found["database"]) if found["database"] else ddl.database

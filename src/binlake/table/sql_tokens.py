@@ -20,9 +20,10 @@ __all__ = [
     "statement_tokens",
 ]
 
-# What is longer than any definition: 4096 columns with comments, thousands of partitions.
+# No server's definitions are larger: 4096 columns with comments, 8192 partitions.
 _LONGEST = 4 << 20
-_VERSIONED_COMMENT = re.compile(r"/\*M?!\d*\s?(.*?)\*/", re.DOTALL)
+_MOST_ITEMS = 1 << 14
+_EXECUTED_COMMENT = re.compile(r"/\*M?!\d*\s?")
 
 
 class UnreadableTableError(ValueError):
@@ -55,7 +56,7 @@ def statement_tokens(sql: str) -> list[Token]:
     kinds = {"IDENTIFIER": "name", "STRING": "string"}
     try:
         # a first word, so that sqlglot does not take RENAME for a command with an opaque text
-        found = tokenize("_ " + _VERSIONED_COMMENT.sub(r" \1 ", sql), read="mysql")[1:]
+        found = tokenize("_ " + _executed(sql), read="mysql")[1:]
     except TokenError as error:
         raise UnreadableTableError(f"({str(error).splitlines()[0]})") from None
     tokens: list[Token] = []
@@ -66,6 +67,19 @@ def statement_tokens(sql: str) -> list[Token]:
     while tokens and tokens[-1].word == ";":
         tokens.pop()
     return tokens
+
+
+def _executed(sql: str) -> str:
+    """The text with what executable comments hold in their place."""
+    parts = []
+    at = 0
+    while (opening := _EXECUTED_COMMENT.search(sql, at)) is not None:
+        end = sql.find("*/", opening.end())
+        if end < 0:
+            break
+        parts += [sql[at : opening.start()], sql[opening.end() : end]]
+        at = end + 2
+    return " ".join([*parts, sql[at:]])
 
 
 def read_name(
@@ -94,7 +108,7 @@ def closing(tokens: Sequence[Token], opening: int, table: str) -> int:
 
 
 def split(tokens: Sequence[Token]) -> list[list[Token]]:
-    """At the commas outside parentheses."""
+    """At the commas outside parentheses. Raises UnreadableTableError if there are too many."""
     items: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -103,6 +117,8 @@ def split(tokens: Sequence[Token]) -> list[list[Token]]:
             items.append([])
         else:
             items[-1].append(token)
+    if len(items) > _MOST_ITEMS:
+        raise UnreadableTableError(f"(a list of {len(items)})")
     return [item for item in items if item]
 
 

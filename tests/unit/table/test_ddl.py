@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
@@ -236,6 +237,27 @@ def test_a_log_full_of_tables_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     made = catalogue(*(f"CREATE TABLE t{n} (id INT)" for n in range(20)))
     known = [n for n in range(20) if made.known(("shop", f"t{n}")) is not None]
     assert known == list(range(10, 20))
+    monkeypatch.setattr("binlake.table.catalogue._MOST_COLUMNS", 7)
+    made = catalogue(*(f"CREATE TABLE t{n} (id INT, b INT)" for n in range(20)))
+    assert [n for n in range(20) if made.known(("shop", f"t{n}")) is not None] == [17, 18, 19]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t " + "/*!" * 300_000,
+        "ALTER TABLE t ADD (" + "a INT," * 100_000 + "b INT)",
+        "ALTER TABLE t " + "ADD " * 100_000,
+        "ALTER TABLE t " + "(" * 200_000,
+        "ALTER TABLE t ADD x INT DEFAULT '" + "\\" * 300_000,
+        "CREATE " * 100_000 + "TABLE t (a INT)",
+    ],
+    ids=lambda text: text[14:24],
+)
+def test_large_nonsense_takes_no_time(text: str) -> None:
+    start = time.process_time()
+    catalogue(MADE, text)
+    assert time.process_time() - start < 10
 
 
 def test_any_text_is_taken_without_an_error() -> None:
