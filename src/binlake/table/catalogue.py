@@ -3,6 +3,10 @@
 A table without an entry is one that no statement has been about: what `before` says of it (a
 schema beside the log) is then what a statement changes. Of a table that a statement changed in
 a way that nobody understood, nothing is known from then on; nothing is guessed.
+
+With lower_case_table_names=1 or 2, which no log tells, a table may be spelled otherwise in every
+statement, and TABLE_MAP has lower case. So a name that nobody has made means the only one that
+differs in case, if there is one (`spelled`).
 """
 
 from __future__ import annotations
@@ -34,10 +38,19 @@ class Catalogue:
         self._before = before
         self._tables: dict[TableName, DeclaredTable] = {}
         self._columns = 0  # of all of them
+        self._spellings: dict[TableName, set[TableName]] = {}  # by the name in lower case
         self._charsets: dict[str, str] = {}
         self._temporary: dict[tuple[int, str, str], None] = {}
         self.place = Place("", 0)
         self.changed: set[TableName] = set()
+
+    def spelled(self, name: TableName) -> TableName:
+        """The name under which a table is known that a statement, or TABLE_MAP, names so."""
+        if name not in self._tables and self._before(*name) is None:
+            known = [n for n in self._spellings.get(_lower(name), ()) if self._tables[n].columns]
+            if len(known) == 1:
+                return known[0]
+        return name
 
     def entry(self, name: TableName) -> DeclaredTable | None:
         """What statements made of a table; None if none was about it."""
@@ -61,6 +74,7 @@ class Catalogue:
         self._tables[name] = replace(
             table, database=database, table=short, line=0, since=self.place
         )
+        self._spellings.setdefault(_lower(name), set()).add(name)
         self._columns += len(table.columns)
         while len(self._tables) > _MOST_ENTRIES or self._columns > _MOST_COLUMNS:
             self._take_out(next(iter(self._tables)))  # the one that changed longest ago
@@ -70,6 +84,10 @@ class Catalogue:
         old = self._tables.pop(name, None)
         if old is not None:
             self._columns -= len(old.columns)
+            spellings = self._spellings[_lower(name)]
+            spellings.discard(name)
+            if not spellings:
+                del self._spellings[_lower(name)]
 
     def forget(self, name: TableName, why: str) -> None:
         """Its columns are not known from here on: it is dropped, or nobody understands why."""
@@ -124,3 +142,7 @@ class Catalogue:
     def is_temporary(self, thread_id: int, name: TableName) -> bool:
         """Whether the name means, to this connection, a temporary table."""
         return (thread_id, *name) in self._temporary
+
+
+def _lower(name: TableName) -> TableName:
+    return name[0].lower(), name[1].lower()

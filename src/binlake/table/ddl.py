@@ -120,7 +120,7 @@ def _not_understood(catalogue: Catalogue, ddl: DdlStatement, why: str) -> None:
     if found is None or "TEMPORARY" in found[0].upper():
         return
     database = _unquoted(found["database"]) if found["database"] else ddl.database
-    name = (database, _unquoted(found["table"]))
+    name = catalogue.spelled((database, _unquoted(found["table"])))
     if not catalogue.is_mute(name) or found[0][:1] in "cC":
         catalogue.forget(name, f"the DDL at {catalogue.place} is not understood: {why}")
 
@@ -137,12 +137,12 @@ def _create_table(statement: _Statement) -> None:
     catalogue = statement.catalogue
     lenient = statement.skip("IF", "NOT", "EXISTS")
     name = statement.name()
-    if lenient and catalogue.known(name) is not None:
+    if lenient and catalogue.known(catalogue.spelled(name)) is not None:
         return
     tokens, at = statement.tokens, statement.at
     like = _like(statement)
     if like is not None:
-        known = catalogue.known(like)
+        known = catalogue.known(catalogue.spelled(like))
         if known is not None:
             catalogue.put(name, known)
         else:
@@ -209,6 +209,7 @@ def _alter_table(statement: _Statement) -> None:
     name = statement.name()
     if statement.is_temporary(name):
         return
+    name = catalogue.spelled(name)
     statement.skip_wait()
     items = split(statement.tokens[statement.at :])
     renamed = new_name(items)
@@ -235,7 +236,7 @@ def _rename_table(statement: _Statement) -> None:
             one.catalogue.drop_temporary(one.ddl.thread_id, old)
             one.catalogue.put_temporary(one.ddl.thread_id, new)
         else:
-            one.catalogue.rename(old, new)
+            one.catalogue.rename(one.catalogue.spelled(old), new)
 
 
 def _drop_table(statement: _Statement) -> None:
@@ -243,7 +244,7 @@ def _drop_table(statement: _Statement) -> None:
         if statement.is_temporary(name):
             statement.catalogue.drop_temporary(statement.ddl.thread_id, name)
         else:
-            statement.catalogue.forget(name, DROPPED)
+            statement.catalogue.forget(statement.catalogue.spelled(name), DROPPED)
 
 
 def _dropped_names(statement: _Statement) -> list[TableName]:

@@ -102,9 +102,10 @@ class SchemaHistory:
             return found, [] if problem is None else [problem]
         self._apply_waiting()
         name = (definition.database, definition.table)
+        spelled = self._catalogue.spelled(name)
         if len(self._asked) < _MOST_ASKED:
-            self._asked.add(name)
-        version = self._catalogue.entry(name) or self._versions.of(name, self._place)
+            self._asked |= {name, spelled}
+        version = self._catalogue.entry(spelled) or self._versions.of(name, self._place)
         problems: list[str] = []
         if version is not None and version.columns:
             definition, problems = _with_version(definition, version)

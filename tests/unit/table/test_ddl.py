@@ -179,6 +179,23 @@ def test_a_temporary_table_hides_the_other_from_its_connection() -> None:
     assert columns(MADE, hides, gone, inside) == ["id", "a", "b", "y"]
 
 
+def test_names_of_a_server_that_ignores_case() -> None:
+    made = "CREATE TABLE Shop.Orders (id INT)"
+    statements = (made, "ALTER TABLE SHOP.orders ADD a INT", "RENAME TABLE shop.ORDERS TO shop.Old")
+    found = catalogue(*statements)
+    assert found.spelled(("shop", "orders")) == ("shop", "orders")  # it is no more
+    assert found.spelled(("shop", "old")) == ("shop", "Old")
+    table = found.known(("shop", "Old"))
+    assert table is not None
+    assert len(table.columns) == 2
+    assert catalogue(made, "DROP TABLE shop.ORDERS").known(("Shop", "Orders")) is None
+    # of a server that does not: two tables
+    both = catalogue(made, "CREATE TABLE Shop.orders (b INT)", "ALTER TABLE Shop.orders ADD c INT")
+    counts = [both.known(("Shop", name)) for name in ("Orders", "orders", "ORDERS")]
+    assert [None if one is None else len(one.columns) for one in counts] == [1, 2, None]
+    assert both.spelled(("Shop", "ORDERS")) == ("Shop", "ORDERS")
+
+
 def test_created_anew_and_as_select() -> None:
     assert columns(MADE, "CREATE OR REPLACE TABLE t (x INT)") == ["x"]
     logged = "CREATE TABLE `t` (\n  `x` int(11) DEFAULT NULL\n) START TRANSACTION"

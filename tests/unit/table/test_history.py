@@ -165,3 +165,15 @@ def test_statements_that_nobody_needs_yet_are_bounded() -> None:
     for number in range(5):
         history.note(ddl(text, number))
     assert sum(len(waiting.sql) for waiting in history._waiting) <= 16 << 20
+
+
+def test_table_map_in_lower_case() -> None:
+    """lower_case_table_names=1: statements are logged as they were typed."""
+    history = SchemaHistory(DeclaredSchema())
+    history.note(ddl("CREATE TABLE Orders (id INT, b INT)", 100))
+    orders = logged(ct.MYSQL_TYPE_LONG, ct.MYSQL_TYPE_LONG, table="orders")
+    before = history.at(spot(150))
+    assert names(history, orders) == ["id", "b"]
+    history.note(ddl("ALTER TABLE ORDERS RENAME COLUMN b TO c", 200))
+    assert history.at(spot(250)) != before
+    assert names(history, orders) == ["id", "c"]
