@@ -7,6 +7,7 @@ import os
 import platform
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -42,13 +43,16 @@ class Measured:
 def _once(command: Sequence[str], env: dict[str, str], keep: bool) -> tuple[float, float, int, str]:
     started = time.perf_counter()
     out = subprocess.PIPE if keep else subprocess.DEVNULL
-    process = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL, env=env)
-    text = process.stdout.read().decode() if process.stdout else ""
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}")
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdout=out, stderr=errors, env=env)
+        text = process.stdout.read().decode() if process.stdout else ""
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace")[-2000:]
+            raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}\n{said}")
     return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, text
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["FILES", "FOLDER", "Listed"]
+__all__ = ["FILES", "FOLDER", "Listed", "keys_beside"]
 
 FOLDER = Path(os.environ.get("BINLAKE_CORPUS", "/nonexistent"))
 
@@ -31,6 +31,11 @@ class Listed:
         return f"{self.part}/{self.row['path']}"
 
     @property
+    def keys(self) -> dict[str, str]:
+        """The option that opens the file, if it is encrypted; empty if it is not."""
+        return keys_beside(self.path)
+
+    @property
     def types(self) -> Counter[int]:
         return Counter({int(k): int(v) for k, v in re.findall(r"(\d+):(\d+)", self.row["types"])})
 
@@ -39,6 +44,22 @@ class Listed:
         return bool(re.fullmatch(pattern, self.name)) or bool(
             re.fullmatch(pattern, f"{self.name}@{self.row['server_version']}")
         )
+
+
+#: What the keyrings beside encrypted logs are called; keys2.txt is one of MariaDB's test suite.
+_KEYRINGS = ("keyring", "file-keys.txt", "file-keys.enc", "keys2.txt")
+_PASSWORD = "file-keys.password"
+
+
+def keys_beside(log: Path) -> dict[str, str]:
+    """Option `keyring`, where one lies beside a log, and its password."""
+    options = {}
+    for name in _KEYRINGS:
+        if (log.parent / name).exists():
+            options["keyring"] = str(log.parent / name)
+    if (log.parent / _PASSWORD).exists():
+        options["keyring_password_file"] = str(log.parent / _PASSWORD)
+    return options
 
 
 def _listed() -> Iterator[Listed]:

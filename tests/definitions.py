@@ -22,10 +22,13 @@ def _split(name: str, database: str) -> tuple[str, str]:
     return (parts[0], parts[1]) if len(parts) == 2 else (database, parts[0])
 
 
-def definitions(file: Path, name: str | None = None) -> Iterator[Definition]:
-    """Those statements of one file, in order; `name` is its base name without .gz."""
+def definitions(file: Path, name: str | None = None, **given: str) -> Iterator[Definition]:
+    """Those statements of one file, in order; `name` is its base name without .gz.
+
+    Options of reading by their names.
+    """
     name = name or file.name
-    for event in events(file):
+    for event in events(file, **given):
         if not isinstance(event, QueryEvent):
             continue
         renamed = _RENAMES.match(event.sql)

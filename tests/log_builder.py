@@ -29,11 +29,12 @@ def event(
     flags: int = 0,
     log_pos: int | None = None,
     header_pad: int = 0,
+    timestamp: int = 1_700_000_000,
 ) -> bytes:
     """One event that starts at `offset` of its file (`log_pos` None: where it ends there)."""
     length = 19 + header_pad + len(body) + 4 * crc
     position = offset + length if log_pos is None else log_pos
-    raw = header(type_code, length, position, flags) + bytes(header_pad) + body
+    raw = header(type_code, length, position, flags, timestamp) + bytes(header_pad) + body
     if not crc:
         return raw
     # The checksum of a format description leaves out the flag that it is in use.

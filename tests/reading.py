@@ -10,6 +10,7 @@ from typing import Any
 from binlake.events.base import Event
 from binlake.events.registry import decode_event
 from binlake.source.chain import resolve
+from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.stream.log_reader import LogReader
 from binlake.stream.splits import Split
@@ -49,9 +50,10 @@ def _lines(decoded: Iterable[Changes], options: ReadOptions) -> Iterator[Line]:
         yield from map(json.loads, json_lines(changes, options).to_pybytes().splitlines())
 
 
-def events(path: Path) -> Iterator[Event]:
-    """The events of the file itself, those of a payload not among them."""
-    with LogFile.open(str(path)) as log:
+def events(path: Path, **given: Any) -> Iterator[Event]:
+    """The events of the file itself, those of a payload not among them; options by their names."""
+    keyring = Keyring.of(ReadOptions.parse(given))
+    with LogFile.open(str(path), keyring=keyring) as log:
         for window in log.windows():
             for i in range(len(window)):
                 yield decode_event(window.frame(i), window.body(i), window.format)

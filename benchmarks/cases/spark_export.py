@@ -17,8 +17,6 @@ from binlake.lake.export import export
 from binlake.spark.sessions import session
 from binlake.values.options import ReadOptions
 
-PARTITION_BYTES = 128 << 20
-
 
 def _cpu_ticks() -> int:
     """User and system ticks of every process of this machine (idle ones left out)."""
@@ -28,7 +26,8 @@ def _cpu_ticks() -> int:
 
 def main() -> None:
     """Measure and print."""
-    what, path, table, target = sys.argv[1:]
+    what, path, table, folder = sys.argv[1:]
+    target = f"{folder}/{os.getpid()}"  # a new one each time
     spark = session(master="local[2]")
     spark.range(1).count()  # the first job pays for the session
     started, ticks = time.perf_counter(), _cpu_ticks()
@@ -38,7 +37,6 @@ def main() -> None:
             [path],
             target,
             ReadOptions(),
-            max_partition_bytes=PARTITION_BYTES,
             progress=lambda _done, _all: None,
         )
     else:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dev.golden.cases import DATABASE, Action, Case, Step, cases
+from dev.golden.keys import keep_keys, prepare_keys
 from dev.golden.oracle import snapshot
 from dev.servers import INSTALLATIONS, RefusedError, Server, Session, installation
 
@@ -37,6 +38,8 @@ class Recorder:
 
     def record(self) -> None:
         """Run every step, then write the folder."""
+        self.server.prepare()
+        self.options += prepare_keys(self.server, self.case.keys)
         self.server.start(self.options)
         self.server.execute(
             f"DROP DATABASE IF EXISTS {DATABASE}",
@@ -81,6 +84,7 @@ class Recorder:
             schema = "\n\n".join(_definitions(session, self.tables))
         self.server.stop()
         files = [self._keep(path) for path in self.server.log_files()]
+        keep_keys(self.server, self.case.keys, self.out)
         index = "".join(f"./{file['name']}\n" for file in files)
         (self.out / "binlog.index").write_text(index)
         (self.out / "schema.sql").write_text(schema + "\n")
@@ -90,7 +94,7 @@ class Recorder:
             "about": self.case.about,
             "server": self.server.name,
             "version": version,
-            "options": list(self.options),
+            "options": list(self.case.options_for(self.server.name)),
             "files": files,
             "copies": self.copies,
         }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dev.golden.keys import Keys
 from dev.golden.types import families
 from dev.servers import Server
 
@@ -54,6 +55,7 @@ class Case:
     steps: Callable[[Server], Iterator[Step]]
     options: tuple[str, ...] = ()
     per_server: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    keys: Keys = Keys.NONE
 
     def options_for(self, server: str) -> tuple[str, ...]:
         """Every option of the case on a server."""
@@ -402,6 +404,29 @@ def _partial_json(server: Server) -> Iterator[Step]:
         )
 
 
+# --- encryption ---
+
+
+def _encrypted(server: Server) -> Iterator[Step]:
+    yield step(
+        "small",
+        "CREATE TABLE e (id INT PRIMARY KEY, v VARCHAR(9000))",
+        "INSERT INTO e VALUES (1, ''), (2, NULL), (3, 'three')",
+        *(f"INSERT INTO e VALUES ({10 + n}, REPEAT('x', {n}))" for n in range(17)),
+        tables="e",
+    )
+    rotate = ("ALTER INSTANCE ROTATE BINLOG MASTER KEY",) if server.flavour == "mysql" else ()
+    yield step("another file, another key", *rotate, "FLUSH BINARY LOGS")
+    yield step(
+        "long",
+        "BEGIN",
+        "UPDATE e SET v = REPEAT('long', id * 4)",
+        "DELETE FROM e WHERE id < 3",
+        "COMMIT",
+        tables="e",
+    )
+
+
 # --- the list ---
 
 _FULL = "--binlog-row-metadata=FULL"
@@ -430,5 +455,9 @@ def cases() -> tuple[Case, ...]:
         Case("gtid", "GTIDs of every kind", ALL, _gtids, (_FULL,), _GTID),
         Case("rotation", "many small files, a restart, a live copy, a crash", ALL, _rotation, ("--max-binlog-size=4096", "--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", _FULL), _GTID),
         Case("embedded", "a table whose values are pieces of binary logs", ALL, _embedded, (_FULL,), dict.fromkeys(MARIADB, ("--binlog-annotate-row-events=OFF",))),
+        Case("encrypted", "encrypted logs; the keys beside them are dummies that protect nothing else", NEW, _encrypted, (_FULL,),
+             {"mysql-9.7": ("--binlog-encryption=ON",), **dict.fromkeys(MARIADB, ("--encrypt-binlog=1",))}, Keys.PLAIN),
+        Case("encrypted-ctr", "the other mode, no checksums; an encrypted key file with dummies, its password beside it", MARIADB, _encrypted,
+             ("--encrypt-binlog=1", "--file-key-management-encryption-algorithm=aes_ctr", "--binlog-checksum=NONE"), keys=Keys.LOCKED),
         Case("statements", "statement-format changes among row events", ALL, _statements, (_FULL,)),
     )  # fmt: skip

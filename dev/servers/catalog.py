@@ -112,6 +112,17 @@ class _MySQL97(_Debian):
     position_query = "SHOW BINARY LOG STATUS"
     reset_statement = "RESET BINARY LOGS AND GTIDS"
 
+    def provision(self) -> Path:
+        root = super().provision()
+        # whether keys are kept, and where, is said in each data directory
+        for name, content in (
+            ("usr/sbin/mysqld.my", {"read_local_manifest": True}),
+            ("usr/lib/mysql/plugin/component_keyring_file.cnf", {"read_local_config": True}),
+        ):
+            if not (root / name).exists():
+                (root / name).write_text(json.dumps(content))
+        return root
+
     def server_command(self) -> list[str]:
         return self.command("usr/sbin/mysqld")
 

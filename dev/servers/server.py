@@ -81,16 +81,21 @@ class Server:
         """`mysql` or `mariadb`."""
         return self.kind.flavour
 
-    def start(self, options: Sequence[str] = ()) -> None:
-        """Start with the binary log `binlog` on; makes the data directory when there is none.
-
-        `options` come last, so they win. Raises SetupError with the end of the error log.
-        """
+    def prepare(self) -> list[str]:
+        """Make the data directory when there is none; returns the options of every start."""
         self.run.mkdir(parents=True, exist_ok=True)
         self.port = self.port or _free_port()
         base = self.kind.options(self.run, self.port)
         if not self.data.exists():
             self.kind.initialise(self.data, base)
+        return base
+
+    def start(self, options: Sequence[str] = ()) -> None:
+        """Start with the binary log `binlog` on; makes the data directory when there is none.
+
+        `options` come last, so they win. Raises SetupError with the end of the error log.
+        """
+        base = self.prepare()
         log = [f"--log-bin={self.data / 'binlog'}", "--binlog-format=ROW", "--server-id=1"]
         command = [*self.kind.server_command(), *base, *log, *options]
         with (self.run / "stdout.log").open("ab") as output:

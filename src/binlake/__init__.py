@@ -17,14 +17,25 @@ from binlake.errors import BinlogError
 
 if TYPE_CHECKING:
     from binlake.api import Log, open
+    from binlake.source.keyring import Keyring
     from binlake.stream.verify import VerifyReport, verify
     from binlake.values.ledger import Ledger
     from binlake.values.options import ReadOptions
 
-__all__ = ["BinlogError", "Ledger", "Log", "ReadOptions", "VerifyReport", "open", "verify"]
+__all__ = [
+    "BinlogError",
+    "Keyring",
+    "Ledger",
+    "Log",
+    "ReadOptions",
+    "VerifyReport",
+    "open",
+    "verify",
+]
 
 # Imported when first used: a task or a command that needs a part does not load the whole.
 _HOMES = {
+    "Keyring": "binlake.source.keyring",
     "Ledger": "binlake.values.ledger",
     "Log": "binlake.api",
     "ReadOptions": "binlake.values.options",

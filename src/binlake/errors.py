@@ -6,7 +6,8 @@ BinlogError                     context: file, event_pos, event_type, offset, fi
 │  ├─ ChecksumError             stored and computed CRC32 differ (expected, actual)
 │  └─ MalformedError            a length, count or code that cannot be
 ├─ UnsupportedError             valid, but this version cannot decode it
-├─ MissingContextError          rows without a table map, a key, a schema
+├─ MissingContextError          rows without a table map, a schema
+├─ KeyringError                 an encrypted log without the key that opens it
 ├─ SchemaError                  a supplied schema disagrees with the log, or a name collides
 ├─ SourceError                  a file, directory, URI or stream cannot be read
 ├─ IncompleteError              what was read does not prove complete (ranges, ledger)
@@ -29,6 +30,7 @@ __all__ = [
     "ChecksumError",
     "FormatError",
     "IncompleteError",
+    "KeyringError",
     "MalformedError",
     "MissingContextError",
     "OptionError",
@@ -115,11 +117,15 @@ class MalformedError(FormatError):
 
 
 class UnsupportedError(BinlogError):
-    """Valid input that this version cannot decode (encryption, old versions, unknown types)."""
+    """Valid input that this version cannot decode (old versions, unknown types)."""
 
 
 class MissingContextError(BinlogError):
     """Something earlier in the log, or beside it, is needed and is not there."""
+
+
+class KeyringError(BinlogError):
+    """The key of an encrypted log is not given, not in the keyring, or not the right one."""
 
 
 class SchemaError(BinlogError):

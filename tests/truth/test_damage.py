@@ -19,6 +19,7 @@ import pytest
 
 import binlake
 from binlake.errors import BinlogError, TruncatedError
+from corpus_files import keys_beside
 from mutations import frames, mutated, snippets
 from reading import Line, events, row_lines
 
@@ -31,7 +32,9 @@ SMALL_BYTES = 6000
 SECONDS = 20  # one read; a loop without end would be longer
 MEMORY_BYTES = 1 << 30  # growth over all reads; an allocation by a claimed size would be more
 
-LOGS = sorted(GOLDEN.glob("*/*/binlog.0*"))
+# Of an encrypted log every other byte is as good as any: they are damaged in their own way below.
+ENCRYPTED = sorted(GOLDEN.glob("*/encrypted*/binlog.0*"))
+LOGS = sorted(set(GOLDEN.glob("*/*/binlog.0*")) - set(ENCRYPTED))
 SMALL = [path for path in LOGS if path.stat().st_size <= SMALL_BYTES]
 
 
@@ -68,10 +71,10 @@ def _cuts(log: bytes) -> list[int]:
     return sorted({*bounds, *random.Random(len(log)).sample(range(len(log)), 40)})
 
 
-def _read_until_error(path: Path) -> tuple[list[Line], BinlogError | None]:
+def _read_until_error(path: Path, **given: str) -> tuple[list[Line], BinlogError | None]:
     lines: list[Line] = []
     try:
-        lines.extend(row_lines(path))
+        lines.extend(row_lines(path, **given))
     except BinlogError as error:
         return lines, error
     return lines, None
@@ -167,3 +170,80 @@ def test_mutations_give_rows_or_a_binlog_error(shard: int, tmp_path: Path) -> No
             kept = Path(os.environ.get("BINLAKE_FUZZ_KEEP", tmp_path)) / f"case-{number}.log"
             kept.write_bytes(log)
             raise AssertionError(f"case {number}, {reader.__name__}: {error!r}; {kept}") from error
+
+
+# --- formats that lie ---
+
+
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_any_header_length_that_the_format_claims(on_error: str, tmp_path: Path) -> None:
+    log = bytearray(next(p for p in LOGS if p.parts[-2] == "transactions").read_bytes())
+    at = 4 + 19 + 2 + 50 + 4
+    assert log[at] == 19
+    path = tmp_path / "binlog.000001"
+    for claimed in range(256):
+        log[at] = claimed
+        path.write_bytes(log)
+        with limits():
+            _, error = _read_until_error(path, on_error=on_error)
+        assert error or on_error == "skip" or claimed == 19
+
+
+# --- encrypted logs ---
+
+
+@pytest.mark.parametrize("path", ENCRYPTED, ids=_name)
+def test_every_prefix_of_an_encrypted_log_gives_a_prefix_of_the_rows(
+    path: Path, tmp_path: Path
+) -> None:
+    log, keys = path.read_bytes(), keys_beside(path)
+    whole, stopped = _read_until_error(path, **keys)
+    assert stopped is None
+    cut = tmp_path / path.name
+    cut.write_bytes(log)
+    sizes = range(len(log)) if EVERY_BYTE else random.Random(0).sample(range(len(log)), 150)
+    for size in sorted({*sizes, len(log) - 1}, reverse=True):
+        os.truncate(cut, size)
+        with limits():
+            lines, error = _read_until_error(cut, **keys)
+        assert lines == whole[: len(lines)]
+        assert error is None or isinstance(error, TruncatedError) or size < 4, (size, error)
+
+
+def _mutated_bytes(log: bytes, chance: random.Random) -> bytes:
+    data = bytearray(log)
+    for _ in range(chance.choice((1, 1, 2, 5))):
+        at, count = chance.randrange(len(data)), chance.randint(1, 40)
+        # half of them where the encryption is described, and in the first events
+        at = chance.choice((at, at % 700))
+        kind = chance.randrange(5)
+        if kind == 0:
+            data[at] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            data[at : at + count] = bytes(chance.choice((0, 255)) for _ in range(count))
+        elif kind == 2:
+            data[at : at + 4] = chance.choice((0, 18, 19, 24, 1 << 31, (1 << 32) - 1)).to_bytes(4, "little")  # fmt: skip
+        elif kind == 3:
+            del data[at : at + count]
+        else:
+            data[at:at] = chance.randbytes(count)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("path", ENCRYPTED, ids=_name)
+def test_mutations_of_encrypted_logs_and_their_keys(path: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / path.name
+    keyring = tmp_path / "keyring"
+    log, keys = path.read_bytes(), keys_beside(path)
+    for number in range(CASES // 30):
+        chance = random.Random(number)
+        content = Path(keys["keyring"]).read_bytes()
+        keyring.write_bytes(_mutated_bytes(content, chance) if chance.random() < 0.1 else content)
+        damaged.write_bytes(_mutated_bytes(log, chance))
+        skip = {"on_error": chance.choice(("stop", "skip")), "invalid": "hex"}
+        try:
+            with limits():
+                for _ in row_lines(damaged, **{**keys, **skip, "keyring": str(keyring)}):
+                    pass
+        except BinlogError as error:
+            str(error)

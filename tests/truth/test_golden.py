@@ -17,6 +17,7 @@ from binlake.table.decode import ChangeDecoder
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from corpus_files import keys_beside
 from definitions import definitions
 from oracle import Snapshot, snapshots
 from reading import events, row_lines
@@ -49,9 +50,15 @@ class Case:
         """A schema where the log tells no names or signs."""
         told = "--binlog-row-metadata=FULL" in self.about["options"]
         if (told and not self.name.startswith("mysql-5.6")) or not self.has_snapshots:
-            return {}
+            return self.keys
         # definitions that change in the log cannot all be in the schema: assume for the others
-        return {"schema": str(self.folder / "schema.sql"), "assume_charset": "utf8mb4"}
+        schema = str(self.folder / "schema.sql")
+        return {"schema": schema, "assume_charset": "utf8mb4", **self.keys}
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The keyring, where the logs are encrypted."""
+        return keys_beside(self.files[0])
 
 
 CASES = [
@@ -79,7 +86,7 @@ def _not_told(case: Case) -> Any:
 def test_rows_are_what_the_server_selects(case: Case) -> None:
     wanted = list(snapshots(case.folder))
     replay = Replay([path.name for path in case.files], wanted, _not_told(case))
-    defined = [definition for path in case.files for definition in definitions(path)]
+    defined = [definition for path in case.files for definition in definitions(path, **case.keys)]
     outcome = replay.run(row_lines(*case.files, **case.options), defined)
     assert outcome.problems == []
     assert bool(outcome.values) == bool(wanted)
@@ -92,9 +99,9 @@ def test_the_logs_ddl_tells_what_its_row_events_do_not(case: Case) -> None:
     if not wanted:
         return
     replay = Replay([path.name for path in case.files], wanted)
-    defined = [definition for path in case.files for definition in definitions(path)]
+    defined = [definition for path in case.files for definition in definitions(path, **case.keys)]
     ledger = Ledger()
-    outcome = replay.run(row_lines(*case.files, ledger=ledger), defined)
+    outcome = replay.run(row_lines(*case.files, ledger=ledger, **case.keys), defined)
     assert outcome.problems == []
     assert outcome.values > 0
     assert [warning for warning in ledger.warnings if "does not tell" in warning] == []
@@ -107,10 +114,11 @@ def test_events_are_those_that_the_server_lists(case: Case) -> None:
     for path in case.files:
         # events inside a compressed transaction are listed at their payload's end
         wanted = [start for start, _, end in listed[path.name] if start != end]
-        found = [event.frame.offset for event in events(path)]
+        found = [event.frame.offset for event in events(path, **case.keys)]
         assert found[: len(wanted)] == wanted
         # the list was made before the server ended the file
-        after = {event.name for event in events(path) if event.frame.offset not in wanted}
+        late = (e for e in events(path, **case.keys) if e.frame.offset not in wanted)
+        after = {event.name for event in late}
         assert after <= {"STOP_EVENT", "BINLOG_CHECKPOINT_EVENT"}
 
 
@@ -127,7 +135,7 @@ def _typed_updates(case: Case) -> Iterator[dict[str, Any]]:
     )
     (chain,) = resolve([str(path) for path in case.files])
     decoder = ChangeDecoder(options, Target.TYPED, Ledger())
-    for changes in decoder.decode(next(LogReader.of_chains([chain], options, Ledger())).runs()):
+    for changes in decoder.read(next(LogReader.of_chains([chain], options, Ledger()))):
         for found in changes.table_batches(options):
             yield from found.batch.to_pylist()
 

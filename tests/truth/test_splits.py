@@ -17,7 +17,7 @@ from binlake.errors import BinlogError
 from binlake.stream.splits import Split, plan_splits
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from corpus_files import FILES, Listed
+from corpus_files import FILES, Listed, keys_beside
 from reading import Line, row_lines, split_lines
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -43,7 +43,7 @@ def _pieces(path: Path, cuts: Sequence[int]) -> list[Split]:
 
 def _split_rows(path: Path, cuts: Sequence[int]) -> list[Line]:
     ledger = Ledger()
-    lines = list(split_lines(_pieces(path, cuts), ledger, **OPTIONS))
+    lines = list(split_lines(_pieces(path, cuts), ledger, **OPTIONS, **keys_beside(path)))
     assert ledger.join_problems() == []
     return lines
 
@@ -55,7 +55,7 @@ GOLDEN_FILES = [
 
 @pytest.mark.parametrize("path", GOLDEN_FILES, ids=lambda path: "/".join(path.parts[-3:]))
 def test_golden_logs(path: Path) -> None:
-    assert _split_rows(path, _cuts(path)) == list(row_lines(path, **OPTIONS))
+    assert _split_rows(path, _cuts(path)) == list(row_lines(path, **OPTIONS, **keys_beside(path)))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -63,7 +63,7 @@ def test_corpus_files(file: Listed) -> None:
     if file.path.suffix == ".gz":
         return  # a compressed file is one split
     try:
-        whole = list(row_lines(file.path, **OPTIONS))
+        whole = list(row_lines(file.path, **OPTIONS, **file.keys))
     except BinlogError:
         return  # what cannot be read whole has no rows to compare; see test_corpus
     assert _split_rows(file.path, _cuts(file.path)) == whole

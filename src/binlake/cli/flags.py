@@ -2,14 +2,14 @@
 
 A command function takes `options: ReadOptions`; `with_read_options` replaces that parameter by
 one flag per option, so no command spells a filter itself and none can miss one. A command that
-would ignore an option does not have its flag (`with_event_options`).
+would ignore an option does not have its flag (`with_event_options`, `with_options`).
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -25,13 +25,19 @@ from binlake.values.options import (
     parse_time_us,
 )
 
-__all__ = ["EVENT_OPTIONS", "MYSQLBINLOG_NAMES", "with_event_options", "with_read_options"]
+__all__ = [
+    "EVENT_OPTIONS",
+    "MYSQLBINLOG_NAMES",
+    "with_event_options",
+    "with_options",
+    "with_read_options",
+]
 
 _BOOL_PANEL = "How it is read and shown"
 _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
 #: What a command that shows events can obey: it decodes no rows, and shows bad checksums itself.
-EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, "on_error"))
+EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, "on_error", "keyring", "keyring_password_file"))
 
 
 def local_time(text: str) -> str:
@@ -136,18 +142,27 @@ def _cli_specs() -> list[OptionSpec]:
 
 def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command every read option as a flag; it receives them as `options`."""
-    return _with(command, _cli_specs())
+    return _with(command, _cli_specs(), MYSQLBINLOG_NAMES)
 
 
 def with_event_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the read options that mean something for events (`EVENT_OPTIONS`)."""
-    return _with(command, [spec for spec in _cli_specs() if spec.name in EVENT_OPTIONS])
+    specs = [spec for spec in _cli_specs() if spec.name in EVENT_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
 
 
-def _with(command: Callable[..., Any], specs: list[OptionSpec]) -> Callable[..., Any]:
+def with_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command these read options only; it receives them as `options`."""
+    specs = [spec for spec in _cli_specs() if spec.name in names]
+    return lambda command: _with(command, specs, ())
+
+
+def _with(
+    command: Callable[..., Any], specs: Sequence[OptionSpec], aliases: Sequence[Alias]
+) -> Callable[..., Any]:
     @functools.wraps(command)
     def run(**given: Any) -> Any:
-        flags = {s.name for s in specs} | {a.flag for a in MYSQLBINLOG_NAMES}
+        flags = {s.name for s in specs} | {a.flag for a in aliases}
         own = {k: v for k, v in given.items() if k not in flags}
         options = _collect({k: v for k, v in given.items() if k in flags})
         return command(options=options, **own)
@@ -160,7 +175,7 @@ def _with(command: Callable[..., Any], specs: list[OptionSpec]) -> Callable[...,
     parameters = [
         *own,
         *(_parameter(spec) for spec in specs),
-        *(_alias_parameter(alias) for alias in MYSQLBINLOG_NAMES),
+        *(_alias_parameter(alias) for alias in aliases),
     ]
     signature = inspect.Signature(parameters)
     run.__signature__ = signature  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from binlake.errors import BinlogError, OptionError, SchemaError, SourceError
+from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, SourceError
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -23,6 +23,8 @@ __all__ = ["COMMANDS", "app", "main"]
 COMMANDS = {
     "inspect": "binlake.cli.inspect:inspect",
     "rows": "binlake.cli.rows:rows",
+    "stats": "binlake.cli.stats:stats",
+    "gtid": "binlake.cli.gtid:gtid",
     "schema": "binlake.cli.schema:schema",
     "verify": "binlake.cli.verify:verify",
     "export": "binlake.cli.export:export",
@@ -59,7 +61,11 @@ def _root(
 def _register() -> None:
     for name, target in COMMANDS.items():
         module, _, function = target.partition(":")
-        app.command(name)(getattr(import_module(module), function))
+        command = getattr(import_module(module), function)
+        if isinstance(command, typer.Typer):  # a command with commands of its own
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
 
 
 _register()
@@ -83,7 +89,7 @@ def main(argv: list[str] | None = None) -> int:
     except TyperException as error:
         print(_usage_line(error), file=sys.stderr)
         return error.exit_code
-    except (OptionError, SourceError, SchemaError) as error:
+    except (KeyringError, OptionError, SchemaError, SourceError) as error:
         print(f"binlake: {error}", file=sys.stderr)
         return 2
     except BinlogError as error:

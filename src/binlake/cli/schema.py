@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from binlake.cli.flags import with_options
 from binlake.cli.terminal import note, reading, say_result
 from binlake.errors import OptionError
 from binlake.source.chain import Chain, resolve
@@ -31,30 +33,16 @@ _HEAD = """\
 """
 
 
+@with_options("schema", "table", "exclude_table", "on_error", "keyring", "keyring_password_file")
 def schema(
     files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
-    before: Annotated[
-        str | None,
-        typer.Option(
-            "--schema",
-            metavar="FILE",
-            help="What is known of tables made before these logs: a dump, or earlier output.",
-            show_default=False,
-        ),
-    ] = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(help="only tables DB.TABLE (* and ?)", metavar="PATTERN", show_default=False),
-    ] = None,
-    exclude_table: Annotated[
-        list[str] | None,
-        typer.Option(help="leave out tables DB.TABLE", metavar="PATTERN", show_default=False),
-    ] = None,
+    options: ReadOptions,
 ) -> None:
     """Write the definitions of tables that a log's DDL tells, as SQL, with their places.
 
     The output is a file for --schema and for the option schema of Spark, whose tasks see parts of
     a log only: with it they know names, signs, members and character sets as `binlake rows` does.
+    With --schema it goes on from what is known of tables made before these logs.
 
     Examples:
       binlake schema /var/lib/mysql/ > history.sql
@@ -63,8 +51,6 @@ def schema(
 
       binlake export --schema history.sql /var/lib/mysql/ lake/
     """
-    given = {"schema": before, "table": table, "exclude_table": exclude_table}
-    options = ReadOptions.parse({name: value for name, value in given.items() if value})
     known = declared_schema(options)
     chains = resolve(files)
     _check_bases(chains)
@@ -72,8 +58,9 @@ def schema(
     print(_HEAD, end="")
     writer.write(known.tables)
     ledger = Ledger()
+    everything = replace(options, table=(), exclude_table=())  # a table may be like another
     with reading(files, ledger) as seen:
-        for reader in LogReader.of_chains(chains, ReadOptions(), ledger):
+        for reader in LogReader.of_chains(chains, everything, ledger):
             history = SchemaHistory(known)
             passed: list[DdlStatement] = []
             for _ in seen(reader.runs(passed.append)):

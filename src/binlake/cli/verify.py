@@ -7,24 +7,29 @@ from typing import Annotated
 
 import typer
 
+from binlake.cli.flags import with_options
 from binlake.cli.terminal import note
 from binlake.format.event_types import event_name
+from binlake.source.keyring import Keyring
 from binlake.stream.problems import Kind
 from binlake.stream.verify import VerifyReport
 from binlake.stream.verify import verify as check
 from binlake.stream.verify_file import FileReport
 from binlake.table.image_check import RowImages
 from binlake.values.ledger import counted
+from binlake.values.options import ReadOptions
 
 __all__ = ["verify"]
 
 _NAMED = 3  # of the files that are left out
 
 
+@with_options("keyring", "keyring_password_file")
 def verify(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE|DIR…", help="Logs, directories, .index files.")
     ],
+    options: ReadOptions,
     as_json: Annotated[bool, typer.Option("--json", help="The report as one JSON object.")] = False,
 ) -> None:
     """Verify checksums and framing of every event, and the chain of files.
@@ -40,7 +45,7 @@ def verify(
 
       binlake verify --json s3://logs/shop/binlog.index | jq .chain
     """
-    report = check(files, images=RowImages)
+    report = check(files, images=RowImages, keyring=Keyring.of(options))
     if as_json:
         print(json.dumps(report.to_json(), ensure_ascii=False, indent=1))
     else:

@@ -23,7 +23,15 @@ from binlake.errors import SourceError
 from binlake.source.bytes import local_path
 from binlake.source.places import Place, has_wildcards, place
 
-__all__ = ["Chain", "LogPath", "beside_logs", "log_name", "resolve", "survey"]
+__all__ = [
+    "Chain",
+    "LogPath",
+    "beside_logs",
+    "log_name",
+    "names_in_gap",
+    "resolve",
+    "survey",
+]
 
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
 _NUMBERED = re.compile(r"(?P<base>.+)\.(?P<number>\d+)$")
@@ -75,6 +83,16 @@ class Chain:
     def names(self) -> tuple[str, ...]:
         """The base names of its files."""
         return tuple(file.name for file in self.files)
+
+    def gap_before(self, ordinal: int) -> str:
+        """A sentence about the numbers left out between a file and the one before it, or ""."""
+        if ordinal == 0:
+            return ""
+        after = self.files[ordinal]
+        gap = range((self.files[ordinal - 1].number or 0) + 1, after.number or 0)
+        if not gap:
+            return ""
+        return f"{names_in_gap(after.name, gap)} missing before {after.name}: what they hold is not read"
 
 
 @dataclass(slots=True)
@@ -148,6 +166,13 @@ def survey(paths: Sequence[str]) -> list[Chain]:
         lost = tuple(dict.fromkeys(missing.get(key, ())))
         chains.append(Chain(key[1], tuple(kept), left_out, lost, indexes.get(key, "")))
     return chains
+
+
+def names_in_gap(name: str, gap: range) -> str:
+    """The files of a gap before the file `name`, as the subject of a sentence and its verb."""
+    base, _, digits = name.rpartition(".")
+    first, last = (f"{base}.{number:0{len(digits)}d}" for number in (gap[0], gap[-1]))
+    return f"{first} is" if first == last else f"{first} to {last} are"
 
 
 def beside_logs(path: str) -> bool:

@@ -27,10 +27,13 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
+from binlake.core.checksum import event_crc32, stored_crc32
 from binlake.core.frames import HEADER_BYTES, read_frame
 from binlake.errors import (
+    BinlogError,
     ChecksumError,
     FormatError,
+    KeyringError,
     MalformedError,
     SourceError,
     UnsupportedError,
@@ -41,11 +44,19 @@ from binlake.format.event_types import (
     FORMAT_DESCRIPTION_EVENT,
     PREVIOUS_GTIDS_LOG_EVENT,
     ROTATE_EVENT,
+    START_ENCRYPTION_EVENT,
     START_EVENT_V3,
 )
-from binlake.format.flags import LOG_EVENT_BINLOG_IN_USE_F, LOG_EVENT_RELAY_LOG_F
+from binlake.format.flags import (
+    LOG_EVENT_BINLOG_IN_USE_F,
+    LOG_EVENT_IGNORABLE_F,
+    LOG_EVENT_RELAY_LOG_F,
+)
 from binlake.source.bytes import open_reader
 from binlake.source.chain import LogPath, log_name
+from binlake.source.encrypted_events import StartEncryption, decrypted_events
+from binlake.source.encrypted_file import ENCRYPTED_MAGIC, decrypted_file
+from binlake.source.keyring import Keyring
 from binlake.source.reader import ByteReader
 from binlake.source.resync import END, next_transaction
 from binlake.source.scanner import Scanner, Step, TailReport, torn_tail_error
@@ -64,7 +75,6 @@ __all__ = [
 ]
 
 MAGIC = b"\xfebin"
-ENCRYPTED_MAGIC = b"\xfdbin"
 INNODB_MAGIC = b"\xfe\xfe\x0d\x01"
 
 #: The `kind` of the error for a file that is no log at all.
@@ -94,14 +104,17 @@ class LogFile:
     """An open log file.
 
     `path` as opened, `name` its base name (no directory, no .gz), `ordinal` its place in its
-    chain, `reader` its bytes. `format` is the first EventFormat, None if the file ends
+    chain, `reader` its bytes, decrypted where they are encrypted. `format` is the first EventFormat, None if the file ends
     before the end of its FORMAT_DESCRIPTION event (empty files; `windows` then yields nothing
     but the torn tail). `in_use`: its flag says that the server has not closed the file.
     `is_relay`: a relay log, whose events' log_pos is a position in the source's log. `tail` is the TailReport
-    of the last complete walk, None while none was found.
+    of the last complete walk, None while none was found. `encrypted_from` is where the encrypted
+    events of a MariaDB log begin, None if none do; `locked` why they cannot be read, if so.
     """
 
-    def __init__(self, reader: ByteReader, name: str, ordinal: int = 0) -> None:
+    def __init__(
+        self, reader: ByteReader, name: str, ordinal: int = 0, keyring: Keyring | None = None
+    ) -> None:
         self.path = reader.name
         self.name = name
         self.ordinal = ordinal
@@ -111,14 +124,24 @@ class LogFile:
         self.in_use = False
         self.tail: TailReport | None = None
         self.closed = False
+        self.encrypted_from: int | None = None
+        self.locked: BinlogError | None = None
+        self._keyring = keyring
         self._read_start()
 
     @classmethod
-    def open(cls, path: str | LogPath, ordinal: int = 0, size: int | None = None) -> Self:
-        """Open a path or URI (see `bytes.open_reader`).
+    def open(
+        cls,
+        path: str | LogPath,
+        ordinal: int = 0,
+        size: int | None = None,
+        keyring: Keyring | None = None,
+    ) -> Self:
+        """Open a path or URI (see `bytes.open_reader`); `keyring` opens encrypted logs.
 
         Raises SourceError for what cannot be read or is no binary log, UnsupportedError for
-        logs that are encrypted or older than MySQL 5.0, FormatError for a damaged beginning.
+        logs older than MySQL 5.0, FormatError for a damaged beginning, KeyringError for an
+        encrypted file without its key (encrypted events: when reading comes to them).
         """
         if isinstance(path, LogPath):
             name, size = path.path, path.size if size is None else size
@@ -126,7 +149,7 @@ class LogFile:
             name = path
         reader = open_reader(name, size)
         try:
-            return cls(reader, log_name(name), ordinal)
+            return cls(reader, log_name(name), ordinal, keyring)
         except BaseException:
             reader.close()
             raise
@@ -135,6 +158,16 @@ class LogFile:
     def size(self) -> int | None:
         """Length in bytes, of the inflated log where the file is compressed; None: not known yet."""
         return self.reader.size
+
+    @property
+    def splittable(self) -> bool:
+        """Whether reading may begin anywhere: events are found by their positions (design D8)."""
+        return not self.is_relay and self.reader.seekable and not self.reader.sequential
+
+    def reopen(self, size: int | None = None) -> Self:
+        """The same file opened again, as far as byte `size` of its log."""
+        pinned = None if size is None else size + self.reader.lead_bytes
+        return self.open(self.path, self.ordinal, pinned, self._keyring)
 
     def windows(
         self,
@@ -232,6 +265,12 @@ class LogFile:
     def _read_start(self) -> None:
         """Magic and format; leaves `format` None if the file ends within them."""
         head = self.reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
+        if head.startswith(ENCRYPTED_MAGIC):
+            try:
+                self.reader = decrypted_file(self.reader, self._keyring)
+            except BinlogError as error:
+                raise error.at(file=self.name) from None
+            head = self.reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
         magic = head[:FIRST_EVENT]
         if not MAGIC.startswith(magic) and magic != MAGIC:
             self._refuse(magic)
@@ -254,7 +293,40 @@ class LogFile:
             return
         self.in_use = bool(frame.flags & LOG_EVENT_BINLOG_IN_USE_F)
         self.format = self.read_format(frame, raw)
+        self._read_encryption(frame.end)
         self.is_relay = bool(frame.flags & LOG_EVENT_RELAY_LOG_F) or self._announces_source(frame)
+
+    def _read_encryption(self, offset: int) -> None:
+        """Decrypt what is behind a START_ENCRYPTION event, if there is one at `offset`.
+
+        It follows the format description. Sent to a replica it may be ignored, as a flag says:
+        the server has decrypted. A damaged one is left to the walk, which will come to it.
+        """
+        assert self.format is not None
+        head = self.reader.read_at(offset, HEADER_BYTES)
+        if len(head) < HEADER_BYTES or self.format.flavour != "mariadb":
+            return
+        frame = read_frame(head, offset, 0)
+        if frame.type_code != START_ENCRYPTION_EVENT or frame.flags & LOG_EVENT_IGNORABLE_F:
+            return
+        checksum_bytes = self.format.checksum_bytes
+        minimum = self.format.header_length + checksum_bytes
+        if not minimum <= frame.length <= _MAX_FORMAT_BYTES:
+            return
+        raw = self.reader.read_at(offset, frame.length)
+        if len(raw) < frame.length or (checksum_bytes and stored_crc32(raw) != event_crc32(raw)):
+            return
+        body = raw[self.format.header_length : len(raw) - checksum_bytes]
+        try:
+            how = StartEncryption.decode(body)
+            self.reader = decrypted_events(
+                self.reader, frame.end, how, self._keyring, checksums=checksum_bytes > 0
+            )
+        except (KeyringError, FormatError, UnsupportedError) as error:
+            self.locked = error.at(
+                file=self.name, event_pos=offset, event_type="START_ENCRYPTION_EVENT"
+            )
+        self.encrypted_from = frame.end
 
     def _announces_source(self, before: Frame) -> bool:
         """Whether a ROTATE without a position follows: servers before 5.6 set no relay flag.
@@ -273,12 +345,6 @@ class LogFile:
         return False
 
     def _refuse(self, magic: bytes) -> None:
-        if magic == ENCRYPTED_MAGIC:
-            raise UnsupportedError(
-                "the log is encrypted, which cannot be read yet",
-                file=self.name,
-                hint="read it through the server, or mysqlbinlog --read-from-remote-server --raw",
-            )
         if magic == INNODB_MAGIC:
             raise UnsupportedError(
                 "the log is MariaDB's InnoDB binlog (.ibb), which cannot be read yet",
@@ -322,6 +388,7 @@ class LogFile:
         if tail is not None:
             lost_to = tail.offset + tail.size
         else:
+            self.reader.rejoin(step.offset)
             lost_to = next_transaction(self, step.offset, scanner.format)
             scanner.resume(lost_to)
         if ledger is not None:

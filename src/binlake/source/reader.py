@@ -8,14 +8,16 @@ from typing import Self
 
 from binlake.errors import BinlogError, SourceError
 
-__all__ = ["ByteReader", "source_error", "what", "without_secrets"]
+__all__ = ["ByteReader", "WrappedReader", "source_error", "what", "without_secrets"]
 
 
 class ByteReader(ABC):
     """Random access to the bytes of one input. Safe to use from two threads.
 
     `name` is the path as given; `size` the length in bytes, None while it is unknown;
-    `seekable` whether `read_at` may go back without `retain`; `interactive` whether a read can
+    `seekable` whether `read_at` may go back without `retain`; `sequential` whether a place inside is
+    found only by walking there from the beginning; `lead_bytes` how many bytes of the file lie
+    before the reader's first; `interactive` whether a read can
     wait for somebody (a pipe), so that nobody should read ahead. `damage` is set once the
     end has been reached, if the input ended badly (compressed data cut off, say): the bytes
     before it are good.
@@ -24,6 +26,8 @@ class ByteReader(ABC):
     name: str
     size: int | None
     seekable: bool = True
+    sequential: bool = False
+    lead_bytes: int = 0
     interactive: bool = False
     damage: BinlogError | None = None
 
@@ -43,6 +47,10 @@ class ByteReader(ABC):
         """Tell a stream that sequential reading has passed `offset`."""
         return
 
+    def rejoin(self, offset: int) -> None:
+        """Tell a reader that follows events that there is none at `offset`: look for the next."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Give back what is held. Reading afterwards raises SourceError."""
@@ -57,6 +65,24 @@ class ByteReader(ABC):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class WrappedReader(ByteReader):
+    """A reader on another one's bytes; follows what that learns of its end."""
+
+    def __init__(self, inner: ByteReader) -> None:
+        self.name = inner.name
+        self.seekable = inner.seekable
+        self.interactive = inner.interactive
+        self._inner = inner
+        self._follow()
+
+    def _follow(self) -> None:
+        self.size = self._inner.size
+        self.damage = self._inner.damage
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 def source_error(path: str, error: Exception) -> SourceError:

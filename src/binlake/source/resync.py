@@ -21,8 +21,8 @@ chain, and its last event does not end where the next task starts (`Ledger.join_
 5.7.6, anonymous ones too; MariaDB since 10.0.2): the first of those. Others: the event after
 the first XID, COMMIT or ROLLBACK. Both follow from the events at and after the wanted byte only.
 
-Relay logs (whose log_pos is the source's) and streams are one split: for them the answer is the
-beginning or the end.
+Relay logs (whose log_pos is the source's), streams and MariaDB's encrypted logs are one split: for
+them the answer is the beginning or the end.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> 
     if at <= _FIRST_EVENT:
         return _FIRST_EVENT
     size = log.size
-    if log.format is None or log.is_relay or not log.reader.seekable or size is None:
+    if log.format is None or not log.splittable or size is None:
         return END if size is None else size
     start = first_frame(log.reader, log.format, at, size, limits)
     walk = _Walk(log.reader, log.format)

@@ -9,6 +9,7 @@ from binlake.core.checksum import first_bad
 from binlake.core.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
 from binlake.format.event_types import EVENT_TYPES, START_ENCRYPTION_EVENT, event_name
+from binlake.format.flags import LOG_EVENT_IGNORABLE_F
 from binlake.source.window import Window, checksum_error
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.ledger import FileCounts
@@ -111,7 +112,7 @@ class Scanner:
             block.truncate(block.find(self._stop))
         checked = self._verify and self.format.checksum_bytes > 0
         bad = first_bad(data, self._pos, block, 0, len(block)) if checked else -1
-        encrypted = bytes(block.type_code)[: len(block)].find(START_ENCRYPTION_EVENT)
+        encrypted = self._locked(block)
         if bad >= 0 and not 0 <= encrypted < bad:
             window = Window(self._log, data, self._pos, block, self.format)
             error = checksum_error(self._log, window.frame(bad), window.raw(bad))
@@ -202,9 +203,26 @@ class Scanner:
         )
         return Step(error=error, offset=frame.offset)
 
-    def _encrypted(self, frame: Frame) -> UnsupportedError:
+    def _locked(self, block: FrameBlock) -> int:
+        """The first START_ENCRYPTION that nothing opens; -1 if there is none.
+
+        One that may be ignored was sent by a server, which decrypts what it sends.
+        """
+        codes = bytes(block.type_code)[: len(block)]
+        at = codes.find(START_ENCRYPTION_EVENT)
+        while at >= 0:
+            frame = block.frame(at)
+            opened = frame.end == self._log.encrypted_from and self._log.locked is None
+            if not opened and not frame.flags & LOG_EVENT_IGNORABLE_F:
+                return at
+            at = codes.find(START_ENCRYPTION_EVENT, at + 1)
+        return -1
+
+    def _encrypted(self, frame: Frame) -> BinlogError:
+        if frame.end == self._log.encrypted_from and self._log.locked is not None:
+            return self._log.locked
         return UnsupportedError(
-            "the log is encrypted from here on, which cannot be read yet",
+            "encryption begins here, which is not behind the format description",
             file=self._log.name,
             event_pos=frame.offset,
             event_type=event_name(frame.type_code),

@@ -41,6 +41,9 @@ class LogPartition(InputPartition):
 
     def readers(self, options: ReadOptions, ledger: Ledger) -> Iterator[LogReader]:
         """A reader per split: of the transactions that start in it. Raises BinlogError."""
+        for path in (options.keyring, options.keyring_password_file):
+            if path is not None:
+                check_visible(path)
         for split in self.splits:
             check_visible(split.log.path)
             yield LogReader.of_split(split, options, ledger)

@@ -68,7 +68,7 @@ class _Stretch:
         with ExitStack() as opened:
             file = self.file
             if file.closed:  # the reader has passed it, and the caller comes back
-                file = opened.enter_context(LogFile.open(file.path, file.ordinal, stop))
+                file = opened.enter_context(file.reopen(stop))
             # verified when it was read first
             for window in file.windows(start, stop, verify=False, format=self.format):
                 yield window, 0, len(window)

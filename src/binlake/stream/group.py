@@ -67,7 +67,7 @@ class Group:
     """An open group. `take` feeds it a frame and answers its outcome once it has ended."""
 
     __slots__ = (
-        "_fresh", "_savepoints", "at", "begun", "ddl", "decides", "end", "extent", "file", "file_bytes",
+        "_fresh", "_savepoints", "at", "begun", "begun_us", "ddl", "decides", "end", "extent", "file", "file_bytes",
         "first_us", "gtid_event", "last_us", "outer", "server_id", "start", "statements", "thread_id", "undone",
         "warnings", "xid", "xid_event",
     )  # fmt: skip
@@ -82,6 +82,8 @@ class Group:
         self.outer: Frame | None = None  # the payload event whose events are taken
         self.first_us = frame.timestamp * 1_000_000
         self.last_us = self.first_us
+        # A GTID event has the time of the COMMIT; what follows it that of the first statement.
+        self.begun_us = self.first_us
         self.server_id = frame.server_id
         self.extent = Extent()
         self.gtid_event: GtidEvent | MariadbGtidEvent | None = None
@@ -114,6 +116,10 @@ class Group:
     def interrupted_by(self, step: int) -> bool:
         """Whether a frame of this step starts another transaction, so that this one is torn."""
         return step in _GTID_STEPS or (step in _BEGIN_STEPS and not self._fresh)
+
+    def note_time(self, window: Window, index: int) -> None:
+        """Frame `index` belongs to the group: it may be older than those before it."""
+        self.begun_us = min(self.begun_us, window.frame(index).timestamp * 1_000_000)
 
     def pass_body(self) -> None:
         """Frames of the body were added that `take` need not see."""

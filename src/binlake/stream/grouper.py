@@ -14,11 +14,11 @@ from binlake.core.steps import Steps
 from binlake.errors import FormatError, MalformedError, UnsupportedError
 from binlake.events.format_description import has_permuted_types
 from binlake.events.query import QueryEvent
-from binlake.format.event_types import START_ENCRYPTION_EVENT, event_name
+from binlake.format.event_types import event_name
 from binlake.stream.event_at import event_at
 from binlake.stream.group import OPENING, Group
 from binlake.stream.runs import Outcome, PlainRun, Spot
-from binlake.stream.step_table import steps_for
+from binlake.stream.step_table import load_steps, steps_for
 from binlake.values.frame import EventFormat
 from binlake.values.step import Step
 
@@ -194,6 +194,7 @@ class Grouper:
         group.outer = window.frame(index)
         for inner in group.extent.add_payload(window, index):
             steps = _load(inner, self._inner_steps)
+            group.note_time(inner, 0)
             shift = group.extent.size - inner.end
             frame = 0
             while frame < steps.count:
@@ -221,6 +222,7 @@ class Grouper:
 def _note_bytes(group: Group, window: Window, first: int, last: int) -> None:
     end = window.block.end(last - 1)
     group.end = Spot(window.file.ordinal, window.file.name, end)
+    group.note_time(window, first)
     group.last_us = window.frame(last - 1).timestamp * 1_000_000
     group.file_bytes += end - window.frame(first).offset
 
@@ -229,7 +231,7 @@ def _load(window: Window, known: dict[EventFormat, Steps]) -> Steps:
     steps = known.get(window.format)
     if steps is None:
         steps = known[window.format] = steps_for(window.format)
-    steps.load(window.data, window.base, window.block)
+    load_steps(steps, window)
     return steps
 
 
@@ -252,13 +254,6 @@ _NOT_INSIDE = (OPENING - {Step.BEGIN, Step.XA_START}) | {
 def _decide(window: Window, index: int) -> Step:
     """The step of an event that has to be decoded first. Raises FormatError."""
     frame = window.frame(index)
-    if frame.type_code == START_ENCRYPTION_EVENT:
-        raise UnsupportedError(
-            "the log is encrypted; encrypted logs cannot be read yet",
-            file=window.file.name,
-            event_pos=frame.offset,
-            event_type=event_name(frame.type_code),
-        )
     event = event_at(window, index)
     if isinstance(event, QueryEvent):
         return text_step(event.sql_raw)[0]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from binlake.errors import FormatError
 from binlake.source.chain import Chain, LogPath
+from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.source.resync import first_sync, opens_with_gtid
 from binlake.stream.ddl import TakesDdl, nobody
@@ -65,7 +66,7 @@ class LogReader:
     def _of_chain(
         cls, chain: Chain, filters: TransactionFilter, options: ReadOptions, ledger: Ledger
     ) -> LogReader:
-        opener = _Opener(lambda: chain.files)
+        opener = _Opener(lambda: chain.files, Keyring.of(options))
         first = filters.first_file(len(chain.files))
         if filters.start is not None and filters.start.ordinal == first.ordinal:
             first = first._replace(offset=_start_of_reading(opener, filters.start))
@@ -74,6 +75,8 @@ class LogReader:
             for ordinal in range(len(chain.files)):
                 if filters.byte_range(ordinal) is not None or reader.expects_more:
                     start = first.offset if ordinal == first.ordinal else None
+                    if ordinal > first.ordinal and (gap := chain.gap_before(ordinal)):
+                        ledger.warn(gap)
                     yield FileRange(opener(ordinal), start)
 
         return cls(ranges, Elsewhere(opener, first), filters, options, ledger)
@@ -81,8 +84,8 @@ class LogReader:
     @classmethod
     def of_split(cls, split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
         """The transactions that start in a split; what it covers goes to the ledger."""
-        opener = _Opener(lambda: chain_of(split).files)
-        log = LogFile.open(split.log, split.ordinal)
+        opener = _Opener(lambda: chain_of(split).files, Keyring.of(options))
+        log = opener.open(split.log, split.ordinal)
         opened = [log]
         start = covered_from = first_sync(log, split.start)
         end = None if split.end is None else first_sync(log, split.end)
@@ -92,7 +95,9 @@ class LogReader:
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # read a second time, the file has been closed (standard input cannot be)
-            log = opened.pop() if opened else LogFile.open(split.log, split.ordinal)
+            log = opened.pop() if opened else opener.open(split.log, split.ordinal)
+            if split.gap:
+                ledger.warn(split.gap)
             yield FileRange(log, start, end)
             _cover(log, covered_from, end, reader, ledger)
             if end is not None and log.size is not None and end < log.size:
@@ -163,8 +168,9 @@ class LogReader:
 class _Opener:
     """Opens files of a chain by ordinal; the chain is asked for only when that is needed."""
 
-    def __init__(self, files: Callable[[], Sequence[LogPath]]) -> None:
+    def __init__(self, files: Callable[[], Sequence[LogPath]], keyring: Keyring | None) -> None:
         self._resolve = files
+        self._keyring = keyring
         self._files: Sequence[LogPath] | None = None
 
     @property
@@ -174,7 +180,11 @@ class _Opener:
         return self._files
 
     def __call__(self, ordinal: int) -> LogFile:
-        return LogFile.open(self.files[ordinal], ordinal)
+        return self.open(self.files[ordinal], ordinal)
+
+    def open(self, log: LogPath, ordinal: int) -> LogFile:
+        """Open a file whose place in the chain is known."""
+        return LogFile.open(log, ordinal, keyring=self._keyring)
 
     def __len__(self) -> int:
         return len(self.files)
@@ -189,7 +199,7 @@ def _start_of_reading(opener: _Opener, start: Spot) -> int:
     if opener.files[start.ordinal].path == "-":
         return FIRST_EVENT
     with opener(start.ordinal) as log:
-        if log.format is None or log.is_relay or not log.reader.seekable:
+        if log.format is None or not log.splittable:
             return FIRST_EVENT
         return first_sync(log, start.offset) if opens_with_gtid(log.format) else FIRST_EVENT
 

@@ -14,6 +14,7 @@ from binlake.errors import BinlogError
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT, TRANSACTION_PAYLOAD_EVENT
 from binlake.source.chain import Chain
+from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
@@ -31,7 +32,7 @@ _SHOWN_TABLES = 8
 
 def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
     """One sentence: that the filters matched nothing, and what there is."""
-    seen = _Seen()
+    seen = _Seen(Keyring.of(options))
     if all(file.path != "-" for chain in chains for file in chain.files):
         seen.look(chains)
     parts = ["nothing matches the filters", *_tables(seen, options)]
@@ -61,7 +62,8 @@ def _time(seconds: int) -> str:
 class _Seen:
     """Tables in the order of their appearance, and times of events in seconds since 1970."""
 
-    def __init__(self) -> None:
+    def __init__(self, keyring: Keyring | None) -> None:
+        self._keyring = keyring
         self.tables: dict[str, None] = {}
         self.first = 0
         self.last = 0
@@ -71,7 +73,7 @@ class _Seen:
         """Look at the logs, as far as the bound or damage allows."""
         left = LOOK_BYTES
         try:
-            for window in _windows(chains):
+            for window in _windows(chains, self._keyring):
                 if left <= 0:
                     self.complete = False
                     self._look_at_newest(chains[-1])
@@ -84,7 +86,7 @@ class _Seen:
     def _look_at_newest(self, chain: Chain) -> None:
         """Of a long chain, at least when its last file begins."""
         ordinal = len(chain.files) - 1
-        with LogFile.open(chain.files[ordinal], ordinal) as log:
+        with LogFile.open(chain.files[ordinal], ordinal, keyring=self._keyring) as log:
             for window in log.windows(verify=False):
                 self._times(window)
                 return
@@ -107,10 +109,10 @@ class _Seen:
                 self._window(inner)
 
 
-def _windows(chains: Sequence[Chain]) -> Iterator[Window]:
+def _windows(chains: Sequence[Chain], keyring: Keyring | None) -> Iterator[Window]:
     for chain in chains:
         for ordinal, path in enumerate(chain.files):
-            with LogFile.open(path, ordinal) as log:
+            with LogFile.open(path, ordinal, keyring=keyring) as log:
                 yield from log.windows(verify=False)
 
 

@@ -19,9 +19,8 @@ class Kind(StrEnum):
     TORN_TAIL = "torn tail"  # the file ends inside an event
     IN_USE = "in use"  # the server has not closed it: it is running, or it crashed
     INCIDENT = "incident"  # the server says that events are missing
-    UNSUPPORTED = (
-        "unsupported"  # encrypted, older than MySQL 5.0, an unknown type: cannot be verified yet
-    )
+    LOCKED = "locked"  # encrypted, and the key is not given or does not open it
+    UNSUPPORTED = "unsupported"  # older than MySQL 5.0, an unknown type: cannot be verified yet
     GTID_REPEATED = "GTID repeated"  # a transaction is there twice
     # between files
     MISSING_FILE = "missing file"  # a number is left out

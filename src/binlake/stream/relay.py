@@ -11,7 +11,7 @@ from collections.abc import Callable
 from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.stream.group import OPENING
 from binlake.stream.grouper import Ended, Grouper
-from binlake.stream.step_table import steps_for
+from binlake.stream.step_table import load_steps, steps_for
 from binlake.values.step import Step
 
 __all__ = ["carried_over"]
@@ -54,7 +54,7 @@ def _opens_itself(log: LogFile) -> bool:
     """Whether the first event that matters opens a transaction: none is carried over."""
     for window in log.windows():
         steps = steps_for(window.format)
-        steps.load(window.data, window.base, window.block)
+        load_steps(steps, window)
         for frame in range(steps.count):
             step = steps.step(frame)
             if step not in (Step.NEUTRAL, Step.CONTROL):

@@ -122,8 +122,9 @@ class Transaction:
     sort key of commit order. `thread_id` is None when the log does not tell. `bytes` in the
     file. `xid` is the number that an XID event commits, `xa_xid` the name of an XA transaction
     as servers write it. `duration_us` is in whole seconds, because event headers are: from the
-    first event's time to the second of the commit time, or to the last event's time where that
-    is later; the true duration is less than a second longer or shorter.
+    earliest time that its events have (a GTID event has that of the COMMIT, BEGIN that of the
+    first statement) to the second of the commit time, or to the last event's time where that is
+    later; the true duration is less than a second longer or shorter.
     """
 
     outcome: Outcome

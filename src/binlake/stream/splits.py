@@ -30,7 +30,8 @@ class Split:
 
     `inputs` are the paths as the user gave them and `chain` says which of the chains that they
     resolve to: where the rest of the chain is, should it be needed (XA). `ordinal` is the
-    file's place in that chain. `filters` were resolved against all chains of the input. Picklable.
+    file's place in that chain. `filters` were resolved against all chains of the input. `gap`, of
+    the first range of a file, says which files before it are missing. Picklable.
     """
 
     inputs: tuple[str, ...]
@@ -40,6 +41,7 @@ class Split:
     start: int
     end: int | None
     filters: TransactionFilter
+    gap: str = ""
 
     @property
     def bytes(self) -> int:
@@ -60,12 +62,16 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
     chains = resolve(inputs)
     filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
     for number, (chain, filters) in enumerate(zip(chains, filters_of, strict=True)):
+        reads_before = False
         for ordinal, log in enumerate(chain.files):
             if filters.byte_range(ordinal) is not None:
-                splits += [
-                    Split(tuple(inputs), number, log, ordinal, start, end, filters)
-                    for start, end in _cut(log, split_bytes)
-                ]
+                gap = chain.gap_before(ordinal) if reads_before else ""
+                for start, end in _cut(log, split_bytes):
+                    splits.append(
+                        Split(tuple(inputs), number, log, ordinal, start, end, filters, gap)
+                    )
+                    gap = ""
+                reads_before = True
     return splits
 
 

@@ -7,7 +7,9 @@ transactions. Only types whose role does not tell have an entry of their own her
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from binlake.core.frames import HEADER_BYTES
 from binlake.core.steps import Steps
 from binlake.events.format_description import effective_type
 from binlake.format import event_types as types
@@ -15,7 +17,10 @@ from binlake.format.event_types import EVENT_TYPES, Role
 from binlake.values.frame import EventFormat
 from binlake.values.step import Step
 
-__all__ = ["STEP_OF_TYPE", "steps_for"]
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+
+__all__ = ["STEP_OF_TYPE", "load_steps", "steps_for"]
 
 _BY_ROLE = {
     Role.UNKNOWN: Step.UNKNOWN,
@@ -30,7 +35,7 @@ _BY_ROLE = {
     Role.PAYLOAD: Step.PAYLOAD,
     Role.DATA: Step.PREFIX,
     Role.INCIDENT: Step.INCIDENT,
-    Role.ENCRYPTION: Step.UNDECIDED,
+    Role.ENCRYPTION: Step.CONTROL,
 }
 
 _BY_TYPE = {
@@ -90,3 +95,15 @@ def steps_for(fmt: EventFormat) -> Steps:
     """A `Steps` for windows of this format."""
     flags_at, query = _shape(fmt)
     return Steps(_steps_of(fmt), flags_at, fmt.header_length, fmt.checksum_bytes, query)
+
+
+def load_steps(steps: Steps, window: Window) -> None:
+    """Load the frames of a window.
+
+    Raises MalformedError for an event that is shorter than the header which a (damaged) format
+    gives it: the core takes headers as they are said to be.
+    """
+    if window.format.header_length > HEADER_BYTES:
+        for index in range(len(window)):
+            window.body(index)
+    steps.load(window.data, window.base, window.block)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from binlake.errors import FormatError, IncompleteError
 from binlake.events.xa_prepare import xid_text
 from binlake.source.chain import LogPath
+from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.stream.ddl import TakesDdl, nobody
 from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter, lies_in
@@ -110,7 +111,8 @@ class TransactionReader:
         if self.reached <= end:
             if group is None:
                 return
-            with LogFile.open(log, ordinal) as file:
+            keyring = Keyring.of(self._options)
+            with LogFile.open(log, ordinal, keyring=keyring) as file:
                 skip = Damage(self._options.on_error)
                 if not self._grouper.goes_on(file.windows(end, verify=False, on_damage=skip)):
                     return  # torn in the log itself
@@ -396,11 +398,11 @@ class TransactionReader:
 
 
 def _duration_us(rows: Group, decider: Group) -> int:
-    """From the first event to the commit, both in whole seconds: headers have no others, and a
+    """From the first statement to the commit, both in whole seconds: headers have no others, and a
     fraction at one end only would be off by up to a second, always to the same side.
     """
     committed = decider.commit_us - decider.commit_us % 1_000_000
-    return max(0, max(committed, decider.last_us) - rows.first_us)
+    return max(0, max(committed, decider.last_us) - rows.begun_us)
 
 
 def _xid_text(group: Group) -> str | None:

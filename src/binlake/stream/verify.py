@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from binlake.source.chain import Chain, beside_logs, log_name, survey
+from binlake.source.chain import Chain, beside_logs, log_name, names_in_gap, survey
+from binlake.source.keyring import Keyring
 from binlake.stream.problems import ChainProblem, Kind
 from binlake.stream.verify_bodies import ImageCheck, no_images
 from binlake.stream.verify_file import FileReport, verify_file
@@ -55,10 +56,13 @@ def verify(
     paths: Sequence[str],
     progress: Callable[[FileReport], None] = lambda _: None,
     images: Callable[[], ImageCheck] = lambda: no_images,
+    *,
+    keyring: Keyring | None = None,
 ) -> VerifyReport:
     """Verify the chains that `paths` mean. `progress` is told of every file that is done.
 
     `images` makes, for every file, what looks into the row images of a log without checksums.
+    `keyring` opens encrypted logs; one that it does not open is a problem of kind LOCKED.
 
     Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
     """
@@ -66,7 +70,7 @@ def verify(
     problems: list[ChainProblem] = []
     ignored: list[str] = []
     for chain in survey(paths):
-        reports = _verify_files(chain, progress, images)
+        reports = _verify_files(chain, progress, images, keyring)
         files += reports
         lost = [log_name(entry) for entry in chain.missing]
         problems += [_lost(name, chain.index) for name in lost]
@@ -76,11 +80,14 @@ def verify(
 
 
 def _verify_files(
-    chain: Chain, progress: Callable[[FileReport], None], images: Callable[[], ImageCheck]
+    chain: Chain,
+    progress: Callable[[FileReport], None],
+    images: Callable[[], ImageCheck],
+    keyring: Keyring | None,
 ) -> list[FileReport]:
     reports = []
     for ordinal, path in enumerate(chain.files):
-        reports.append(verify_file(path, ordinal, images()))
+        reports.append(verify_file(path, ordinal, images(), keyring=keyring))
         progress(reports[-1])
     return reports
 
@@ -151,10 +158,7 @@ def _missing_numbers(
     known = count <= len(lost) and set(lost).issuperset(
         f"{base}.{before.number + 1 + n:0{len(digits)}d}" for n in range(count)
     )
-    first, last = (
-        f"{base}.{number:0{len(digits)}d}" for number in (before.number + 1, after.number - 1)
-    )
-    return f"{first} is" if first == last else f"{first} to {last} are", known
+    return names_in_gap(after.file, range(before.number + 1, after.number)), known
 
 
 class _Executed:

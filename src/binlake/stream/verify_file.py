@@ -17,7 +17,14 @@ from typing import Any
 from binlake.core.checksum import first_bad, stored_crc32
 from binlake.core.cursor import Cursor
 from binlake.core.gtid import GtidFields
-from binlake.errors import BinlogError, FormatError, SourceError, TruncatedError, UnsupportedError
+from binlake.errors import (
+    BinlogError,
+    FormatError,
+    KeyringError,
+    SourceError,
+    TruncatedError,
+    UnsupportedError,
+)
 from binlake.events.gtid_list import GtidListEvent
 from binlake.events.gtid_mysql import GtidEvent
 from binlake.events.incident import IncidentEvent
@@ -26,6 +33,7 @@ from binlake.events.rotate import RotateEvent
 from binlake.format import event_types as types
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F
 from binlake.source.chain import LogPath
+from binlake.source.keyring import Keyring
 from binlake.source.log_file import BAD_MAGIC, FIRST_EVENT, LogFile
 from binlake.source.scanner import TORN_TAIL
 from binlake.source.window import Window
@@ -71,7 +79,7 @@ class FileReport:
     @property
     def complete(self) -> bool:
         """Whether the file could be walked as far as it goes: its last event is known."""
-        hidden = (Kind.UNSUPPORTED, Kind.BAD_MAGIC, Kind.BAD_EVENT)
+        hidden = (Kind.LOCKED, Kind.UNSUPPORTED, Kind.BAD_MAGIC, Kind.BAD_EVENT)
         return bool(self.types) and all(p.kind not in hidden for p in self.problems)
 
     @property
@@ -101,18 +109,27 @@ class FileReport:
         }
 
 
-def verify_file(path: LogPath, ordinal: int, images: ImageCheck = no_images) -> FileReport:
+def verify_file(
+    path: LogPath,
+    ordinal: int,
+    images: ImageCheck = no_images,
+    *,
+    keyring: Keyring | None = None,
+) -> FileReport:
     """Walk one file from end to end. Raises SourceError if it cannot be read at all.
 
-    `images` looks into the rows of a log without checksums.
+    `images` looks into the rows of a log without checksums; `keyring` opens encrypted logs.
     """
     report = FileReport(path.name, path.number, bytes=path.size or 0)
     try:
-        log = LogFile.open(path, ordinal)
+        log = LogFile.open(path, ordinal, keyring=keyring)
     except SourceError as error:
         if error.kind != BAD_MAGIC:
             raise
         report.add(0, Kind.BAD_MAGIC, error.message)
+        return report
+    except KeyringError as error:
+        report.add(0, Kind.LOCKED, _with_hint(error))
         return report
     except UnsupportedError as error:
         report.add(0, Kind.UNSUPPORTED, error.message)
@@ -124,6 +141,10 @@ def verify_file(path: LogPath, ordinal: int, images: ImageCheck = no_images) -> 
         _Walk(log, report, BodyCheck(images)).run()
         report.bytes = log.size if log.size is not None else report.bytes
     return report
+
+
+def _with_hint(error: BinlogError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 class _Bodies:
@@ -185,6 +206,8 @@ class _Walk:
             report.add(error.event_pos or 0, kind, error.message)
         except FormatError as error:
             report.add(error.event_pos or 0, Kind.BAD_LENGTH, error.message)
+        except KeyringError as error:
+            report.add(error.event_pos or 0, Kind.LOCKED, _with_hint(error))
         except UnsupportedError as error:
             report.add(error.event_pos or 0, Kind.UNSUPPORTED, error.message)
         self._end_run()

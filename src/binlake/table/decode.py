@@ -1,7 +1,7 @@
 """From transactions to decoded row changes: the one way from frames to Arrow.
 
     decoder = ChangeDecoder(options, Target.TYPED, ledger)
-    for changes in decoder.decode(reader.runs()):
+    for changes in decoder.read(reader):            # or decode(runs), of a part of a log
         for found in changes.table_batches(options):
             found.definition, found.batch
 

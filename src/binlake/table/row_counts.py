@@ -15,9 +15,8 @@ from binlake.stream.ddl import TakesDdl
 from binlake.stream.runs import Transaction
 from binlake.stream.views import RowCounts
 from binlake.table.batches import OPERATIONS
-from binlake.table.history import SchemaHistory, spot_of
+from binlake.table.history import spot_of
 from binlake.table.resolve import TableResolver, silent
-from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
@@ -37,10 +36,9 @@ class RowCounter:
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
         self._options = options
         self._ledger = ledger
-        self._history = SchemaHistory(declared_schema(options))
-        self.on_ddl: TakesDdl = self._history.note
+        self._tables = TableResolver(options, Target.TEXT, silent)
+        self.on_ddl: TakesDdl = self._tables.history.note
         self._generation = 0
-        self._tables = TableResolver(options, Target.TEXT, silent, self._history)
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._names: dict[TableSink, str] = {}
         self._walker = RowWalker(self._resolve, options.batch_bytes)
@@ -61,7 +59,7 @@ class RowCounter:
         return RowCounts(tuple(counts), *totals)
 
     def _walk(self, transaction: Transaction, counts: dict[str, list[int]]) -> None:
-        generation = self._history.at(spot_of(transaction))
+        generation = self._tables.history.at(spot_of(transaction))
         if generation != self._generation:
             self._generation = generation
             self._walker.forget_tables()

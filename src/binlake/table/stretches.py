@@ -136,7 +136,7 @@ def _rotations(file: LogFile) -> list[tuple[int, str]]:
     """The rotations of the source inside a relay log; none where it can be read only once."""
     if not file.reader.seekable:
         return []
-    with LogFile.open(file.path) as log:
+    with file.reopen() as log:
         return [
             (window.frame(at).offset, event.next_file)
             for window in log.windows(verify=False)

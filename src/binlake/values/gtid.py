@@ -3,27 +3,35 @@
 MySQL: `source_uuid:gno` or `source_uuid:tag:gno`; a set is `uuid:1-5:7:tag:1-3,uuid:…`.
 MariaDB: `domain-server-sequence`; a list of them says how far each (domain, server) came.
 
-Numbers are kept as full interval sets. An interval set is a sorted list of boundaries
-[start, end, start, end, …], ends exclusive: a number is inside when an odd number of
-boundaries are at or below it, so every question is one bisection.
+Numbers are kept as full interval sets: `values/intervals.py`.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from binlake.errors import MalformedError, TruncatedError
+from binlake.values.intervals import (
+    IntervalSets,
+    inside,
+    intervals,
+    intervals_text,
+    parse_interval,
+    unite,
+)
 
 __all__ = [
     "Gtid",
     "GtidFilter",
     "GtidSet",
     "MariaGtid",
+    "MariaGtidGaps",
+    "MariaGtidIntervals",
     "MariaGtidSet",
     "parse_gtid_filter",
+    "parse_gtid_set",
     "uuid_text",
 ]
 
@@ -33,11 +41,8 @@ _U64_END = 1 << 64
 
 _UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.I)
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
-_INTERVAL = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?")
 _MARIA = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})")
 _MARIA_STREAM = re.compile(r"(\d{1,10})-(\d{1,10})")
-
-Bounds = list[int]
 
 
 def uuid_text(sid: bytes) -> str:
@@ -98,68 +103,21 @@ class MariaGtid(NamedTuple):
         return cls(domain, server, seq)
 
 
-# --- interval sets: see the module's docstring
-
-
-def _inside(bounds: Bounds, number: int) -> bool:
-    return bisect_right(bounds, number) & 1 == 1
-
-
-def _add(bounds: Bounds, start: int, end: int) -> None:
-    """Put [start, end) into the set, joining what it touches."""
-    first, last = bisect_left(bounds, start), bisect_right(bounds, end)
-    new_start = [] if first & 1 else [start]
-    new_end = [] if last & 1 else [end]
-    bounds[first:last] = new_start + new_end
-
-
-def _combine(left: Bounds, right: Bounds, keep: Callable[[bool, bool], bool]) -> Bounds:
-    """The numbers x for which `keep(x in left, x in right)`; `keep(False, False)` is False."""
-    result: Bounds = []
-    for bound in sorted({*left, *right}):
-        if keep(_inside(left, bound), _inside(right, bound)) != (len(result) & 1 == 1):
-            result.append(bound)
-    return result
-
-
-def _intervals(bounds: Bounds) -> Iterator[tuple[int, int]]:
-    return zip(bounds[::2], bounds[1::2], strict=True)
-
-
-def _intervals_text(bounds: Bounds) -> str:
-    return ":".join(
-        str(start) if end == start + 1 else f"{start}-{end - 1}"
-        for start, end in _intervals(bounds)
-    )
-
-
-def _parse_interval(text: str, limit: int) -> tuple[int, int]:
-    """`5` or `5-9` as (first, last + 1); numbers from 1 and below `limit`."""
-    match = _INTERVAL.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is not a number or a range like 1-5")
-    first = int(match[1])
-    last = int(match[2] or first)
-    if not 0 < first <= last < limit:
-        raise ValueError(f"{text!r} is not a range of sequence numbers")
-    return first, last + 1
-
-
 _Key = tuple[bytes, str]
+_Stream = tuple[int, int]
 
 
-class GtidSet:
+class GtidSet(IntervalSets[_Key]):
     """A set of MySQL GTIDs: an interval set per (source UUID, tag).
 
     `|`, `-` and `&` make new sets; `add` and `add_interval` change this one, for whoever
     accumulates. `str()` is the server's text (sorted by UUID, then tag, no line breaks).
     """
 
-    __hash__ = None  # type: ignore[assignment]  # it can change
-    __slots__ = ("_bounds",)
+    __slots__ = ()
 
     def __init__(self, gtids: Iterable[Gtid] = ()) -> None:
-        self._bounds: dict[_Key, Bounds] = {}
+        super().__init__()
         for gtid in gtids:
             self.add(gtid.sid, gtid.gno, gtid.tag)
 
@@ -179,11 +137,13 @@ class GtidSet:
                 raise ValueError(
                     f"{entry!r} has no numbers; a whole source is uuid:1-{GNO_END - 1}"
                 )
-            for part in parts:
-                if _TAG.fullmatch(part):
-                    tag = part
+            for part, following in zip(parts, [*parts[1:], ""], strict=True):
+                if not _TAG.fullmatch(part):
+                    result.add_interval(sid, tag, *parse_interval(part, GNO_END))
+                elif not following or _TAG.fullmatch(following):
+                    raise ValueError(f"{entry!r} has no numbers after the tag {part!r}")
                 else:
-                    result.add_interval(sid, tag, *_parse_interval(part, GNO_END))
+                    tag = part
         return result
 
     @classmethod
@@ -237,12 +197,12 @@ class GtidSet:
 
     def add_interval(self, sid: bytes, tag: str, start: int, end: int) -> None:
         """Put gno `start` to `end` - 1 of one source and tag into this set."""
-        _add(self._bounds.setdefault((sid, tag), []), start, end)
+        unite(self._bounds.setdefault((sid, tag), []), start, end)
 
     def contains(self, sid: bytes, gno: int, tag: str = "") -> bool:
         """Whether one GTID is in the set."""
         bounds = self._bounds.get((sid, tag))
-        return bounds is not None and _inside(bounds, gno)
+        return bounds is not None and inside(bounds, gno)
 
     def __contains__(self, gtid: Gtid) -> bool:
         return self.contains(gtid.sid, gtid.gno, gtid.tag)
@@ -250,7 +210,7 @@ class GtidSet:
     def intervals(self) -> Iterator[tuple[bytes, str, int, int]]:
         """(sid, tag, start, end exclusive) of every interval, in the order of the text."""
         for (sid, tag), bounds in sorted(self._bounds.items()):
-            for start, end in _intervals(bounds):
+            for start, end in intervals(bounds):
                 yield sid, tag, start, end
 
     def gaps(self) -> GtidSet:
@@ -261,45 +221,11 @@ class GtidSet:
                 result._bounds[key] = bounds[1:-1]
         return result
 
-    def count(self) -> int:
-        """How many GTIDs are in the set."""
-        return sum(sum(b[1::2]) - sum(b[::2]) for b in self._bounds.values())
-
-    def copy(self) -> GtidSet:
-        """An equal set that changes on its own."""
-        return self | GtidSet()
-
-    def _combined(self, other: GtidSet, keep: Callable[[bool, bool], bool]) -> GtidSet:
-        result = GtidSet()
-        for key in self._bounds.keys() | other._bounds.keys():
-            bounds = _combine(self._bounds.get(key, []), other._bounds.get(key, []), keep)
-            if bounds:
-                result._bounds[key] = bounds
-        return result
-
-    def __or__(self, other: GtidSet) -> GtidSet:
-        return self._combined(other, lambda mine, theirs: mine or theirs)
-
-    def __sub__(self, other: GtidSet) -> GtidSet:
-        return self._combined(other, lambda mine, theirs: mine and not theirs)
-
-    def __and__(self, other: GtidSet) -> GtidSet:
-        return self._combined(other, lambda mine, theirs: mine and theirs)
-
-    def __le__(self, other: GtidSet) -> bool:
-        return not self - other
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GtidSet) and self._bounds == other._bounds
-
-    def __bool__(self) -> bool:
-        return bool(self._bounds)
-
     def __str__(self) -> str:
         texts: dict[bytes, str] = {}
         for (sid, tag), bounds in sorted(self._bounds.items()):
             start = texts.get(sid) or uuid_text(sid)
-            texts[sid] = f"{start}{':' + tag if tag else ''}:{_intervals_text(bounds)}"
+            texts[sid] = f"{start}{':' + tag if tag else ''}:{intervals_text(bounds)}"
         return ",".join(texts.values())
 
     def __repr__(self) -> str:
@@ -389,12 +315,113 @@ class MariaGtidSet:
         return f"MariaGtidSet.parse({str(self)!r})"
 
 
+class MariaGtidIntervals(IntervalSets[_Stream]):
+    """A set of MariaDB GTIDs: an interval set per (domain, server).
+
+    `str()` is `0-1:1-5:7,0-2:6`, which `parse_gtid_filter` understands too. MariaDB itself only
+    writes how far each server came: `parse` and `up_to` take that as everything up to there, as
+    replication does. (The servers of a domain share its numbers, so numbers of another server
+    count in below; no operation tells the difference.)
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> MariaGtidIntervals:
+        """Parse `0-1:1-5:7`, and `0-1-5` for 1 to 5; white space is free. Raises ValueError."""
+        result = cls()
+        for entry in "".join(text.split()).split(","):
+            if entry and not result._add_stream(entry):
+                gtid = MariaGtid.parse(entry)
+                result.add_interval(gtid.domain_id, gtid.server_id, 1, gtid.seq_no + 1)
+        return result
+
+    @classmethod
+    def up_to(cls, reached: MariaGtidSet) -> MariaGtidIntervals:
+        """Everything up to where each server came."""
+        result = cls()
+        for gtid in reached:
+            result.add_interval(gtid.domain_id, gtid.server_id, 1, gtid.seq_no + 1)
+        return result
+
+    def add_interval(self, domain_id: int, server_id: int, start: int, end: int) -> None:
+        """Put sequence numbers `start` to `end` - 1 of one server in one domain into this set."""
+        if start < end:
+            unite(self._bounds.setdefault((domain_id, server_id), []), start, end)
+
+    def _add_stream(self, entry: str) -> bool:
+        """Add `0-1:1-5:7`; False if the entry is something else. Raises ValueError."""
+        head, *parts = entry.split(":")
+        stream = _MARIA_STREAM.fullmatch(head)
+        if stream is None or not parts:
+            return False
+        for part in parts:
+            self.add_interval(int(stream[1]), int(stream[2]), *parse_interval(part, _U64_END))
+        return True
+
+    def __contains__(self, gtid: MariaGtid) -> bool:
+        bounds = self._bounds.get((gtid.domain_id, gtid.server_id))
+        return bounds is not None and inside(bounds, gtid.seq_no)
+
+    def gaps(self) -> MariaGtidGaps:
+        """The numbers between the first and the last of each domain that no server has."""
+        domains: dict[int, list[int]] = {}
+        for (domain, _), bounds in self._bounds.items():
+            for start, end in intervals(bounds):
+                unite(domains.setdefault(domain, []), start, end)
+        return MariaGtidGaps(
+            {domain: bounds[1:-1] for domain, bounds in domains.items() if len(bounds) > 2}
+        )
+
+    def __str__(self) -> str:
+        return ",".join(
+            f"{domain}-{server}:{intervals_text(bounds)}"
+            for (domain, server), bounds in sorted(self._bounds.items())
+        )
+
+    def __repr__(self) -> str:
+        return f"MariaGtidIntervals.parse({str(self)!r})"
+
+
+class MariaGtidGaps(IntervalSets[int]):
+    """Sequence numbers of domains that nobody has: `0-?:5-7`, for whose they were nobody knows."""
+
+    __slots__ = ()
+
+    def __init__(self, bounds: dict[int, list[int]]) -> None:
+        super().__init__()
+        self._bounds = bounds
+
+    def __str__(self) -> str:
+        return ",".join(
+            f"{domain}-?:{intervals_text(bounds)}"
+            for domain, bounds in sorted(self._bounds.items())
+        )
+
+
+def parse_gtid_set(text: str) -> GtidSet | MariaGtidIntervals:
+    """A set of either flavour, told by its text: a MySQL set, or MariaDB GTIDs and ranges.
+
+    "" is the empty set (of MySQL). Raises ValueError, also where the flavours are mixed.
+    """
+    entries = "".join(text.split()).split(",")
+    of_mariadb = {_is_mariadb(entry) for entry in entries if entry}
+    if len(of_mariadb) > 1:
+        raise ValueError("GTIDs of MySQL and of MariaDB in one set")
+    return MariaGtidIntervals.parse(text) if True in of_mariadb else GtidSet.parse(text)
+
+
+def _is_mariadb(entry: str) -> bool:
+    head, colon, _ = entry.partition(":")
+    return bool((_MARIA_STREAM if colon else _MARIA).fullmatch(head))
+
+
 class GtidFilter:
     """What the options `gtid` and `exclude_gtid` hold: GTIDs of either flavour."""
 
-    def __init__(self, mysql: GtidSet, mariadb: Mapping[tuple[int, int], Bounds]) -> None:
+    def __init__(self, mysql: GtidSet, mariadb: MariaGtidIntervals) -> None:
         self._mysql = mysql
-        self._mariadb = dict(mariadb)
+        self._mariadb = mariadb
 
     def contains_mysql(self, sid: bytes, tag: str, gno: int) -> bool:
         """Whether a MySQL GTID is in it."""
@@ -402,8 +429,7 @@ class GtidFilter:
 
     def contains_mariadb(self, domain_id: int, server_id: int, seq_no: int) -> bool:
         """Whether a MariaDB GTID is in it."""
-        bounds = self._mariadb.get((domain_id, server_id))
-        return bounds is not None and _inside(bounds, seq_no)
+        return MariaGtid(domain_id, server_id, seq_no) in self._mariadb
 
     def contains_text(self, gtid: str) -> bool:
         """Whether a GTID, spelled as its flavour does, is in it. Raises ValueError."""
@@ -416,30 +442,25 @@ def parse_gtid_filter(text: str) -> GtidFilter:
     """Parse what a person types to choose transactions by GTID.
 
     A comma-separated list: MySQL sets as the server spells them (`uuid:1-5:7:tag:9`), MariaDB
-    GTIDs (`0-1-5`), and ranges of one MariaDB server in MySQL's manner (`0-1:1-5:7`). Raises
-    ValueError.
+    GTIDs (`0-1-5`, that one alone), and ranges of one MariaDB server in MySQL's manner
+    (`0-1:1-5:7`). Raises ValueError.
     """
     mysql = GtidSet()
-    mariadb: dict[tuple[int, int], Bounds] = {}
+    mariadb = MariaGtidIntervals()
     for entry in "".join(text.split()).split(","):
-        head, *parts = entry.split(":")
-        if not entry:
+        if not entry or mariadb._add_stream(entry):
             continue
+        head, *parts = entry.split(":")
         if not any(parts) and _UUID.fullmatch(head):
             raise ValueError(
                 f"a UUID alone names no transaction; {head}:1-{GNO_END - 1} are all of that source"
                 " (but those with a tag)"
             )
-        if not parts:
-            gtid = MariaGtid.parse(entry)
-            bounds = mariadb.setdefault((gtid.domain_id, gtid.server_id), [])
-            _add(bounds, gtid.seq_no, gtid.seq_no + 1)
-        elif stream := _MARIA_STREAM.fullmatch(head):
-            bounds = mariadb.setdefault((int(stream[1]), int(stream[2])), [])
-            for part in parts:
-                _add(bounds, *_parse_interval(part, _U64_END))
-        else:
+        if ":" in entry:
             mysql |= GtidSet.parse(entry)
+        else:
+            gtid = MariaGtid.parse(entry)
+            mariadb.add_interval(gtid.domain_id, gtid.server_id, gtid.seq_no, gtid.seq_no + 1)
     if not mysql and not mariadb:
         raise ValueError("expected GTIDs like uuid:1-5, uuid:tag:7 or 0-1-5")
     return GtidFilter(mysql, mariadb)

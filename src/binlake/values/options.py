@@ -229,6 +229,8 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     # how to read it
     OptionSpec("columns", "NAME", "only these columns of the table", _text, (), True),
     OptionSpec("schema", "FILE", "SHOW CREATE TABLE statements, a dump, or output of `binlake schema`: names, signs, charsets the log lacks", _text),
+    OptionSpec("keyring", "FILE", "the server's keyring or key file: opens encrypted logs", _text),
+    OptionSpec("keyring_password_file", "FILE", "file with the password of an encrypted MariaDB key file", _text),
     OptionSpec("verify_checksum", "BOOL", "verify CRC32 of every event", _bool, True),
     OptionSpec("on_error", "POLICY", "damage: stop, or skip to the next transaction that verifies", str, "stop", False, ("stop", "skip")),
     OptionSpec("on_unshown", "POLICY", "changes that rows cannot show (statement DML, DDL, TRUNCATE, INCIDENT)", str, "count", False, ("count", "error")),
@@ -278,6 +280,8 @@ class ReadOptions:
     at: str | None = None
     columns: tuple[str, ...] = ()
     schema: str | None = None
+    keyring: str | None = None
+    keyring_password_file: str | None = None
     verify_checksum: bool = True
     on_error: str = "stop"
     on_unshown: str = "count"

@@ -107,6 +107,27 @@ def test_many_splits_of_a_chain(tmp_path: Path) -> None:
         assert ledger.join_problems() == []
 
 
+def test_missing_files_are_said_once_by_every_way_of_reading(tmp_path: Path) -> None:
+    for number in (1, 2, 5, 9):
+        mixed().write(tmp_path, f"binlog.{number:06d}")
+    said = [
+        f"binlog.00000{gap} missing before binlog.00000{after}: what they hold is not read"
+        for gap, after in (("3 to binlog.000004 are", 5), ("6 to binlog.000008 are", 9))
+    ]
+    ledger = Ledger()
+    for reader in LogReader.of_chains(resolve([str(tmp_path)]), ReadOptions(), ledger):
+        list(reader.runs())
+    assert ledger.warnings == said
+    ledger = Ledger()
+    for split in plan_splits([str(tmp_path)], ReadOptions(), 300):
+        list(LogReader.of_split(split, ReadOptions(), ledger).runs())
+    assert ledger.warnings == said
+    # what is before the first file that is read was not asked for
+    after = ReadOptions.parse({"start": "binlog.000005:4"})
+    splits = plan_splits([str(tmp_path)], after, 1 << 30)
+    assert [split.gap for split in splits] == ["", said[1]]
+
+
 def test_a_split_can_be_read_twice(tmp_path: Path) -> None:
     [split] = plan_splits([str(mixed().write(tmp_path))], ReadOptions(), 1 << 30)
     reader = LogReader.of_split(split, ReadOptions(), Ledger())

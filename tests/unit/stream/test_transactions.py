@@ -10,7 +10,7 @@ import pytest
 from binlake.errors import ChecksumError, FormatError, IncompleteError, UnsupportedError
 from binlake.stream.runs import PlainRun, Transaction
 from binlake.values.ledger import Ledger
-from log_builder import QUERY, ROWS, TABLE_MAP
+from log_builder import GTID, MARIADB_GTID, QUERY, ROWS, TABLE_MAP, XID, query_body
 from stream_log import (
     ANNOTATE,
     ANONYMOUS,
@@ -25,6 +25,7 @@ from stream_log import (
     counts,
     frames_of,
     gtid_body,
+    mariadb_gtid_body,
     outcomes,
     rows_body,
     rows_in,
@@ -142,6 +143,22 @@ def test_plain_ones_come_in_runs_and_the_others_alone(tmp_path: Path) -> None:
     first = found[0]
     assert isinstance(first, PlainRun)
     assert first.bytes == log.offsets[11] - log.offsets[1]
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_a_transaction_lasts_from_its_first_statement(tmp_path: Path, flavour: str) -> None:
+    """As servers log it: the GTID event, which stands first, has the time of the COMMIT."""
+    log = StreamLog() if flavour == "mysql" else maria()
+    if flavour == "mysql":
+        log.add(GTID, gtid_body(5, (EPOCH + 9) * SECOND + 250_000), timestamp=EPOCH + 9)
+        log.add(QUERY, query_body(b"BEGIN"), timestamp=EPOCH + 1)
+    else:
+        log.add(MARIADB_GTID, mariadb_gtid_body(5), timestamp=EPOCH + 9)
+    log.add(TABLE_MAP, table_map_body(), timestamp=EPOCH + 1)
+    log.add(ROWS, rows_body(), timestamp=EPOCH + 1)
+    log.add(XID, bytes(8), timestamp=EPOCH + 9)
+    [found] = transactions(log.write(tmp_path))
+    assert found.duration_us == 8 * SECOND
 
 
 def test_a_duration_is_in_whole_seconds(tmp_path: Path) -> None:

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import SourceError
+from binlake.source.keyring import Keyring
 from binlake.stream.problems import Kind
 from binlake.stream.verify import VerifyReport, verify
 from binlake.table.image_check import RowImages
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
+from corpus_files import keys_beside
+from encrypted_log import KEY, KEY_NAME, component_keyring, encrypt_file
 from log_builder import IN_USE, QUERY, RELAY, ROWS, TABLE_MAP, query_body
 from stream_log import (
     GTID_LIST,
@@ -289,10 +292,29 @@ def test_the_corpus_log_with_a_corrupt_body(corpus: Path) -> None:
 
 def test_the_corpus_of_sound_chains(corpus: Path) -> None:
     for scenario in sorted((corpus / "generated").glob("*/*")):
-        if scenario.name in ("rotation", "rows-encrypted"):
-            continue  # one holds a crash, the other cannot be read yet
+        if scenario.name == "rotation":
+            continue  # it holds a crash
         logs = [str(path) for path in scenario.glob("binlog.0*[0-9]*")]
-        assert verify(logs).ok, scenario
+        keys = keys_beside(scenario / "binlog.000001")
+        keyring = Keyring(keys["keyring"]) if keys else None
+        assert verify(logs, keyring=keyring).ok, scenario
+
+
+def test_encrypted_logs(tmp_path: Path) -> None:
+    """One that cannot be opened is a problem, and the others are verified."""
+    plain = StreamLog().plain(1).bytes()
+    (tmp_path / "binlog.000001").write_bytes(encrypt_file(plain))
+    (tmp_path / "binlog.000002").write_bytes(plain)
+    (tmp_path / "keys").write_bytes(component_keyring({KEY_NAME: KEY}))
+    locked, clear = verify([str(tmp_path)]).files
+    [problem] = locked.problems
+    assert (problem.kind, problem.pos) == (Kind.LOCKED, 0)
+    assert KEY_NAME in problem.message
+    assert "option keyring" in problem.message
+    assert clear.verified
+    opened, clear = verify([str(tmp_path)], keyring=Keyring(str(tmp_path / "keys"))).files
+    assert opened.verified == clear.verified
+    assert opened.bytes == clear.bytes
 
 
 def test_a_crash_is_seen(corpus: Path) -> None:

@@ -5,7 +5,15 @@ import random
 import pytest
 
 from binlake.errors import BinlogError, FormatError, MalformedError, TruncatedError
-from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet, parse_gtid_filter
+from binlake.values.gtid import (
+    Gtid,
+    GtidSet,
+    MariaGtid,
+    MariaGtidIntervals,
+    MariaGtidSet,
+    parse_gtid_filter,
+    parse_gtid_set,
+)
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 B = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -32,7 +40,20 @@ def test_parse_prints_as_the_server(text: str, server_text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["x", A, f"{A}:", f"{A}:0", f"{A}:5-3", f"{A}:1-", f"{A}:{2**63 - 1}", f"{A}:9tag:1", "1-1:1"],
+    [
+        "x",
+        A,
+        f"{A}:",
+        f"{A}:0",
+        f"{A}:5-3",
+        f"{A}:1-",
+        f"{A}:{2**63 - 1}",
+        f"{A}:9tag:1",
+        "1-1:1",
+        f"{A}:tag",
+        f"{A}:1:tag",
+        f"{A}:tag:other:1",
+    ],
 )
 def test_parse_refuses(text: str) -> None:
     with pytest.raises(ValueError):
@@ -163,3 +184,74 @@ def test_filter_holds_both_flavours() -> None:
 def test_filter_refuses(text: str) -> None:
     with pytest.raises(ValueError):
         parse_gtid_filter(text)
+
+
+# -- sets of MariaDB -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("0-1-5", "0-1:1-5"),  # the server means everything up to it
+        ("0-1-5,0-1-3", "0-1:1-5"),
+        ("0-1:7:1-3:4", "0-1:1-4:7"),
+        (" 1-1-2 ,\n0-2:9", "0-2:9,1-1:1-2"),
+    ],
+)
+def test_mariadb_sets_are_written_as_ranges(text: str, written: str) -> None:
+    gtids = parse_gtid_set(text)
+    assert isinstance(gtids, MariaGtidIntervals)
+    assert str(gtids) == written
+    assert parse_gtid_set(written) == gtids
+    assert parse_gtid_filter(written).contains_mariadb(*next(iter(_members(gtids))))
+
+
+def _members(gtids: MariaGtidIntervals) -> list[MariaGtid]:
+    return [
+        MariaGtid(d, s, n)
+        for d in range(2)
+        for s in range(3)
+        for n in range(12)
+        if MariaGtid(d, s, n) in gtids
+    ]
+
+
+def test_mariadb_set_operations_agree_with_sets_of_numbers() -> None:
+    rng = random.Random(7)
+    for _ in range(200):
+        sets, numbers = [], []
+        for _ in range(2):
+            chosen = {
+                MariaGtid(rng.randrange(2), rng.randrange(1, 3), rng.randrange(1, 12))
+                for _ in range(rng.randrange(15))
+            }
+            made = MariaGtidIntervals()
+            for gtid in chosen:
+                made.add_interval(*gtid, gtid.seq_no + 1)
+            sets.append(made)
+            numbers.append(chosen)
+        for made, wanted in [
+            (sets[0] | sets[1], numbers[0] | numbers[1]),
+            (sets[0] & sets[1], numbers[0] & numbers[1]),
+            (sets[0] - sets[1], numbers[0] - numbers[1]),
+        ]:
+            assert set(_members(made)) == wanted
+            assert made.count() == len(wanted)
+            assert MariaGtidIntervals.parse(str(made)) == made
+        assert (sets[0] <= sets[1]) == (numbers[0] <= numbers[1])
+
+
+def test_servers_of_a_domain_share_its_numbers() -> None:
+    gaps = parse_gtid_set("0-1:1-3,0-2:4-5:9,7-1:2:4").gaps()
+    assert str(gaps) == "0-?:6-8,7-?:3"
+    assert gaps.count() == 4
+
+
+def test_the_text_tells_the_flavour() -> None:
+    assert isinstance(parse_gtid_set(f"{A}:1-3:tag:4"), GtidSet)
+    assert not parse_gtid_set("")
+    # a UUID can begin like a MariaDB GTID
+    assert isinstance(parse_gtid_set("12345678-1234-1234-1234-123456789012:1"), GtidSet)
+    for text in (f"{A}:1,0-1-5", "x", "0-1", "0-1:", "0-1-5:3"):
+        with pytest.raises(ValueError):
+            parse_gtid_set(text)

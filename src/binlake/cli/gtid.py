@@ -1,0 +1,288 @@
+"""`binlake gtid …`: find a transaction by its GTID, and calculate with sets of GTIDs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from inspect import cleandoc
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from binlake.cli.flags import with_options
+from binlake.cli.terminal import note
+from binlake.errors import OptionError, SourceError
+from binlake.source.chain import Chain, resolve
+from binlake.source.keyring import Keyring
+from binlake.stream.gtid_search import AnyGtid, AnyGtidSet, Found, accounted, executed
+from binlake.stream.gtid_search import locate as find
+from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidGaps, parse_gtid_set
+from binlake.values.options import ReadOptions
+
+__all__ = ["gtid"]
+
+_HELP = """Find a transaction by its GTID, and calculate with sets of GTIDs, of both flavours.
+
+    A SET is a text (uuid:1-5:7:tag:9 of MySQL; 0-1-5,0-2-9 or 0-1:1-5 of MariaDB), a file with
+    such a text (@path, @- is stdin), or logs: a file, directory, glob or .index file stands for
+    all that its server had executed when the logs end. MariaDB's 0-1-5 stands for everything of
+    server 1 in domain 0 up to 5, as the server means it; results are written 0-1:1-5, which
+    --gtid understands.
+
+    Examples:
+
+      binlake gtid locate 3e11fa47-71ca-11e1-9e33-c80aa9429562:23 /var/lib/mysql/
+
+      binlake rows /var/lib/mysql/ --start "$(binlake gtid locate 0-1-4711 /var/lib/mysql/)"
+
+      binlake gtid errant @replica.txt @source.txt
+
+      binlake gtid gaps /var/lib/mysql/"""
+
+gtid = typer.Typer(
+    no_args_is_help=True,
+    help=cleandoc(_HELP),
+)
+
+_Set = Annotated[str, typer.Argument(metavar="SET", help="GTIDs, @FILE, or logs.")]
+_Sets = Annotated[list[str], typer.Argument(metavar="SET…", help="GTIDs, @FILE, or logs.")]
+_OfLogs = Callable[[Chain, Keyring | None], AnyGtidSet]
+_Json = Annotated[bool, typer.Option("--json", help="The answer as one JSON object.")]
+
+# what a text that is meant as a path has, and sets of GTIDs do not
+_LIKE_A_PATH = re.compile(r"[/\\*?\[]|\.\d|\.index$")
+
+
+@gtid.command("locate")
+@with_options("keyring", "keyring_password_file")
+def locate(
+    name: Annotated[str, typer.Argument(metavar="GTID", help="One GTID, of either flavour.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE|DIR…", help="Logs to look in.")],
+    options: ReadOptions,
+    as_json: _Json = False,
+) -> None:
+    """Print FILE:POS of the transaction that has this GTID.
+
+    Of all files but that one only the beginning is read (PREVIOUS_GTIDS, GTID_LIST). Exit code
+    1 if the transaction is not in the logs; why is said on stderr.
+
+    Examples:
+      binlake gtid locate 3e11fa47-71ca-11e1-9e33-c80aa9429562:23 /var/lib/mysql/
+
+      binlake gtid locate 0-1-4711 'logs/binlog.*' --json
+    """
+    wanted = _one_gtid(name)
+    answers = [find(chain, wanted, Keyring.of(options)) for chain in resolve(files)]
+    found = [answer for answer in answers if isinstance(answer, Found)]
+    for answer in answers:
+        if as_json and (isinstance(answer, Found) or not found):
+            print(json.dumps(_answer_json(str(wanted), answer), ensure_ascii=False))
+        elif isinstance(answer, Found):
+            print(f"{answer.name}:{answer.pos}")
+            note(_found_text(answer))
+        elif not found:
+            note(answer.message)
+    if not found:
+        raise typer.Exit(1)
+
+
+@gtid.command("union")
+@with_options("keyring", "keyring_password_file")
+def union(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
+    """Print the GTIDs that are in any of the sets.
+
+    Examples:
+      binlake gtid union @a.txt @b.txt
+    """
+    result = _set(sets[0], options)
+    for text in sets[1:]:
+        left, right = _alike(result, _set(text, options))
+        result = left | right
+    _print_set(result, as_json)
+
+
+@gtid.command("subtract")
+@with_options("keyring", "keyring_password_file")
+def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
+    """Print the GTIDs of the first set that are in none of the others.
+
+    Examples:
+      binlake gtid subtract /var/lib/mysql/ @already-applied.txt
+    """
+    result = _set(first, options)
+    for text in sets:
+        left, right = _alike(result, _set(text, options))
+        result = left - right
+    _print_set(result, as_json)
+
+
+@gtid.command("contains")
+@with_options("keyring", "keyring_password_file")
+def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = False) -> None:
+    """Say whether the first set contains all of the second; exit code 1 if it does not.
+
+    What is missing is printed.
+
+    Examples:
+      binlake gtid contains /var/lib/mysql/ 3e11fa47-71ca-11e1-9e33-c80aa9429562:23
+    """
+    left, right = _alike(_set(first, options), _set(second, options))
+    missing = right - left
+    if as_json:
+        print(json.dumps({"contains": not missing, "missing": _set_json(missing)}))
+    else:
+        print(f"no, missing: {missing}" if missing else "yes")
+    if missing:
+        raise typer.Exit(1)
+
+
+@gtid.command("gaps")
+@with_options("keyring", "keyring_password_file")
+def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
+    """Print what is missing between the first and the last GTID of each source; exit code 1 if any.
+
+    A source is a UUID and tag of MySQL, a domain of MariaDB: its servers share one sequence, so
+    a missing number is written 0-?:5. MariaDB's lists say how far a server came and not what
+    is missing below; its logs do, so all of them are read.
+
+    Examples:
+      binlake gtid gaps /var/lib/mysql/
+    """
+    result = _set(sets[0], options, accounted)
+    for text in sets[1:]:
+        left, right = _alike(result, _set(text, options, accounted))
+        result = left | right
+    _print_findings(result.gaps(), "no gaps", as_json)
+
+
+@gtid.command("errant")
+@with_options("keyring", "keyring_password_file")
+def errant(
+    replica: Annotated[str, typer.Argument(metavar="REPLICA", help="The replica's set.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The source's set.")],
+    options: ReadOptions,
+    as_json: _Json = False,
+) -> None:
+    """Print the GTIDs that a replica has and its source lacks; exit code 1 if there are any.
+
+    Take the replica's set first: what the source commits in between is no harm then.
+
+    Examples:
+      binlake gtid errant @replica.txt @source.txt
+
+      binlake gtid errant /replica/mysql/ /source/mysql/
+    """
+    left, right = _alike(_set(replica, options), _set(source, options))
+    _print_findings(left - right, "no errant GTIDs", as_json)
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+def _one_gtid(text: str) -> AnyGtid:
+    try:
+        return Gtid.parse(text) if ":" in text else MariaGtid.parse(text)
+    except ValueError:
+        raise OptionError(
+            f"{text!r} is not one GTID", value=text, hint="expected uuid:5, uuid:tag:5 or 0-1-5"
+        ) from None
+
+
+def _set(text: str, options: ReadOptions, of_logs: _OfLogs = executed) -> AnyGtidSet:
+    """The set that an argument means. Raises BinlogError."""
+    if text.startswith("@"):
+        text, name = _text_of(text[1:]), text
+    elif _LIKE_A_PATH.search(text) or text == "-" or (text and Path(text).exists()):
+        held = of_logs(_one_chain(text), Keyring.of(options))
+        if not held:
+            note(f"{text}: the logs hold no GTIDs")
+        return held
+    else:
+        name = repr(text)
+    try:
+        # what `mysql --batch` prints has its line breaks as \n
+        return parse_gtid_set(text.replace("\\n", ""))
+    except ValueError as error:
+        raise OptionError(f"{name} is neither a set of GTIDs nor a log: {error}") from None
+
+
+def _text_of(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SourceError(f"{path} is not a text", hint="logs are named without @") from None
+
+
+def _one_chain(path: str) -> Chain:
+    chains = resolve([path])
+    if len(chains) > 1:
+        names = ", ".join(chain.base for chain in chains)
+        raise OptionError(
+            f"{path} holds several chains of logs ({names})", hint="name one, by its .index file"
+        )
+    return chains[0]
+
+
+def _alike(left: AnyGtidSet, right: AnyGtidSet) -> tuple[Any, Any]:
+    """Two sets of one flavour; an empty one takes that of the other. Raises OptionError."""
+    if type(left) is type(right):
+        return left, right
+    if left and right:
+        raise OptionError("one set holds GTIDs of MySQL, the other of MariaDB")
+    return (left, type(left)()) if left else (type(right)(), right)
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+def _set_json(gtids: AnyGtidSet | MariaGtidGaps) -> dict[str, Any]:
+    flavour = "mysql" if isinstance(gtids, GtidSet) else "mariadb"
+    return {"set": str(gtids), "count": gtids.count(), "flavour": flavour}
+
+
+def _print_set(gtids: AnyGtidSet | MariaGtidGaps, as_json: bool) -> None:
+    print(json.dumps(_set_json(gtids)) if as_json else str(gtids))
+
+
+def _print_findings(gtids: AnyGtidSet | MariaGtidGaps, none: str, as_json: bool) -> None:
+    """A set whose members are problems."""
+    if gtids or as_json:
+        _print_set(gtids, as_json)
+    else:
+        note(none)
+    if gtids:
+        raise typer.Exit(1)
+
+
+def _found_text(found: Found) -> str:
+    whole = "" if found.complete else "; the file ends, or another begins, before its end"
+    return (
+        f"{found.gtid}: {found.path}, bytes {found.pos} to {found.end_pos}, committed"
+        f" {_time(found.commit_us)}, server {found.server_id}{whole}"
+    )
+
+
+def _answer_json(name: str, answer: Any) -> dict[str, Any]:
+    if not isinstance(answer, Found):
+        return {"gtid": name, "found": False, "why": answer.why.value, "message": answer.message}
+    return {
+        "gtid": name,
+        "found": True,
+        "file": answer.name,
+        "path": answer.path,
+        "pos": answer.pos,
+        "end_pos": answer.end_pos,
+        "ts": _time(answer.commit_us),
+        "server_id": answer.server_id,
+        "complete": answer.complete,
+    }
+
+
+def _time(us: int) -> str:
+    return datetime.fromtimestamp(us / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,354 @@
+"""MariaDB's encrypted logs: every event by itself, from START_ENCRYPTION on.
+
+An event (sql/log_event_server.cc) is encrypted whole, checksum included; only its length stays
+readable, at its place. IV = nonce, position of the event u32. The event without its length, bytes 0
+to 3 in the length's place, is one message from byte 4 on (`message_modes`). In which mode the log
+does not say: the first events do. Positions are those of the file.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Lock
+
+from binlake.core.frames import HEADER_BYTES
+from binlake.errors import KeyringError, MalformedError, UnsupportedError
+from binlake.format.event_types import EVENT_TYPES
+from binlake.source.aes import BLOCK_BYTES
+from binlake.source.keyring import NO_KEYRING, Keyring
+from binlake.source.message_modes import CbcMode, CounterMode
+from binlake.source.reader import ByteReader, WrappedReader
+
+__all__ = ["EventDecryptor", "StartEncryption", "decrypted_events"]
+
+_LENGTH_AT = 9
+_LENGTH = struct.Struct("<I")
+_POSITION = struct.Struct("<I")
+_LOG_POS_AT = 13
+_TYPE_AT = 4
+# The first block of a message ends here in the event: its header is inside.
+_FIRST_BLOCK_END = 20
+_BODY = struct.Struct("<BI12s")
+_SCHEME = 1
+# MariaDB encrypts its logs with the key of this id (ENCRYPTION_KEY_SYSTEM_DATA).
+_KEY_ID = 1
+
+_WALK_BYTES = 256 << 10
+_SEARCH_BYTES = 1 << 20
+_MARK_BYTES = 1 << 20
+# Decrypted at once: enough to make up for what a cipher costs, few enough for the caches.
+_BATCH_EVENTS = 1024
+# Events that are looked at before the key is called wrong: some may be damaged.
+_PROBED_EVENTS = 8
+_PROBED_CRC_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StartEncryption:
+    """The body of a START_ENCRYPTION event: how all events behind it are encrypted."""
+
+    scheme: int
+    key_version: int
+    nonce: bytes
+
+    @classmethod
+    def decode(cls, body: bytes | memoryview) -> StartEncryption:
+        """Raises MalformedError for a body of another length."""
+        if len(body) != _BODY.size:
+            raise MalformedError(f"a body of {len(body)} bytes, not {_BODY.size}")
+        return cls(*_BODY.unpack(body))
+
+
+class EventDecryptor(WrappedReader):
+    """A log of MariaDB with the events from `start` on decrypted.
+
+    Where an event begins is known only by walking there from an event before: `marks` are
+    places that are known. Where the lengths do not lead on, the bytes stay as they are, up to
+    where `rejoin` finds an event by trying the key on every place.
+    """
+
+    sequential = True
+
+    def __init__(self, inner: ByteReader, mode: CbcMode, nonce: bytes, start: int) -> None:
+        super().__init__(inner)
+        self._mode = mode
+        self._nonce = nonce
+        self._start = start
+        self._lock = Lock()
+        self._marks = [start]
+        self._last = start  # the newest mark, not in the list while it is near its last
+        self._joins: list[int] = []  # where events begin again behind damage
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        with self._lock:
+            clear = b""
+            if offset < self._start:
+                clear = self._inner.read_at(offset, min(size, self._start - offset))
+                offset += len(clear)
+            plain = b""
+            if len(clear) < size and offset >= self._start:
+                plain = self._joined(offset, offset + size - len(clear))
+            self._follow()
+        return clear + plain if clear else plain
+
+    def rejoin(self, offset: int) -> None:
+        with self._lock:
+            if offset < self._start or self._leads_on(offset):
+                return
+            place = self._search(offset + 1)
+            # what was taken for events behind the damage was none
+            self._marks = [mark for mark in self._marks if mark <= offset]
+            self._last = self._marks[-1]
+            if place is not None:
+                self._joins = [join for join in self._joins if join <= offset]
+                self._joins.append(place)
+                self._passed(place)
+                self._kept_from(place)
+
+    def retain(self, offset: int | None) -> None:
+        with self._lock:
+            self._inner.retain(None if offset is None else self._kept_from(offset))
+
+    def release(self, offset: int) -> None:
+        with self._lock:
+            self._inner.release(self._kept_from(offset))
+
+    def header_fits(self, at: int, *, checksums: bool) -> tuple[bool, int] | None:
+        """Whether the event at `at` is one, and where it ends; None if its header is not there."""
+        length = self._length(at)
+        if length is None or length < HEADER_BYTES:
+            return None
+        head = self._event(at, length, 0, HEADER_BYTES)
+        if len(head) < HEADER_BYTES:
+            return None
+        if head[_TYPE_AT] not in EVENT_TYPES:
+            return False, at + length
+        end = (at + length) & 0xFFFFFFFF
+        fits = _POSITION.unpack_from(head, _LOG_POS_AT)[0] in (0, end)
+        if not fits and checksums and length <= _PROBED_CRC_BYTES:  # a relay log: others' positions
+            event = self._event(at, length, 0, length)
+            fits = zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
+        return fits, at + length
+
+    def _kept_from(self, offset: int) -> int:
+        """A place from which on all bytes are needed to read at `offset`; it becomes a mark."""
+        if offset <= self._start:
+            return offset
+        mark = self._mark(offset)
+        if mark not in self._marks:
+            insort(self._marks, mark)
+        return mark
+
+    def _mark(self, offset: int) -> int:
+        """The last known beginning of an event at or before `offset`."""
+        mark = self._marks[bisect_right(self._marks, offset) - 1]
+        return max(mark, self._last) if self._last <= offset else mark
+
+    def _passed(self, event: int) -> None:
+        """An event begins here."""
+        if event > self._last:
+            self._last = event
+            if event >= self._marks[-1] + _MARK_BYTES:
+                self._marks.append(event)
+
+    def _joined(self, offset: int, end: int) -> bytes:
+        """The plain bytes [offset, end): what leads up to damage ends where events begin again."""
+        plain = b""
+        while offset < end:
+            at = bisect_right(self._joins, offset)
+            stop = min(self._joins[at], end) if at < len(self._joins) else end
+            piece = self._plain(offset, stop)
+            if stop < end:
+                missing = stop - offset - len(piece)
+                piece += self._inner.read_at(offset + len(piece), missing) if missing else b""
+            plain = plain + piece if plain else piece
+            offset = stop
+        return plain
+
+    def _leads_on(self, at: int) -> bool:
+        """Whether the length of the event at `at` leads to another, or to the end of the file."""
+        length = self._length(at)
+        if length is None or length < HEADER_BYTES:
+            return False
+        found = self.header_fits(at + length, checksums=False)
+        return found[0] if found is not None else at + length == self._inner.size
+
+    def _search(self, at: int) -> int | None:
+        """The first place at or after `at` where the header of an event decrypts to one.
+
+        Of events below 16 MB, whose length has a zero as its last byte; there are enough.
+        """
+        while len(data := self._inner.read_at(at, _SEARCH_BYTES + _FIRST_BLOCK_END)) > HEADER_BYTES:
+            zero = data.find(0, _LOG_POS_AT - 1)
+            while 0 <= (place := zero - _LOG_POS_AT + 1) < _SEARCH_BYTES:
+                (length,) = _LENGTH.unpack_from(data, place + _LENGTH_AT)
+                if length >= HEADER_BYTES:
+                    head = self._decrypt(at + place, length, data[place : place + _FIRST_BLOCK_END])
+                    if _is_header(head, at + place + length):
+                        return at + place
+                zero = data.find(0, zero + 1)
+            at += _SEARCH_BYTES
+        return None
+
+    def _plain(self, offset: int, end: int) -> bytes:
+        """The plain bytes [offset, end), of events only."""
+        at = self._event_at(offset)
+        pieces: list[bytes] = []
+        if at < offset:
+            length = self._length(at)
+            if length is None or length < HEADER_BYTES:
+                return self._inner.read_at(offset, end - offset)
+            pieces.append(self._event(at, length, offset - at, end - at))
+            at += length
+        # so much more that what is wanted of the last event ends with a block
+        raw = self._inner.read_at(at, end - at + 2 * BLOCK_BYTES) if at < end else b""
+        whole = self._whole_events(raw, at, end)
+        for first in range(0, len(whole), _BATCH_EVENTS):
+            pieces += self._decrypt_all(raw, at, whole[first : first + _BATCH_EVENTS])
+        if whole:
+            last, length = whole[-1]
+            self._passed(last)
+            if last + length <= end:
+                self._passed(last + length)
+            raw = raw[last + length - at :]
+            at = last + length
+        if at < end and raw:
+            length = _LENGTH.unpack_from(raw, _LENGTH_AT)[0] if len(raw) > _LOG_POS_AT else 0
+            # less than a header: the end of the file, or no event
+            pieces.append(self._decrypt(at, length, raw) if length >= HEADER_BYTES else raw)
+        return b"".join(pieces)[: end - offset]
+
+    def _whole_events(self, raw: bytes, base: int, end: int) -> list[tuple[int, int]]:
+        """Places and lengths of the events that begin before `end`, as far as `raw` has them."""
+        found: list[tuple[int, int]] = []
+        at, size = 0, len(raw)
+        while at < end - base and at + HEADER_BYTES <= size:
+            (length,) = _LENGTH.unpack_from(raw, at + _LENGTH_AT)
+            if length < HEADER_BYTES or at + length > size:
+                break
+            found.append((base + at, length))
+            at += length
+        return found
+
+    def _decrypt_all(self, raw: bytes, base: int, events: list[tuple[int, int]]) -> Iterator[bytes]:
+        """The plain events that lie whole in `raw`, whose first byte is that of place `base`."""
+        nonce, pack = self._nonce, _POSITION.pack
+        ivs = [nonce + pack(at & 0xFFFFFFFF) for at, _ in events]
+        messages = []
+        for at, length in events:
+            start = at - base
+            messages.append(
+                raw[start + 4 : start + 9]
+                + raw[start : start + 4]
+                + raw[start + 13 : start + length]
+            )
+        for plain, (at, _) in zip(self._mode.decrypt_all(ivs, messages), events, strict=True):
+            start = at - base
+            yield plain[5:9] + plain[:5] + raw[start + 9 : start + 13] + plain[9:]
+
+    def _decrypt(self, at: int, length: int, raw: bytes) -> bytes:
+        """The event at `at`, of which `raw` is the beginning or all.
+
+        Of one that is cut short, the whole blocks; of one whose header is cut, so few bytes
+        that nobody can take them for a header.
+        """
+        if len(raw) < min(length, _FIRST_BLOCK_END):
+            return raw[: HEADER_BYTES - 1]
+        message = raw[4:9] + raw[:4] + raw[13:length]
+        plain = self._mode.decrypt_part(self._iv(at), 0, b"", message, length - 4)
+        return plain[5:9] + plain[:5] + raw[9:13] + plain[9:]
+
+    def _event(self, at: int, length: int, first: int, last: int) -> bytes:
+        """The plain bytes [first, last) of the event at `at`, less at the end of the file."""
+        last = min(last, length)
+        if first < _FIRST_BLOCK_END + BLOCK_BYTES:
+            raw = self._inner.read_at(at, min(length, last + 2 * BLOCK_BYTES))
+            return self._decrypt(at, length, raw)[first:last]
+        block, skip = divmod(first - 4, BLOCK_BYTES)
+        start = 4 + (block - 1) * BLOCK_BYTES  # of the block before
+        raw = self._inner.read_at(at + start, min(length, last + BLOCK_BYTES) - start)
+        before, data = raw[:BLOCK_BYTES], raw[BLOCK_BYTES:]
+        plain = self._mode.decrypt_part(self._iv(at), block, before, data, length - 4)
+        return plain[skip : skip + last - first]
+
+    def _iv(self, at: int) -> bytes:
+        return self._nonce + _POSITION.pack(at & 0xFFFFFFFF)
+
+    def _length(self, at: int) -> int | None:
+        """What the event at `at` says of its length; None at the end of the file."""
+        raw = self._inner.read_at(at + _LENGTH_AT, _LENGTH.size)
+        return int(_LENGTH.unpack(raw)[0]) if len(raw) == _LENGTH.size else None
+
+    def _event_at(self, offset: int) -> int:
+        """Where the event begins that holds byte `offset`; where the walk there ends, if it does."""
+        at = base = self._mark(offset)
+        data = b""
+        while at < offset:
+            field = at - base + _LENGTH_AT
+            if field + _LENGTH.size > len(data):
+                data, base, field = self._inner.read_at(at, _WALK_BYTES), at, _LENGTH_AT
+                if len(data) < field + _LENGTH.size:
+                    break
+            length = _LENGTH.unpack_from(data, field)[0]
+            if length < HEADER_BYTES or at + length > offset:
+                break
+            at += length
+            self._passed(at)
+        return at
+
+
+def _is_header(head: bytes, end: int) -> bool:
+    """Whether a decrypted header is that of an event which ends at `end`."""
+    return (
+        len(head) >= HEADER_BYTES
+        and head[_TYPE_AT] in EVENT_TYPES
+        and _POSITION.unpack_from(head, _LOG_POS_AT)[0] == end & 0xFFFFFFFF
+    )
+
+
+def decrypted_events(
+    inner: ByteReader, start: int, how: StartEncryption, keyring: Keyring | None, *, checksums: bool
+) -> EventDecryptor:
+    """A reader that decrypts the events from `start` on, the place behind START_ENCRYPTION.
+
+    `checksums`: events end in a CRC32. Raises KeyringError if the key is missing or wrong,
+    UnsupportedError for another scheme, SourceError.
+    """
+    if how.scheme != _SCHEME:
+        raise UnsupportedError(f"the log is encrypted by scheme {how.scheme}, which is not known")
+    shown = f"the key id {_KEY_ID} in version {how.key_version}"
+    if keyring is None:
+        raise KeyringError(f"the log is encrypted with {shown}", hint=NO_KEYRING)
+    key = keyring.mariadb_key(_KEY_ID, how.key_version)
+    for mode in (CbcMode(key), CounterMode(key)):
+        reader = EventDecryptor(inner, mode, how.nonce, start)
+        if _opens(reader, start, checksums=checksums):
+            return reader
+    raise KeyringError(
+        f"{shown} of the keyring {keyring} does not open the log",
+        hint="a key file of another time or server?",
+    )
+
+
+def _opens(reader: EventDecryptor, start: int, *, checksums: bool) -> bool:
+    """Whether an event among the first is one; so if there is none to tell by.
+
+    Messages shorter than a block are the same in both modes, so they tell nothing.
+    """
+    at = start
+    told = False
+    for _ in range(_PROBED_EVENTS):
+        found = reader.header_fits(at, checksums=checksums)
+        if found is None:
+            break
+        fits, end = found
+        if end - at >= _FIRST_BLOCK_END:
+            if fits:
+                return True
+            told = True
+        at = end
+    return not told

@@ -1,0 +1,362 @@
+"""Who wrote how much, and when: sums over batches of transactions, in bounded memory.
+
+    statistics = Statistics(top=10)
+    statistics.add(transactions, changes, tables)      # columns, see table/counted.py
+    statistics.to_json()
+
+Sums by table, server, thread and time are exact while there are few keys; of very many, the
+smallest are folded together, which is said. Of transactions only the largest are kept.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.events.query import QueryEvent
+from binlake.stream.log_events import LogEvent
+from binlake.stream.runs import Transaction
+from binlake.stream.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
+from binlake.values.ledger import Ledger
+
+__all__ = ["UNITS", "Measures", "Statistics", "Tally", "ddl_of", "utc_text"]
+
+#: Lengths of time that are summed up together, in microseconds.
+UNITS = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+
+_MOST_KEYS = 1 << 16
+_MOST_TIMES = 1 << 16
+_BARS = 300  # that a chart of the chosen unit has at most
+_SQL_CHARACTERS = 2000  # kept of a statement
+_LISTED_KINDS = frozenset((DDL, TRUNCATE, ACCOUNT))
+_OPERATIONS = ("inserts", "updates", "deletes")
+#: Lists of transactions: what is compared, and how much of it there must be at least.
+_RANKS = {
+    "largest_by_bytes": ("bytes", 1),
+    "largest_by_rows": ("rows", 1),
+    "longest": ("duration_us", 1_000_000),
+}
+
+
+class Measures(NamedTuple):
+    """What was written: transactions, their bytes in the log, and row changes.
+
+    By table, `bytes` are those of its rows events, and a transaction counts for each of its
+    tables.
+    """
+
+    transactions: int = 0
+    bytes: int = 0
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Row changes of all operations."""
+        return self.inserts + self.updates + self.deletes
+
+    def plus(self, other: Measures) -> Measures:
+        """Both together."""
+        return Measures(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def to_json(self) -> dict[str, int]:
+        """JSON-ready."""
+        return {**self._asdict(), "rows": self.rows}
+
+
+class Tally:
+    """Measures by key. Of more than `most` keys the smallest (by bytes) are folded into `rest`,
+    and `folded` counts the keys: one that comes again begins anew.
+    """
+
+    def __init__(self, most: int = _MOST_KEYS) -> None:
+        self.by_key: dict[Any, Measures] = {}
+        self.rest = Measures()
+        self.folded = 0
+        self._most = most
+
+    def add(self, key: Any, measures: Measures) -> None:
+        """Count under a key."""
+        known = self.by_key.get(key)
+        self.by_key[key] = measures if known is None else known.plus(measures)
+        if len(self.by_key) > self._most:
+            self._fold()
+
+    def _fold(self) -> None:
+        ordered = sorted(self.by_key.items(), key=lambda item: item[1].bytes)
+        small = ordered[: len(ordered) // 2]
+        for key, measures in small:
+            self.rest = self.rest.plus(measures)
+            del self.by_key[key]
+        self.folded += len(small)
+
+    def top(self, count: int) -> list[tuple[Any, Measures]]:
+        """The keys with the most bytes; equal ones in the order of their names."""
+        return heapq.nsmallest(
+            count, self.by_key.items(), key=lambda item: (-item[1].bytes, str(item[0]))
+        )
+
+    def others(self, count: int) -> Measures:
+        """All that `top` leaves out."""
+        total = self.rest
+        for measures in self.by_key.values():
+            total = total.plus(measures)
+        for _, measures in self.top(count):
+            total = Measures(*(a - b for a, b in zip(total, measures, strict=True)))
+        return total
+
+    def to_json(self, name: str, count: int) -> dict[str, Any]:
+        """The `count` largest, and what the others are together."""
+        return {
+            "count": len(self.by_key) + self.folded,
+            "exact": not self.folded,
+            "top": [{name: key, **measures.to_json()} for key, measures in self.top(count)],
+            "others": self.others(count).to_json(),
+        }
+
+
+class Times:
+    """Measures by time: minutes, or, of a very long stretch, hours or days (`unit`)."""
+
+    def __init__(self) -> None:
+        self.unit = "minute"
+        self.by_start: dict[int, Measures] = {}
+
+    def add(self, start_us: int, measures: Measures) -> None:
+        """Count in the unit of time in which a moment lies."""
+        start = start_us - start_us % UNITS[self.unit]
+        self.by_start[start] = self.by_start.get(start, Measures()).plus(measures)
+        if len(self.by_start) > _MOST_TIMES and self.unit != "day":
+            self.unit = "hour" if self.unit == "minute" else "day"
+            self.by_start = self.in_units(self.unit)
+
+    def chosen_unit(self, wanted: str | None) -> str:
+        """The unit to show: the wanted one, no finer than is known; else one that makes a
+        readable number of bars.
+        """
+        names = list(UNITS)
+        finest = names.index(self.unit)
+        if wanted is not None:
+            return names[max(finest, names.index(wanted))]
+        if not self.by_start:
+            return self.unit
+        span = max(self.by_start) - min(self.by_start)
+        fitting = (name for name in names[finest:] if span // UNITS[name] < _BARS)
+        return next(fitting, "day")
+
+    def in_units(self, unit: str) -> dict[int, Measures]:
+        """Measures by the start of each unit of time, in order; those with nothing are missing."""
+        result: dict[int, Measures] = {}
+        for start, measures in sorted(self.by_start.items()):
+            begun = start - start % UNITS[unit]
+            result[begun] = result.get(begun, Measures()).plus(measures)
+        return result
+
+
+@dataclass(slots=True)
+class Statistics:
+    """The sums. `top` says how many of each list are kept or shown, `unit` the wanted unit of
+    time (a key of UNITS; None: what suits).
+
+    `files` and the counts of the log itself are in the ledger, which `to_json` is given.
+    """
+
+    top: int = 10
+    unit: str | None = None
+    total: Measures = field(default_factory=Measures)
+    uncounted: int = 0  # transactions whose rows could not be counted
+    first_us: int | None = None
+    last_us: int | None = None
+    tables: Tally = field(default_factory=Tally)
+    servers: Tally = field(default_factory=Tally)
+    threads: Tally = field(default_factory=Tally)
+    times: Times = field(default_factory=Times)
+    statements: Counter[str] = field(default_factory=Counter)
+    ddl: list[dict[str, Any]] = field(default_factory=list)
+    ddl_count: int = 0
+    _ranked: dict[str, list[tuple[int, int, dict[str, Any]]]] = field(default_factory=dict)
+    _number: int = 0
+
+    # -- gathering -----------------------------------------------------------------------------
+
+    def add(self, transactions: pa.Table, changes: pa.Table, tables: tuple[str, ...]) -> None:
+        """Add a batch: the columns of `table.counted.TRANSACTIONS` and `CHANGES`."""
+        if not transactions.num_rows:
+            return
+        rows = _with_rows(transactions, changes)
+        ends = pc.min_max(rows["commit_us"]).as_py()
+        self.first_us = ends["min"] if self.first_us is None else min(self.first_us, ends["min"])
+        self.last_us = ends["max"] if self.last_us is None else max(self.last_us, ends["max"])
+        self.uncounted += pc.sum(pc.invert(rows["counted"])).as_py()
+        minute = UNITS["minute"]
+        begun = pc.multiply(pc.divide(rows["commit_us"], minute), minute)
+        rows = rows.append_column("minute", begun)
+        for key, measures in _sums(rows, "minute"):
+            self.total = self.total.plus(measures)
+            self.times.add(key, measures)
+        for key, measures in _sums(rows, "server_id"):
+            self.servers.add(key, measures)
+        for key, measures in _sums(rows, "thread_id"):
+            self.threads.add(key, measures)
+        for number, measures in _sums_by_table(changes):
+            self.tables.add(tables[number], measures)
+        for rank in _RANKS:
+            self._rank(rank, rows, changes, tables)
+
+    def _rank(self, rank: str, rows: pa.Table, changes: pa.Table, names: tuple[str, ...]) -> None:
+        """Keep the transactions that have most of something."""
+        column, least = _RANKS[rank]
+        heap = self._ranked.setdefault(rank, [])
+        order = [(column, "descending"), ("ordinal", "ascending")]
+        places = pc.select_k_unstable(rows, self.top, order)
+        for place, row in zip(places.to_pylist(), rows.take(places).to_pylist(), strict=True):
+            if row[column] < least or (len(heap) == self.top and row[column] <= heap[0][0]):
+                continue
+            mine = changes.filter(pc.equal(changes["transaction"], place))
+            touched = pc.unique(mine["table"]).to_pylist()
+            row["tables"] = sorted(names[number] for number in touched)
+            self._number += 1  # equal ones: the first stays
+            entry = (row[column], -self._number, row)
+            if len(heap) < self.top:
+                heapq.heappush(heap, entry)
+            else:
+                heapq.heapreplace(heap, entry)
+
+    def add_statements(self, transaction: Transaction, ddl: Iterator[dict[str, Any]]) -> None:
+        """Count the statements that a transaction holds as text; `ddl` are those to be listed."""
+        for statement in transaction.statements:
+            self.statements[statement.kind] += 1
+        if any(statement.kind in _LISTED_KINDS for statement in transaction.statements):
+            for entry in ddl:
+                self.ddl_count += 1
+                if len(self.ddl) < max(self.top, 100):
+                    self.ddl.append(entry)
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def ranked(self, rank: str) -> list[dict[str, Any]]:
+        """The transactions of `largest_by_bytes`, `largest_by_rows` or `longest`, first first."""
+        ordered = sorted(self._ranked.get(rank, ()), key=lambda entry: entry[:2], reverse=True)
+        return [_transaction_json(row) for _, _, row in ordered]
+
+    def to_json(self, ledger: Ledger) -> dict[str, Any]:
+        """The document of `binlake stats --json`; `ledger` is that of the read."""
+        unit = self.times.chosen_unit(self.unit)
+        log = ledger.to_json()
+        return {
+            "first_ts": utc_text(self.first_us),
+            "last_ts": utc_text(self.last_us),
+            "total": self.total.to_json(),
+            "uncounted_transactions": self.uncounted,
+            "tables": self.tables.to_json("table", self.top),
+            "servers": self.servers.to_json("server_id", self.top),
+            "threads": self.threads.to_json("thread_id", self.top),
+            "time": {
+                "unit": unit,
+                "buckets": [
+                    {"ts": utc_text(start), **measures.to_json()}
+                    for start, measures in self.times.in_units(unit).items()
+                ],
+            },
+            **{rank: self.ranked(rank) for rank in _RANKS},
+            "statements": dict(self.statements.most_common()),
+            "ddl": {"count": self.ddl_count, "list": self.ddl},
+            "log": {
+                name: log[name]
+                for name in ("files", "bytes", "events", "checksum", "transactions", "unshown", "skipped")
+            },
+            "remarks": ledger.remarks(),
+        }  # fmt: skip
+
+
+def utc_text(us: int | None) -> str | None:
+    """Microseconds since 1970 as `2026-11-21T07:09:00.123456Z`."""
+    if us is None:
+        return None
+    return datetime.fromtimestamp(us / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def ddl_of(transaction: Transaction, events: Iterator[LogEvent]) -> Iterator[dict[str, Any]]:
+    """The entries of the DDL list among events of a transaction. Raises FormatError."""
+    for found in events:
+        event = found.event
+        if not isinstance(event, QueryEvent):
+            continue
+        kind = statement_kind(event.sql_raw)
+        if kind in _LISTED_KINDS:
+            invoker = event.status_values.get("invoker")
+            yield {
+                "ts": utc_text(found.frame.timestamp * 1_000_000 + (event.microseconds or 0)),
+                "kind": kind,
+                "database": event.database or None,
+                "sql": event.sql[:_SQL_CHARACTERS],
+                "user": f"{invoker['user']}@{invoker['host']}" if invoker else None,
+                "thread_id": event.thread_id,
+                "server_id": found.frame.server_id,
+                "error_code": event.error_code,
+                "gtid": transaction.gtid,
+                "outcome": transaction.outcome.value,
+                "file": found.file,
+                "pos": found.pos,
+            }
+
+
+def _with_rows(transactions: pa.Table, changes: pa.Table) -> pa.Table:
+    """The transactions with their inserts, updates, deletes and rows."""
+    count = transactions.num_rows
+    ordinals = pa.array(range(count), pa.int64())
+    for op, name in enumerate(_OPERATIONS):
+        mine = changes.filter(pc.equal(changes["op"], op))
+        sums = mine.group_by("transaction").aggregate([("rows", "sum")])
+        place = pc.index_in(ordinals, sums["transaction"].combine_chunks())
+        found = sums["rows_sum"].combine_chunks().take(place)
+        transactions = transactions.append_column(name, pc.fill_null(found, 0))
+    rows = pc.add(pc.add(transactions["inserts"], transactions["updates"]), transactions["deletes"])
+    return transactions.append_column("rows", rows).append_column("ordinal", ordinals)
+
+
+def _sums(rows: pa.Table, key: str) -> Iterator[tuple[Any, Measures]]:
+    names = ["bytes", *_OPERATIONS]
+    sums = rows.group_by(key, use_threads=False).aggregate(
+        [([], "count_all"), *((name, "sum") for name in names)]
+    )
+    columns = ["count_all", *(f"{name}_sum" for name in names)]
+    for found in sums.to_pylist():
+        yield found[key], Measures(*(found[column] for column in columns))
+
+
+def _sums_by_table(changes: pa.Table) -> Iterator[tuple[int, Measures]]:
+    pairs = changes.group_by(["table", "transaction"]).aggregate([])
+    transactions = Counter(pairs["table"].to_pylist())
+    sums = changes.group_by(["table", "op"]).aggregate([("rows", "sum"), ("bytes", "sum")])
+    by_table: dict[int, list[int]] = {}
+    for found in sums.to_pylist():
+        entry = by_table.setdefault(found["table"], [0, 0, 0, 0])
+        entry[0] += found["bytes_sum"]
+        entry[1 + found["op"]] += found["rows_sum"]
+    for number, entry in by_table.items():
+        yield number, Measures(transactions[number], *entry)
+
+
+def _transaction_json(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "gtid": row["gtid"],
+        "file": row["file"],
+        "pos": row["pos"],
+        "end_pos": row["end_pos"],
+        "bytes": row["bytes"],
+        "commit_ts": utc_text(row["commit_us"]),
+        "duration_seconds": row["duration_us"] // 1_000_000,
+        "server_id": row["server_id"],
+        "thread_id": row["thread_id"],
+        **{name: row[name] if row["counted"] else None for name in (*_OPERATIONS, "rows")},
+        "tables": row["tables"],
+    }

@@ -1,0 +1,238 @@
+"""`binlake stats` as a person meets it: text, JSON, the page, the audit, and every mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.cli.charts import Slot, bars, timeline
+from binlake.cli.main import main
+from binlake.cli.stats_html import page
+from binlake.cli.stats_text import bytes_text, duration_text, one_line
+from binlake.stream.views import VIEWS
+
+LOG = "mysql-9.7/transactions/binlog.000001"
+STATEMENTS = "mysql-5.6.24/statements/binlog.000001"
+
+
+def run(capfd: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = main(["stats", *argv])
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+def test_json_is_the_documented_object(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+    code, out, err = run(capfd, str(golden / LOG), "--json", "--top", "3")
+    found = json.loads(out)
+    assert code == 0
+    assert list(found) == [
+        "first_ts", "last_ts", "total", "uncounted_transactions", "tables", "servers", "threads",
+        "time", "largest_by_bytes", "largest_by_rows", "longest", "statements", "ddl", "log",
+        "remarks",
+    ]  # fmt: skip
+    assert len(found["largest_by_bytes"]) == 3
+    assert [t["bytes"] for t in found["largest_by_bytes"]] == sorted(
+        (t["bytes"] for t in found["largest_by_bytes"]), reverse=True
+    )
+    assert found["ddl"]["count"] == len(found["ddl"]["list"]) == found["statements"]["DDL"]
+    assert found["ddl"]["list"][0]["sql"].startswith("CREATE DATABASE")
+    assert found["first_ts"].endswith("Z")
+    assert all(remark in err for remark in found["remarks"])
+
+
+def test_text_says_what_json_says(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+    log = str(golden / LOG)
+    total = json.loads(run(capfd, log, "--json")[1])["total"]
+    code, out, _ = run(capfd, log)
+    assert code == 0
+    assert "all times are UTC" in out
+    assert f"{total['inserts']:,} inserts, {total['updates']:,} updates" in out
+    for head in ("Tables", "Threads", "Largest transactions by rows", "DDL"):
+        assert f"\n{head}" in out
+
+
+def test_a_time_chosen_by_nobody_is_empty(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+    code, out, _ = run(capfd, str(golden / LOG), "--until", "2001-01-01")
+    assert (code, "no transactions" in out) == (0, True)
+
+
+def test_the_unit_of_time_can_be_chosen(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+    for unit, end in (
+        ("minute", ":00.000000Z"),
+        ("hour", ":00:00.000000Z"),
+        ("day", "T00:00:00.000000Z"),
+    ):
+        found = json.loads(run(capfd, str(golden / LOG), "--by", unit, "--json")[1])["time"]
+        assert found["unit"] == unit
+        assert all(bucket["ts"].endswith(end) for bucket in found["buckets"])
+
+
+# -- the audit -------------------------------------------------------------------------------------
+
+
+def test_the_audit_lists_every_statement(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+    code, out, _ = run(capfd, str(golden / STATEMENTS), "--statements", "--json")
+    entries = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert all(list(e) == [column.name for column in VIEWS["statements"].columns] for e in entries)
+    sql = [e["sql"] for e in entries]
+    assert "BEGIN" in sql
+    assert any(text.startswith("UPDATE s SET a = LAST_INSERT_ID()") for text in sql)
+    assert all(e["ts"].endswith("Z") for e in entries)
+    users = {e["user"] for e in entries}
+    assert users == {None, "root@localhost"}  # a server logs the user of few statements only
+    text = run(capfd, str(golden / STATEMENTS), "--statements")[1]
+    assert len(text.splitlines()) == len(entries)
+    assert "user=unknown" in text
+    assert "user=root@localhost" in text
+
+
+def test_the_audit_takes_the_filters_of_transactions(
+    capfd: pytest.CaptureFixture[str], golden: Path
+) -> None:
+    log = str(golden / LOG)
+    whole = run(capfd, log, "--statements", "--json")[1].splitlines()
+    gtid = next(json.loads(line)["gtid"] for line in whole)
+    code, out, _ = run(capfd, log, "--statements", "--json", "--gtid", gtid)
+    assert code == 0
+    assert [json.loads(line)["gtid"] for line in out.splitlines()] == [gtid]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--by", "week"], "--by week: not one of minute, hour, day"),
+        (["--top", "0"], "Invalid value for '--top'"),
+        (
+            ["--statements", "--table", "a.b"],
+            "option table: which tables a statement changes is not known",
+        ),
+        (["--statements", "--op", "insert"], "option op: which tables"),
+        (["--statements", "--html", "x.html"], "give one"),
+        (["--html", "/no/such/folder/x.html"], "cannot write /no/such/folder/x.html"),
+        (["--gtid", "x"], "option gtid"),
+    ],
+)
+def test_mistakes_are_one_line(
+    capfd: pytest.CaptureFixture[str], golden: Path, argv: list[str], message: str
+) -> None:
+    code, _, err = run(capfd, str(golden / LOG), *argv)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_an_empty_file_and_no_file(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "binlog.000001").write_bytes(b"")
+    code, out, err = run(capfd, str(tmp_path / "binlog.000001"))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert run(capfd, str(tmp_path / "binlog.000002"))[0] == 2
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+class Checker(HTMLParser):
+    """Balanced tags; nothing that loads or runs something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        assert not {"src", "href", "onload", "onclick", "action"} & {name for name, _ in attrs}
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def checked(html: str) -> Checker:
+    checker = Checker()
+    checker.feed(html)
+    checker.close()
+    assert not checker.open
+    assert not checker.seen & {"script", "link", "img", "iframe", "object", "form", "b0rk"}
+    assert not re.search(r"https?://|url\(|@import|javascript:", html)
+    for svg in re.findall(r"<svg.*?</svg>", html, re.DOTALL):
+        ElementTree.fromstring(svg)
+    return checker
+
+
+def test_the_page_stands_alone(
+    capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "page.html"
+    code, out, _ = run(capfd, str(golden / LOG), "--html", str(target))
+    assert (code, out) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    html = target.read_text(encoding="utf-8")
+    checker = checked(html)
+    assert "svg" in checker.seen
+    assert "prefers-color-scheme:dark" in html
+    assert "All times are UTC." in checker.text
+    assert "CREATE DATABASE" in checker.text
+
+
+def test_names_and_statements_cannot_break_the_page(
+    capfd: pytest.CaptureFixture[str], golden: Path
+) -> None:
+    document: dict[str, Any] = json.loads(run(capfd, str(golden / LOG), "--json")[1])
+    evil = "<script>alert(1)</script>\"'&<b0rk "
+    document["tables"]["top"][0]["table"] = evil
+    document["ddl"]["list"][0]["sql"] = evil
+    document["ddl"]["list"][0]["user"] = evil
+    document["remarks"] = [evil]
+    document["largest_by_bytes"][0]["tables"] = [evil]
+    checker = checked(page(document, [evil]))
+    assert checker.text.count(evil.strip()) >= 6
+
+
+def test_a_page_without_anything(
+    capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "page.html"
+    assert run(capfd, str(golden / LOG), "--until", "2001-01-01", "--html", str(target))[0] == 0
+    assert "No transactions." in checked(target.read_text(encoding="utf-8")).text
+
+
+def test_a_long_time_has_bounded_bars() -> None:
+    slots = [Slot(minute * 60, (minute % 7, 1)) for minute in range(0, 50_000, 3)]
+    svg = timeline(slots, 60, ("inserts", "deletes"), str, str)
+    found = ElementTree.fromstring(svg).findall("rect")
+    assert len(found) <= 2 * 401
+    assert all(float(rect.get("height", "-1")) >= 0 for rect in found)
+    ends = [float(rect.get("x", "0")) + float(rect.get("width", "0")) for rect in found]
+    assert max(ends) <= 960
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    svg = ElementTree.fromstring(bars([("a" * 100, (4, 4)), ("b", (2, 0))], ("x", "y"), str))
+    widths = [float(rect.get("width", "0")) for rect in svg.findall("rect")]
+    assert widths == [285, 285, 142.5, 0]
+
+
+def test_numbers_for_people() -> None:
+    assert [bytes_text(n) for n in (0, 999, 1000, 999_960, 5 * 10**12)] == [
+        "0 B", "999 B", "1.0 kB", "1.0 MB", "5.0 TB",
+    ]  # fmt: skip
+    assert [duration_text(s) for s in (0, 4, 185, 3725)] == [
+        "< 1 s", "4 s", "3 min 05 s", "1 h 02 min",
+    ]  # fmt: skip
+    assert one_line("a\n b\x1b[31mc", 8) == "a b\\x1b…"
