@@ -97,26 +97,34 @@ class SchemaHistory:
         """The definition with what the log's DDL and the schema add, and sentences about what
         did not fit.
         """
-        if not _lacks_something(definition):  # a schema may still know of a UUID, and so on
-            found, problem = self.schema.complete(definition)
-            return found, [] if problem is None else [problem]
-        self._apply_waiting()
-        name = (definition.database, definition.table)
-        spelled = self._catalogue.spelled(name)
-        if len(self._asked) < _MOST_ASKED:
-            self._asked |= {name, spelled}
-        version = self._catalogue.entry(spelled) or self._versions.of(name, self._place)
+        version = self._version_of(definition)
         problems: list[str] = []
+        before = definition
         if version is not None and version.columns:
             definition, problems = _with_version(definition, version)
-        is_named = definition.name_source not in (NameSource.NONE, NameSource.METADATA)
+        fitted = definition is not before
         definition, problem = self.schema.complete(definition)
-        if problem is not None and not is_named:  # else it is of another version
+        if problem is not None and not fitted:  # else it is of another version
             problems.append(problem)
         why = "" if version is None else version.missing
         if definition.name_source == NameSource.NONE and why not in ("", DROPPED):
             problems.append(f"{definition.full_name}: {why}")
         return definition, problems
+
+    def _version_of(self, definition: TableDefinition) -> DeclaredTable | None:
+        name = (definition.database, definition.table)
+        lacking = _lacks_something(definition)
+        if not lacking and self._versions.is_empty:
+            return None
+        spelled = name
+        if lacking:
+            self._apply_waiting()
+            spelled = self._catalogue.spelled(name)
+        if len(self._asked) < _MOST_ASKED:
+            self._asked |= {name, spelled}
+        # a schema may still know of a UUID what row events with full metadata do not tell
+        logged = self._catalogue.entry(spelled) if lacking else None
+        return logged or self._versions.of(name, self._place)
 
     def _apply_waiting(self) -> None:
         for ddl in self._waiting:
@@ -176,30 +184,49 @@ class _Versions:
     def __init__(self, tables: Iterable[DeclaredTable]) -> None:
         self._places: dict[str, list[tuple[int, int]]] = {}
         self._tables: dict[tuple[str, TableName], list[tuple[tuple[int, int], DeclaredTable]]] = {}
+        self._spellings: dict[tuple[str, str, str], set[TableName]] = {}
         for table in tables:
             assert table.since is not None
             base, key = _key(table.since)
             self._places.setdefault(base, []).append(key)
             name = (table.database or "", table.table)
             self._tables.setdefault((base, name), []).append((key, table))
+            self._spellings.setdefault((base, name[0].lower(), name[1].lower()), set()).add(name)
         for places in self._places.values():
             places.sort()
         for versions in self._tables.values():
             versions.sort(key=lambda version: version[0])
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._tables
+
     def epoch(self, place: Place) -> int:
         """How many versions have begun before a place."""
-        if not self._places:
+        if self.is_empty:
             return 0
         base, key = _key(place)
         return bisect.bisect_left(self._places.get(base, []), key)
 
     def of(self, name: TableName, place: Place) -> DeclaredTable | None:
-        """The version that holds at a place: what stands there itself has not happened yet."""
-        if not self._tables:
+        """The version that holds at a place: what stands there itself has not happened yet.
+
+        Of a name that nobody has made, that of the only one that differs in case, as
+        `Catalogue.spelled`.
+        """
+        if self.is_empty:
             return None
         base, key = _key(place)
-        versions = self._tables.get((base, name), [])
+        exact = self._at((base, name), key)
+        if exact is not None and exact.columns:
+            return exact
+        spellings = self._spellings.get((base, name[0].lower(), name[1].lower()), set()) - {name}
+        others = [self._at((base, other), key) for other in spellings]
+        known = [other for other in others if other is not None and other.columns]
+        return known[0] if len(known) == 1 else exact
+
+    def _at(self, name: tuple[str, TableName], key: tuple[int, int]) -> DeclaredTable | None:
+        versions = self._tables.get(name, [])
         at = bisect.bisect_left(versions, key, key=lambda version: version[0])
         return versions[at - 1][1] if at else None
 

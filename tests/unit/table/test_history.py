@@ -177,3 +177,21 @@ def test_table_map_in_lower_case() -> None:
     history.note(ddl("ALTER TABLE ORDERS RENAME COLUMN b TO c", 200))
     assert history.at(spot(250)) != before
     assert names(history, orders) == ["id", "c"]
+    versions = "-- binlake: from binlog.000001:4\nCREATE TABLE Shop.Orders (id INT, b INT);"
+    history = SchemaHistory(schema(versions))
+    history.at(spot(100))
+    assert names(history, orders) == ["id", "b"]
+    assert names(history, logged(*[ct.MYSQL_TYPE_LONG] * 2, table="order"))[0] == "col_0"
+
+
+def test_a_version_tells_what_full_metadata_cannot() -> None:
+    versions = "-- binlake: from binlog.000001:500\nCREATE TABLE shop.t (u UUID);"
+    history = SchemaHistory(schema(versions))
+    column = ColumnDefinition(0, "u", ct.MYSQL_TYPE_STRING, length=16, collation_id=63)
+    told = TableDefinition("shop", "t", (column,), name_source=NameSource.METADATA)
+    before = history.at(spot(400))
+    assert history.complete(told)[0].columns[0].declared is None
+    assert history.at(spot(600)) != before
+    done, problems = history.complete(told)
+    assert (done.columns[0].declared, done.name_source) == ("uuid", NameSource.METADATA)
+    assert problems == []
