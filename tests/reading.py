@@ -14,6 +14,7 @@ from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.stream.log_reader import LogReader
 from binlake.stream.splits import Split
+from binlake.table.batches import Changes
 from binlake.table.decode import ChangeDecoder
 from binlake.table.row_json import json_lines
 from binlake.table.types.base import Target
@@ -30,19 +31,22 @@ def row_lines(*paths: Path | str, ledger: Ledger | None = None, **given: Any) ->
     options = ReadOptions.parse(given)
     held = Ledger() if ledger is None else ledger
     for reader in LogReader.of_chains(resolve([str(path) for path in paths]), options, held):
-        yield from _lines(reader, options, held)
+        decoder = ChangeDecoder(options, Target.TEXT, held)
+        yield from _lines(decoder.read(reader), options)
 
 
 def split_lines(splits: Iterable[Split], ledger: Ledger, **given: Any) -> Iterator[Line]:
     """The same objects from splits, each read by itself as a Spark task does."""
     options = ReadOptions.parse(given)
     for split in splits:
-        yield from _lines(LogReader.of_split(split, options, ledger), options, ledger)
+        decoder = ChangeDecoder(options, Target.TEXT, ledger)
+        yield from _lines(
+            decoder.decode(LogReader.of_split(split, options, ledger).runs()), options
+        )
 
 
-def _lines(reader: LogReader, options: ReadOptions, ledger: Ledger) -> Iterator[Line]:
-    decoder = ChangeDecoder(options, Target.TEXT, ledger)
-    for changes in decoder.decode(reader.runs()):
+def _lines(decoded: Iterable[Changes], options: ReadOptions) -> Iterator[Line]:
+    for changes in decoded:
         yield from map(json.loads, json_lines(changes, options).to_pybytes().splitlines())
 
 

@@ -99,4 +99,4 @@ def decode(
     options = ReadOptions.parse(given)
     held = ledger or Ledger()
     for reader in LogReader.of_chains(resolve([str(path)]), options, held):
-        yield from ChangeDecoder(options, target, held).decode(reader.runs())
+        yield from ChangeDecoder(options, target, held).read(reader)

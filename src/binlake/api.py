@@ -108,7 +108,7 @@ class Log:
                 yield from reader.transactions()
                 continue
             counter = RowCounter(self.options, self.ledger)
-            yield from (t for t in reader.transactions() if counter(t).any)
+            yield from (t for t in reader.transactions(counter.on_ddl) if counter(t).any)
 
     def changes(self, table: str | None = None) -> Iterator[pa.RecordBatch]:
         """Row changes, in commit order.
@@ -199,7 +199,7 @@ class Log:
                 yield from view.batches(statements(reader.groups()), columns)
             else:
                 counter = RowCounter(self.options, self.ledger)
-                rows = transaction_rows(reader.transactions(), counter, self.options)
+                rows = transaction_rows(reader.transactions(counter.on_ddl), counter, self.options)
                 yield from view.batches(rows, columns)
 
     def _readers(self, options: ReadOptions) -> Iterator[LogReader]:
@@ -211,7 +211,7 @@ class Log:
         schema = declared_schema(options)
         for reader in self._readers(options):
             decoder = ChangeDecoder(options, target, self.ledger, schema)
-            yield from columns.watch(decoder.decode(reader.runs()))
+            yield from columns.watch(decoder.read(reader))
         columns.finish()
 
     def _of_one_table(self, table: str) -> list[pa.RecordBatch]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 import binlake
+from binlake.cli.main import main
 from reading import row_lines
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -59,6 +62,22 @@ def test_typed_columns_of_every_type(spark: Any) -> None:
         table = f"golden.{name}"
         found = load(spark, TYPES, table=table).toArrow()
         assert found.to_pylist() == log.to_arrow(table).to_pylist(), table
+
+
+def test_a_schema_with_places_gives_tasks_the_names_of_the_logs_ddl(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = str(GOLDEN / "mysql-5.6.24" / "schema" / "binlog.000001")
+    history = tmp_path / "history.sql"
+    text = io.StringIO()
+    with redirect_stdout(text):
+        assert main(["schema", path]) == 0
+    history.write_text(text.getvalue())
+    log = binlake.open(path)
+    for table in ("golden.moving", "golden.moved", "golden.unkeyed", "other-db.moved"):
+        frame = load(spark, path, table=table, schema=str(history), max_partition_bytes="900")
+        assert frame.rdd.getNumPartitions() > 1
+        assert frame.toArrow().to_pylist() == log.to_arrow(table).to_pylist(), table
 
 
 def test_a_column_of_time_is_an_interval(spark: Any) -> None:

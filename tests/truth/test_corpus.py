@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import binlake
 from binlake.errors import (
     BinlogError,
     ChecksumError,
@@ -26,11 +27,14 @@ from binlake.errors import (
 )
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
+from binlake.stream.splits import plan_splits
 from binlake.stream.verify import verify
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
 from corpus_files import FILES, FOLDER, Listed, keys_beside
 from definitions import definitions
 from oracle import Snapshot, snapshots
-from reading import events, row_lines
+from reading import events, row_lines, split_lines
 from replay import Replay
 
 #: What this version cannot read yet: where reading must stop, and what it must say.
@@ -54,8 +58,6 @@ DAMAGED: dict[str, tuple[type[BinlogError], str]] = {
     r"public/.*/corrupt-relay-bin\.000624": (TruncatedError, "ends too early"),
     r"public/.*/binlog_no_fd_event\.000001": (MalformedError, "FORMAT_DESCRIPTION"),
     r"public/.*/binlog_truncated_event\.000001": (TruncatedError, "format description"),
-    # fractions in the old temporal format: nothing in the log tells their width
-    r"generated/mariadb.*/rows-old-temporal/binlog\.000002": (MalformedError, "DATETIME"),
 }
 
 #: Files that end inside an event, but are still in use by a server that writes to them.
@@ -198,6 +200,37 @@ def _says_nothing(scenario: Scenario) -> Any:
     return skip
 
 
+def _is_history(snapshot: Snapshot) -> bool:
+    """A system-versioned table: SELECT shows current rows, the log has history rows too."""
+    return snapshot.table == "ver"
+
+
+def _readable_logs(scenario: Scenario) -> dict[str, Path]:
+    unreadable = {**NOT_YET, **DAMAGED}
+    return {
+        name: path
+        for name, path in scenario.logs.items()
+        if not any(re.fullmatch(p, path.relative_to(FOLDER).as_posix()) for p in unreadable)
+    }
+
+
+@pytest.mark.parametrize("folder", SCENARIOS, ids=lambda folder: "/".join(folder.parts[-2:]))
+def test_names_and_values_come_from_the_logs_own_ddl(folder: Path) -> None:
+    """The whole chain, without a schema and without an assumed character set."""
+    scenario = Scenario(folder, json.loads((folder / "meta.json").read_text()))
+    logs = _readable_logs(scenario)
+    if len(logs) < len(scenario.logs):
+        return
+    keys = keys_beside(folder / "binlog.000001")
+    defined = [found for name, path in logs.items() for found in definitions(path, name, **keys)]
+    ledger = Ledger()
+    replay = Replay(logs, snapshots(folder), _is_history)
+    outcome = replay.run(row_lines(*logs.values(), ledger=ledger, **keys), defined)
+    assert outcome.problems == []
+    assert outcome.values > 0
+    assert [warning for warning in ledger.warnings if "does not tell" in warning] == []
+
+
 @pytest.mark.parametrize("folder", SCENARIOS, ids=lambda folder: "/".join(folder.parts[-2:]))
 def test_values_are_the_servers(folder: Path, tmp_path: Path) -> None:
     scenario = Scenario(folder, json.loads((folder / "meta.json").read_text()))
@@ -218,3 +251,17 @@ def test_values_are_the_servers(folder: Path, tmp_path: Path) -> None:
     outcome = replay.run(row_lines(*logs.values(), **options), defined)
     assert outcome.problems == []
     assert outcome.values > 0
+
+
+@pytest.mark.parametrize(
+    "folder", [path for path in SCENARIOS if path.name == "rows-old-temporal"], ids=str
+)
+def test_fractions_in_the_old_format_are_an_error_where_nobody_tells_their_digits(
+    folder: Path,
+) -> None:
+    splits = plan_splits([str(folder / "binlog.000002")], ReadOptions(), 1 << 30)
+    with pytest.raises(MalformedError, match="give its CREATE TABLE with the option schema"):
+        list(split_lines(splits, Ledger()))
+    log = binlake.open(folder / "binlog.000002")  # its DDL tells
+    assert sum(t["inserts"] for batch in log.view("transactions") for t in batch.to_pylist()) > 0
+    assert log.ledger.warnings == []

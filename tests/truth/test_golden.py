@@ -93,6 +93,21 @@ def test_rows_are_what_the_server_selects(case: Case) -> None:
 
 
 @cases
+def test_the_logs_ddl_tells_what_its_row_events_do_not(case: Case) -> None:
+    """Without a schema: names, signs, members, character sets and keys of the log's own DDL."""
+    wanted = list(snapshots(case.folder))
+    if not wanted:
+        return
+    replay = Replay([path.name for path in case.files], wanted)
+    defined = [definition for path in case.files for definition in definitions(path, **case.keys)]
+    ledger = Ledger()
+    outcome = replay.run(row_lines(*case.files, ledger=ledger, **case.keys), defined)
+    assert outcome.problems == []
+    assert outcome.values > 0
+    assert [warning for warning in ledger.warnings if "does not tell" in warning] == []
+
+
+@cases
 def test_events_are_those_that_the_server_lists(case: Case) -> None:
     with gzip.open(case.folder / "events.jsonl.gz", "rt", encoding="utf-8") as lines:
         listed = {found["file"]: found["events"] for found in map(json.loads, lines)}
@@ -120,7 +135,7 @@ def _typed_updates(case: Case) -> Iterator[dict[str, Any]]:
     )
     (chain,) = resolve([str(path) for path in case.files])
     decoder = ChangeDecoder(options, Target.TYPED, Ledger())
-    for changes in decoder.decode(next(LogReader.of_chains([chain], options, Ledger())).runs()):
+    for changes in decoder.read(next(LogReader.of_chains([chain], options, Ledger()))):
         for found in changes.table_batches(options):
             yield from found.batch.to_pylist()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -177,3 +178,35 @@ def test_rows_that_do_not_fit_are_set_aside_and_it_is_said(tmp_path: Path) -> No
     assert log.to_arrow("shop.t@1")["col_0"].to_pylist() == ["twelve"]
     with pytest.raises(OptionError, match="no @9"):
         log.to_arrow("shop.t@9")
+
+
+def test_ddl_of_the_log_names_columns(golden: Path) -> None:
+    log = binlake.open(golden / "mysql-5.6.24" / "schema" / "binlog.000001", columns="id,b")
+    batches = list(log.changes("golden.mov*"))
+    assert [batch.schema.names[0] for batch in batches] == ["id"] * len(batches)
+    origins = {
+        (m[b"binlake.table"], m[b"binlake.name_source"], m[b"binlake.name_origin"])
+        for m in (batch.schema.metadata for batch in batches)
+    }
+    assert origins == {
+        (b"golden.moving", b"ddl", b"binlog.000001:2274"),
+        (b"golden.moving", b"ddl", b"binlog.000001:2603"),
+        (b"golden.moving", b"ddl", b"binlog.000001:2945"),
+        (b"golden.moving", b"ddl", b"binlog.000001:3295"),
+        (b"golden.moved", b"ddl", b"binlog.000001:3654"),
+    }
+    assert log.ledger.names["golden", "moved"] == {"ddl"}
+
+
+def test_a_column_that_changes_its_name_does_so_at_its_place(tmp_path: Path) -> None:
+    """The bytes of the TABLE_MAP stay the same."""
+    log = StreamLog()
+    log.gtid(1).query(b"CREATE TABLE t (a INT UNSIGNED)").plain(2)
+    log.gtid(3).query(b"CREATE TABLE other (a INT)").plain(4)
+    log.gtid(5).query(b"ALTER TABLE t CHANGE a b INT").plain(6).plain(7)
+    opened = binlake.open(log.write(tmp_path))
+    names = [json.loads(r["after"]) for batch in opened.changes() for r in batch.to_pylist()]
+    assert names == [{"a": 0}, {"a": 0}, {"b": 0}, {"b": 0}]
+    assert [batch.schema.names[0] for batch in opened.changes("shop.t")] == ["a", "b"]
+    later = binlake.open(tmp_path / "binlog.000001", gtid=f"{SID}:6-7")
+    assert later.to_arrow("shop.t").column_names[0] == "b"

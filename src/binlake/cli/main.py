@@ -25,6 +25,7 @@ COMMANDS = {
     "rows": "binlake.cli.rows:rows",
     "stats": "binlake.cli.stats:stats",
     "gtid": "binlake.cli.gtid:gtid",
+    "schema": "binlake.cli.schema:schema",
     "verify": "binlake.cli.verify:verify",
     "export": "binlake.cli.export:export",
 }

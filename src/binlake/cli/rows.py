@@ -85,7 +85,7 @@ def _changes(
     files: list[str], options: ReadOptions, ledger: Ledger, schema: DeclaredSchema
 ) -> Iterator[Changes]:
     for reader in LogReader.of_chains(resolve(files), options, ledger):
-        yield from ChangeDecoder(options, Target.TEXT, ledger, schema).decode(reader.runs())
+        yield from ChangeDecoder(options, Target.TEXT, ledger, schema).read(reader)
 
 
 @contextmanager

@@ -91,6 +91,15 @@ def _with_fraction(count: int) -> Callable[[ColumnPlan], int]:
     return lambda plan: count + (plan.p0 + 1) // 2
 
 
+# by fractional digits; more than none of them only MariaDB has
+_TIME_OLD_BYTES = (3, 4, 4, 5, 5, 5, 6)
+_DATETIME_OLD_BYTES = (8, 6, 6, 7, 7, 7, 8)
+
+
+def _by_fsp(widths: tuple[int, ...]) -> Callable[[ColumnPlan], int]:
+    return lambda plan: widths[plan.p0]
+
+
 def _p0(plan: ColumnPlan) -> int:
     return plan.p0
 
@@ -116,12 +125,14 @@ _KERNELS: Mapping[Kernel, _Kernel] = {
     Kernel.DATETIME2_TEXT: _Kernel(lambda plan: Datetime2Text(plan.p0), _with_fraction(5)),
     Kernel.TIMESTAMP2: _Kernel(lambda plan: Timestamp2(plan.p0), _with_fraction(4)),
     Kernel.TIMESTAMP2_TEXT: _Kernel(lambda plan: Timestamp2Text(plan.p0), _with_fraction(4)),
-    Kernel.TIME_OLD: _Kernel(lambda plan: TimeOld(), _bytes(3)),
-    Kernel.TIME_OLD_TEXT: _Kernel(lambda plan: TimeOldText(), _bytes(3)),
-    Kernel.DATETIME_OLD: _Kernel(lambda plan: DatetimeOld(), _bytes(8)),
-    Kernel.DATETIME_OLD_TEXT: _Kernel(lambda plan: DatetimeOldText(), _bytes(8)),
-    Kernel.TIMESTAMP_OLD: _Kernel(lambda plan: TimestampOld(), _bytes(4)),
-    Kernel.TIMESTAMP_OLD_TEXT: _Kernel(lambda plan: TimestampOldText(), _bytes(4)),
+    Kernel.TIME_OLD: _Kernel(lambda plan: TimeOld(plan.p0), _by_fsp(_TIME_OLD_BYTES)),
+    Kernel.TIME_OLD_TEXT: _Kernel(lambda plan: TimeOldText(plan.p0), _by_fsp(_TIME_OLD_BYTES)),
+    Kernel.DATETIME_OLD: _Kernel(lambda plan: DatetimeOld(plan.p0), _by_fsp(_DATETIME_OLD_BYTES)),
+    Kernel.DATETIME_OLD_TEXT: _Kernel(
+        lambda plan: DatetimeOldText(plan.p0), _by_fsp(_DATETIME_OLD_BYTES)
+    ),
+    Kernel.TIMESTAMP_OLD: _Kernel(lambda plan: TimestampOld(plan.p0), _with_fraction(4)),
+    Kernel.TIMESTAMP_OLD_TEXT: _Kernel(lambda plan: TimestampOldText(plan.p0), _with_fraction(4)),
     Kernel.DECIMAL: _Kernel(lambda plan: Decimal128(plan.p0, plan.p1), _decimal),
     Kernel.DECIMAL_TEXT: _Kernel(lambda plan: DecimalText(plan.p0, plan.p1), _decimal),
     Kernel.BYTES: _Kernel(lambda plan: Bytes(plan.p0, plan.p1), None),

@@ -7,4 +7,5 @@ from binlake.core.temporal_wire cimport (
     read_time2,
     read_time_old,
     read_timestamp2,
+    read_timestamp_old,
 )

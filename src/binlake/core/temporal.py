@@ -17,6 +17,7 @@ from binlake.core.temporal_wire import (
     read_time2,
     read_time_old,
     read_timestamp2,
+    read_timestamp_old,
 )
 
 __all__ = ["Date", "Datetime2", "DatetimeOld", "Time2", "TimeOld", "Timestamp2", "TimestampOld"]
@@ -146,13 +147,19 @@ class Datetime2(_DatetimeSink):
 @cython.final
 @cython.cclass
 class DatetimeOld(_DatetimeSink):
-    """DATETIME of before MySQL 5.6."""
+    """DATETIME of before MySQL 5.6; `fsp` digits: MariaDB only."""
+
+    fsp: cython.int
+
+    def __init__(self, fsp: cython.int) -> None:
+        _DatetimeSink.__init__(self)
+        self.fsp = fsp
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
-        return self.put(read_datetime_old(c), row)
+        return self.put(read_datetime_old(c, self.fsp), row)
 
 
 @cython.cclass
@@ -189,13 +196,19 @@ class Time2(_TimeSink):
 @cython.final
 @cython.cclass
 class TimeOld(_TimeSink):
-    """TIME of before MySQL 5.6."""
+    """TIME of before MySQL 5.6; `fsp` digits: MariaDB only."""
+
+    fsp: cython.int
+
+    def __init__(self, fsp: cython.int) -> None:
+        _TimeSink.__init__(self)
+        self.fsp = fsp
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
-        return self.put(read_time_old(c), row)
+        return self.put(read_time_old(c, self.fsp), row)
 
 
 @cython.final
@@ -224,15 +237,21 @@ class Timestamp2(Sink64):
 @cython.final
 @cython.cclass
 class TimestampOld(Sink64):
-    """TIMESTAMP of before MySQL 5.6 to microseconds since 1970 UTC."""
+    """TIMESTAMP of before MySQL 5.6 to microseconds since 1970 UTC; as DatetimeOld."""
+
+    fsp: cython.int
+
+    def __init__(self, fsp: cython.int) -> None:
+        Sink64.__init__(self)
+        self.fsp = fsp
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
-        seconds: cython.Py_ssize_t = c.u32()
-        if seconds == 0:
+        us: cython.Py_ssize_t = read_timestamp_old(c, self.fsp)
+        if us == 0:
             self.zero_dates += 1
             return self.append_null(row)
-        self.values[row] = _bits(seconds * 1_000_000)
+        self.values[row] = _bits(us)
         return 0

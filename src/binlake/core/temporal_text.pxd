@@ -8,6 +8,7 @@ from binlake.core.temporal_wire cimport (
     read_time2,
     read_time_old,
     read_timestamp2,
+    read_timestamp_old,
 )
 
 cpdef int write_date(ByteBuffer out, Py_ssize_t packed) except -1

@@ -18,6 +18,7 @@ from binlake.core.temporal_wire import (
     read_time2,
     read_time_old,
     read_timestamp2,
+    read_timestamp_old,
 )
 
 __all__ = [
@@ -189,7 +190,7 @@ class DatetimeOldText(_TextSink):
     @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
-        return self.put_datetime(read_datetime_old(c), row)
+        return self.put_datetime(read_datetime_old(c, self.fsp), row)
 
 
 @cython.final
@@ -213,7 +214,7 @@ class TimeOldText(_TextSink):
     @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
-        return self.put_time(read_time_old(c), row)
+        return self.put_time(read_time_old(c, self.fsp), row)
 
 
 @cython.final
@@ -237,4 +238,4 @@ class TimestampOldText(_TextSink):
     @cython.exceptval(-1, check=False)
     def append(self, c: Cursor, row: cython.Py_ssize_t) -> cython.int:
         """As Sink."""
-        return self.put_datetime(_pack(c.u32() * 1_000_000), row)
+        return self.put_datetime(_pack(read_timestamp_old(c, self.fsp)), row)

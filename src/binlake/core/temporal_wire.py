@@ -26,6 +26,7 @@ __all__ = [
     "read_time2",
     "read_time_old",
     "read_timestamp2",
+    "read_timestamp_old",
 ]
 
 # C constants: a larger literal than int holds would be a Python object
@@ -34,10 +35,15 @@ _LOW_39 = cython.declare(cython.Py_ssize_t, (1 << 39) - 1)
 _TIME2_ZERO = cython.declare(cython.Py_ssize_t, 0x800000000000)
 _LAST_DATETIME = cython.declare(cython.ulonglong, 99991231235959)
 _MAX_HOUR = cython.declare(cython.Py_ssize_t, 838)  # TIME: ±838:59:59
+_TIME_OLD_ZERO_SECONDS = cython.declare(cython.Py_ssize_t, 839 * 3600)  # one above ±838:59:59
 
 
-def _refuse(c: Cursor, width: int, what: str) -> MalformedError:
-    return MalformedError(f"the bytes are not a {what}", offset=c.pos - width - c.start)
+# MariaDB writes fractions in the old format, too, and its logs do not tell how many digits
+_OLD_HINT = "if the column has fractional digits, give its CREATE TABLE with the option schema"
+
+
+def _refuse(c: Cursor, width: int, what: str, hint: str | None = None) -> MalformedError:
+    return MalformedError(f"the bytes are not a {what}", hint=hint, offset=c.pos - width - c.start)
 
 
 @cython.cfunc
@@ -115,11 +121,29 @@ def read_datetime2(c: Cursor, fsp: cython.int) -> int:
     return v << 24 | us
 
 
-def read_datetime_old(c: Cursor) -> int:
-    """8 bytes little-endian, the decimal number YYYYMMDDhhmmss."""
+@cython.cfunc
+@cython.inline
+def _power10(count: cython.int) -> cython.Py_ssize_t:
+    value: cython.Py_ssize_t = 1
+    _i: cython.int
+    for _i in range(count):
+        value *= 10
+    return value
+
+
+def read_datetime_old(c: Cursor, fsp: cython.int) -> int:
+    """8 bytes little-endian, the decimal number YYYYMMDDhhmmss.
+
+    With fractional digits, which only MariaDB has in this format (mysql56_temporal_format=OFF;
+    sql/field.cc, Field_datetime_hires): 6, 6, 7, 7, 7, 8 bytes big-endian for 1 to 6 of them, the
+    number ((((year * 13 + month) * 32 + day) * 24 + hour) * 60 + minute) * 60 + second, times
+    10**fsp, and the fraction.
+    """
+    if fsp:
+        return _datetime_hires(c, fsp)
     raw: cython.ulonglong = c.u64()
     if raw > _LAST_DATETIME:
-        raise _refuse(c, 8, "DATETIME")
+        raise _refuse(c, 8, "DATETIME", _OLD_HINT)
     v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, raw)
     day: cython.Py_ssize_t = v // 1_000_000
     time: cython.Py_ssize_t = v % 1_000_000
@@ -128,9 +152,26 @@ def read_datetime_old(c: Cursor) -> int:
     hour: cython.Py_ssize_t = time // 10_000
     month: cython.Py_ssize_t = day // 100 % 100
     if second > 59 or minute > 59 or hour > 23 or month > 12 or day % 100 > 31:
-        raise _refuse(c, 8, "DATETIME")
+        raise _refuse(c, 8, "DATETIME", _OLD_HINT)
     ym: cython.Py_ssize_t = day // 10_000 * 13 + month
     return (ym << 5 | day % 100) << 41 | hour << 36 | minute << 30 | second << 24
+
+
+@cython.cfunc
+def _datetime_hires(c: Cursor, fsp: cython.int) -> cython.Py_ssize_t:
+    width: cython.int = 6 + (1 if fsp > 2 else 0) + (1 if fsp > 5 else 0)
+    raw: cython.ulonglong = _be(c, width)
+    if raw >> 62:
+        raise _refuse(c, width, "DATETIME")
+    v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, raw)
+    unit: cython.Py_ssize_t = _power10(fsp)
+    us: cython.Py_ssize_t = v % unit * _power10(6 - fsp)
+    v //= unit
+    time: cython.Py_ssize_t = v % 86_400
+    v //= 86_400
+    if (v >> 5) >= 10_000 * 13:
+        raise _refuse(c, width, "DATETIME")
+    return v << 41 | time // 3600 << 36 | time // 60 % 60 << 30 | time % 60 << 24 | us
 
 
 def read_time2(c: Cursor, fsp: cython.int) -> int:
@@ -166,8 +207,14 @@ def read_time2(c: Cursor, fsp: cython.int) -> int:
     return packed
 
 
-def read_time_old(c: Cursor) -> int:
-    """3 bytes little-endian, signed, the decimal number HHMMSS."""
+def read_time_old(c: Cursor, fsp: cython.int) -> int:
+    """3 bytes little-endian, signed, the decimal number HHMMSS.
+
+    With fractional digits (as `read_datetime_old`; Field_time_hires): 4, 4, 5, 5, 5, 6 bytes
+    big-endian, the seconds times 10**fsp and the fraction, negated as a whole, above 839 hours.
+    """
+    if fsp:
+        return _time_hires(c, fsp)
     v: cython.Py_ssize_t = c.u24()
     negative: cython.bint = v > 0x7FFFFF
     if negative:
@@ -175,8 +222,25 @@ def read_time_old(c: Cursor) -> int:
     second: cython.Py_ssize_t = v % 100
     minute: cython.Py_ssize_t = v // 100 % 100
     if second > 59 or minute > 59 or v // 10_000 > _MAX_HOUR:
-        raise _refuse(c, 3, "TIME")
+        raise _refuse(c, 3, "TIME", _OLD_HINT)
     packed: cython.Py_ssize_t = v // 10_000 << 36 | minute << 30 | second << 24
+    return -packed if negative else packed
+
+
+@cython.cfunc
+def _time_hires(c: Cursor, fsp: cython.int) -> cython.Py_ssize_t:
+    width: cython.int = 4 + (1 if fsp > 2 else 0) + (1 if fsp > 5 else 0)
+    unit: cython.Py_ssize_t = _power10(fsp)
+    v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, _be(c, width))
+    v -= _TIME_OLD_ZERO_SECONDS * unit
+    negative: cython.bint = v < 0
+    if negative:
+        v = -v
+    us: cython.Py_ssize_t = v % unit * _power10(6 - fsp)
+    v //= unit
+    if v // 3600 > _MAX_HOUR:
+        raise _refuse(c, width, "TIME")
+    packed: cython.Py_ssize_t = v // 3600 << 36 | v // 60 % 60 << 30 | v % 60 << 24 | us
     return -packed if negative else packed
 
 
@@ -192,3 +256,21 @@ def read_timestamp2(c: Cursor, fsp: cython.int) -> int:
         if us > 999_999:
             raise _refuse(c, 4 + n, "TIMESTAMP")
     return (v >> (8 * n)) * 1_000_000 + us
+
+
+def read_timestamp_old(c: Cursor, fsp: cython.int) -> int:
+    """4 bytes little-endian, unsigned seconds.
+
+    With fractional digits (as `read_datetime_old`; Field_timestamp_hires): 4 bytes big-endian,
+    and 1, 1, 2, 2, 3, 3 bytes big-endian with the fraction in units of its last digit.
+    """
+    if fsp == 0:
+        return cython.cast(cython.Py_ssize_t, c.u32()) * 1_000_000
+    n: cython.int = (fsp + 1) >> 1
+    v: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, _be(c, 4 + n))
+    size: cython.Py_ssize_t = 1
+    size <<= 8 * n
+    fraction: cython.Py_ssize_t = v & (size - 1)
+    if fraction >= _power10(fsp):
+        raise _refuse(c, 4 + n, "TIMESTAMP")
+    return (v >> (8 * n)) * 1_000_000 + fraction * _power10(6 - fsp)

@@ -184,6 +184,14 @@ class RowWalker:
         self.bindings.clear()
         self.generation += 1
 
+    def forget_tables(self) -> None:
+        """Ask `resolve` again about every definition, since its answers have changed.
+
+        To be called between transactions; `set_format` has to follow.
+        """
+        self.caches = {}
+        self.format = None
+
     def enter_payload(self, pos: cython.Py_ssize_t, end_pos: cython.Py_ssize_t) -> None:
         """The frames that follow came out of the payload event at [pos, end_pos).
 

@@ -23,10 +23,11 @@ from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.spark.options import SourceOptions
 from binlake.spark.schema import Conformer, exact_schema
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import Piece, PlainRun, Run
+from binlake.stream.runs import Piece, PlainRun, Run, Spot
 from binlake.stream.splits import Split, plan_splits
 from binlake.table.batches import typed_schema
 from binlake.table.evolution import Evolution
+from binlake.table.history import SchemaHistory, spot_of
 from binlake.table.metadata import METADATA
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import TableResolver, silent
@@ -133,36 +134,44 @@ class _Look:
     def definitions(self, read: ReadOptions) -> list[TableTypes]:
         """The table's definitions, in the order in which they were last used."""
         tables = TableResolver(read, Target.TYPED, silent)
-        newest_first: dict[bytes, TableTypes] = {}
+        newest_first: dict[tuple[bytes, int], TableTypes] = {}
         self.looked_bytes = 0
         for split in reversed(plan_splits(self._options.paths, read, _LOOK_BYTES)):
             if self.looked_bytes >= self._options.schema_scan_bytes:
                 break
-            for body, fmt in reversed(_table_maps(split, read).items()):
-                if body in newest_first:
+            found = _table_maps(split, read, tables.history)
+            for (body, epoch), (fmt, spot) in reversed(found.items()):
+                if (body, epoch) in newest_first:
                     continue
+                tables.history.at(spot)
                 types = tables.types(body, fmt)
                 if types is not None:
-                    newest_first[body] = types
+                    newest_first[body, epoch] = types
             self.looked_bytes += split.bytes
         self.other_tables |= tables.unwanted
         return list(newest_first.values())[::-1]
 
 
-def _table_maps(split: Split, read: ReadOptions) -> dict[bytes, EventFormat]:
-    """Distinct TABLE_MAP bodies (table id and flags zeroed), in the order of their last use."""
-    found: dict[bytes, EventFormat] = {}
-    latest = b""
+def _table_maps(
+    split: Split, read: ReadOptions, history: SchemaHistory
+) -> dict[tuple[bytes, int], tuple[EventFormat, Spot]]:
+    """Distinct TABLE_MAP bodies (table id and flags zeroed), each with the versions of the schema
+    that it was used under, and where; in the order of their last use.
+    """
+    found: dict[tuple[bytes, int], tuple[EventFormat, Spot]] = {}
+    blank = bytes(_TABLE_ID_AND_FLAGS)
+    latest = (b"", 0)
     unchecked = replace(read, verify_checksum=False, on_unshown="count")
     for run in LogReader.of_split(split, unchecked, Ledger()).runs():
+        spot = spot_of(run)
+        epoch = history.epoch(spot)
         for piece in _pieces(run):
             for body in _bodies(piece):
-                if body != latest:  # most often a statement changes the table of the last one
-                    found.pop(body, None)
-                    found[body] = piece.window.format
-                    latest = body
-    blank = bytes(_TABLE_ID_AND_FLAGS)
-    return {blank + body: fmt for body, fmt in found.items()}
+                if (body, epoch) != latest:  # most often a statement changes the last one's table
+                    latest = (body, epoch)
+                    found.pop(latest, None)
+                    found[latest] = (piece.window.format, spot)
+    return {(blank + body, epoch): where for (body, epoch), where in found.items()}
 
 
 def _pieces(run: Run) -> Iterable[Piece]:

@@ -35,10 +35,12 @@ from binlake.events.xa_prepare import XaPrepareEvent
 from binlake.events.xid import XidEvent
 from binlake.format.event_types import QUERY_COMPRESSED_EVENT, QUERY_EVENT
 from binlake.format.flags import FL_ROLLBACK_ALTER, FL_STANDALONE, FL_START_ALTER
+from binlake.stream.ddl import DdlStatement
 from binlake.stream.event_at import event_at
 from binlake.stream.extent import Extent
 from binlake.stream.runs import Outcome, Spot, Statement
 from binlake.stream.statements import (
+    DDL,
     INCIDENT,
     LOAD_DATA,
     MAINTENANCE,
@@ -65,7 +67,7 @@ class Group:
     """An open group. `take` feeds it a frame and answers its outcome once it has ended."""
 
     __slots__ = (
-        "_fresh", "_savepoints", "at", "begun", "begun_us", "decides", "end", "extent", "file", "file_bytes",
+        "_fresh", "_savepoints", "at", "begun", "begun_us", "ddl", "decides", "end", "extent", "file", "file_bytes",
         "first_us", "gtid_event", "last_us", "outer", "server_id", "start", "statements", "thread_id", "undone",
         "warnings", "xid", "xid_event",
     )  # fmt: skip
@@ -89,6 +91,7 @@ class Group:
         self.thread_id: int | None = None
         self.begun = False  # BEGIN, XA START or a GTID that stands for BEGIN
         self.statements: list[Statement] = []
+        self.ddl: list[DdlStatement] = []
         self.undone: list[tuple[int, int]] = []
         self.xid: Xid | None = None  # of a prepared group
         # an XA COMMIT or XA ROLLBACK of a transaction prepared earlier, and how it ends that
@@ -192,7 +195,8 @@ class Group:
         if type_code in (QUERY_EVENT, QUERY_COMPRESSED_EVENT):
             self._thread(window, index, steps)
             kind = statement_kind(_text(window, index, steps))
-        self._record(window, index, kind)
+        if self._record(window, index, kind) == DDL:
+            self._take_ddl(window, index)
         return None if self.begun else Outcome.COMMITTED
 
     def _incident(self, window: Window, index: int, steps: Steps) -> Outcome | None:
@@ -247,11 +251,23 @@ class Group:
         frame = self.outer if self.outer is not None else window.frame(index)
         return Spot(window.file.ordinal, window.file.name, frame.offset)
 
-    def _record(self, window: Window, index: int, kind: str) -> None:
+    def _record(self, window: Window, index: int, kind: str) -> str:
+        """Note a statement; returns the kind that it is here."""
         event = self.gtid_event
         if isinstance(event, MariadbGtidEvent) and (event.flags_extra or 0) & _NO_ALTER_YET:
             kind = MAINTENANCE  # START ALTER, ROLLBACK ALTER: what COMMIT ALTER does is counted
         self.statements.append(Statement(self._spot(window, index), kind, self.at, False))
+        return kind
+
+    def _take_ddl(self, window: Window, index: int) -> None:
+        spot = self._spot(window, index)
+        try:
+            event = event_at(window, index)
+        except BinlogError as error:
+            error.context["event_pos"] = spot.offset
+            raise
+        if isinstance(event, QueryEvent) and event.error_code == 0:
+            self.ddl.append(DdlStatement.of(event, spot))
 
     def _thread(self, window: Window, index: int, steps: Steps) -> None:
         if self.thread_id is None and window.frame(index).type_code == QUERY_EVENT:

@@ -17,6 +17,7 @@ from binlake.source.chain import Chain, LogPath
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.source.resync import first_sync, opens_with_gtid
+from binlake.stream.ddl import TakesDdl, nobody
 from binlake.stream.elsewhere import Elsewhere
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.grouper import Ended
@@ -106,13 +107,16 @@ class LogReader:
 
         return cls(ranges, Elsewhere(opener, first), split.filters, options, ledger)
 
-    def runs(self) -> Iterator[Run]:
-        """Plain runs and single transactions, in commit order. Raises BinlogError."""
-        return self._reader.runs(self._ranges(self._reader))
+    def runs(self, on_ddl: TakesDdl = nobody) -> Iterator[Run]:
+        """Plain runs and single transactions, in commit order; `on_ddl` as TransactionReader.runs.
 
-    def transactions(self) -> Iterator[Transaction]:
+        Raises BinlogError.
+        """
+        return self._reader.runs(self._ranges(self._reader), on_ddl)
+
+    def transactions(self, on_ddl: TakesDdl = nobody) -> Iterator[Transaction]:
         """Every transaction on its own, in commit order. Raises BinlogError."""
-        return self._reader.transactions(self._ranges(self._reader))
+        return self._reader.transactions(self._ranges(self._reader), on_ddl)
 
     def groups(self) -> Iterator[Ended]:
         """Every wanted transaction group in the order of the log, whatever became of it.

@@ -11,7 +11,14 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DATA_KINDS", "KINDS", "UNSHOWN_KINDS", "statement_kind", "xid_of_statement"]
+__all__ = [
+    "DATA_KINDS",
+    "KINDS",
+    "UNSHOWN_KINDS",
+    "statement_kind",
+    "without_set_statement",
+    "xid_of_statement",
+]
 
 DML = "statement DML"
 LOAD_DATA = "LOAD DATA"
@@ -92,6 +99,8 @@ def statement_kind(text: bytes) -> str:
     count too many is better than a change that nobody mentions.
     """
     words = _words(text)
+    if words == [b"SET", b"STATEMENT"]:
+        words = _words(without_set_statement(text))
     if not words:
         return DML
     kind = _BY_FIRST_WORD.get(words[0], DML)
@@ -103,6 +112,20 @@ def statement_kind(text: bytes) -> str:
     if words[0] == b"START" and second == _START_TRANSACTION:
         return CONTROL
     return kind
+
+
+_SET_STATEMENT = re.compile(
+    rb"\s*SET\s+STATEMENT\s(?:[^'\"`\\]|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")*?\bFOR\s",
+    re.I | re.S,
+)
+
+
+def without_set_statement(text: bytes) -> bytes:
+    """The statement for which MariaDB's `SET STATEMENT variable = value, … FOR` is set."""
+    if _words(text) != [b"SET", b"STATEMENT"]:
+        return text
+    found = _SET_STATEMENT.match(text, 0, _HEAD_BYTES)
+    return text if found is None else text[found.end() :]
 
 
 _XID_PART = rb"(?:[xX]'((?:[0-9a-fA-F]{2})*)'|0[xX]((?:[0-9a-fA-F]{2})*)|'((?:[^'\\]|''|\\.)*)'|\"((?:[^\"\\]|\"\"|\\.)*)\")"

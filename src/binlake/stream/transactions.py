@@ -29,6 +29,7 @@ from binlake.events.xa_prepare import xid_text
 from binlake.source.chain import LogPath
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
+from binlake.stream.ddl import TakesDdl, nobody
 from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter, lies_in
 from binlake.stream.fragments import join_fragments
 from binlake.stream.group import Group
@@ -88,6 +89,7 @@ class TransactionReader:
         skips = options.on_error == Damage.SKIP
         self._on_damage = self._note_damage if skips else None
         self._grouper = Grouper()
+        self._on_ddl: TakesDdl = nobody
         self._wanted_count = 0
         self._ordinal = 0
         self.reached = 0
@@ -132,17 +134,20 @@ class TransactionReader:
             at is not None and any(lies_in(at, group) for group in self._prepared.values())
         )
 
-    def runs(self, ranges: Iterable[FileRange]) -> Iterator[Run]:
+    def runs(self, ranges: Iterable[FileRange], on_ddl: TakesDdl = nobody) -> Iterator[Run]:
         """Plain runs and single transactions, in commit order. Raises BinlogError.
 
-        A file is closed when its range has been read and nothing that is open or prepared
-        needs it.
+        `on_ddl` is told of the DDL of all transactions, also of those that filters leave out,
+        before the runs that follow it (and before the rows of its own transaction). A file is
+        closed when its range has been read and nothing that is open or prepared needs it.
         """
-        yield from self._read(ranges, plain_runs)
+        yield from self._read(ranges, plain_runs, on_ddl)
 
-    def transactions(self, ranges: Iterable[FileRange]) -> Iterator[Transaction]:
+    def transactions(
+        self, ranges: Iterable[FileRange], on_ddl: TakesDdl = nobody
+    ) -> Iterator[Transaction]:
         """The same, every transaction on its own. Raises BinlogError."""
-        for run in self._read(ranges, every_group_alone):
+        for run in self._read(ranges, every_group_alone, on_ddl):
             assert isinstance(run, Transaction)
             yield run
 
@@ -179,7 +184,10 @@ class TransactionReader:
                     yield window
                 self._say_tail(part.file)
 
-    def _read(self, ranges: Iterable[FileRange], find_plain: FindPlain) -> Iterator[Run]:
+    def _read(
+        self, ranges: Iterable[FileRange], find_plain: FindPlain, on_ddl: TakesDdl
+    ) -> Iterator[Run]:
+        self._on_ddl = on_ddl
         grouper = self._grouper = Grouper(find_plain, self._on_damage)
         self._prepared = {}
         self._decided_here = set()
@@ -293,6 +301,9 @@ class TransactionReader:
     def _ended(self, group: Group, outcome: Outcome) -> Iterator[Transaction]:
         for sentence in group.warnings:
             self._ledger.warn(sentence)
+        if outcome is Outcome.COMMITTED:
+            for statement in group.ddl:
+                self._on_ddl(statement)
         if group.decides is not None:
             yield from self._decided(group, *group.decides)
         elif outcome is Outcome.PREPARED and group.xid is not None:

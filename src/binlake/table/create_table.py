@@ -6,29 +6,33 @@ members; and of the table its key and its default character set. Everything else
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from binlake.format import column_types as ct
+from binlake.format.collations import COLLATIONS
 from binlake.table.declared import DeclaredColumn, DeclaredTable
+from binlake.table.sql_tokens import (
+    Token,
+    UnreadableTableError,
+    closing,
+    outer_words,
+    read_name,
+    split,
+    statement_tokens,
+)
 
-__all__ = ["UnreadableTableError", "parse_create_table"]
-
-
-class UnreadableTableError(ValueError):
-    """The statement is not understood; says what, and of which table."""
-
-
-class _Token(NamedTuple):
-    text: str
-    kind: str  # "name" quoted, "string", or "word"
-
-    @property
-    def word(self) -> str:
-        """Upper case when it is a bare word, else empty."""
-        return self.text.upper() if self.kind == "word" else ""
+__all__ = [
+    "UnreadableTableError",
+    "charset_in",
+    "column_of",
+    "is_column",
+    "is_key_column",
+    "lists_columns",
+    "parse_create_table",
+    "primary_key_of",
+    "table_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ _KINDS: dict[str, _Kind] = {
 
 _NOT_COLUMNS = {"PRIMARY", "KEY", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "CONSTRAINT",
                 "FOREIGN", "CHECK", "PERIOD"}  # fmt: skip
-_VERSIONED_COMMENT = re.compile(r"/\*M?!\d*\s?(.*?)\*/", re.DOTALL)
+_CHARSETS = frozenset(collation.charset for collation in COLLATIONS.values())
 _CHARSET_ALIASES = {"utf8": "utf8mb3"}
 _DEFAULT_DECIMAL = (10, 0)
 
@@ -114,79 +118,53 @@ def parse_create_table(
     `database` is the current one, for a name without its own; `database_charsets` the default
     character set of databases where known. Raises UnreadableTableError.
     """
-    tokens = _tokens(_VERSIONED_COMMENT.sub(r" \1 ", sql))
+    tokens = statement_tokens(sql)
     at = next(i for i, token in enumerate(tokens) if token.word == "TABLE") + 1
     if [t.word for t in tokens[at : at + 3]] == ["IF", "NOT", "EXISTS"]:
         at += 3
-    name = tokens[at].text if at < len(tokens) else ""
-    if at + 2 < len(tokens) and tokens[at + 1].text == ".":
-        database, name, at = name, tokens[at + 2].text, at + 2
-    if (
-        at + 1 >= len(tokens)
-        or tokens[at + 1].text != "("
-        or tokens[at + 2].word in ("LIKE", "SELECT")
-    ):
+    database, name, at = read_name(tokens, at, database)
+    if not lists_columns(tokens, at):
         return None
-    end = _closing(tokens, at + 1, name)
-    charset = _charset_in(tokens[end + 1 :]) or database_charsets.get(database or "")
+    return table_of(tokens, at, name, database, database_charsets.get(database or ""), line)
+
+
+def lists_columns(tokens: Sequence[Token], at: int) -> bool:
+    """Whether what stands behind the name of a CREATE TABLE are columns (not LIKE, or a SELECT)."""
+    words = [token.word for token in tokens[at : at + 2]]
+    return words[:1] == ["("] and words[1:] not in ([], ["LIKE"], ["SELECT"], ["("], ["WITH"])
+
+
+def table_of(
+    tokens: Sequence[Token],
+    opening: int,
+    name: str,
+    database: str | None,
+    database_charset: str | None,
+    line: int = 0,
+) -> DeclaredTable:
+    """The table whose columns stand behind the parenthesis at `opening`.
+
+    Raises UnreadableTableError.
+    """
+    end = closing(tokens, opening, name)
+    items = split(tokens[opening + 1 : end])
+    charset = charset_in(tokens[end + 1 :]) or database_charset
     columns: list[DeclaredColumn] = []
     key: tuple[str, ...] = ()
-    for item in _split(tokens[at + 2 : end]):
-        if _is_column(item):
-            columns.append(_column(item, charset, name))
-            if not key and _is_key_column(item):
+    for item in items:
+        if is_column(item):
+            columns.append(column_of(item, charset, name))
+            if not key and is_key_column(item):
                 key = (item[0].text,)
         else:
-            key = key or _primary_key(item)
+            key = key or primary_key_of(item)
     rest = [token.word for token in tokens[end + 1 :]]
-    versioned = "VERSIONING" in rest and not any(
-        _is_row_start(item) for item in _split(tokens[at + 2 : end])
-    )
-    return DeclaredTable(database, name, tuple(columns), key, versioned, line)
+    versioned = "VERSIONING" in rest and not any(_is_row_start(item) for item in items)
+    return DeclaredTable(database, name, tuple(columns), key, versioned, line, charset)
 
 
-def _tokens(sql: str) -> list[_Token]:
-    # imported here: only those who give a schema pay for it
-    from sqlglot import tokenize
-    from sqlglot.errors import TokenError
-
-    kinds = {"IDENTIFIER": "name", "STRING": "string"}
-    try:
-        found = tokenize(sql, read="mysql")
-    except TokenError as error:
-        raise UnreadableTableError(f"({str(error).splitlines()[0]})") from None
-    tokens: list[_Token] = []
-    for token in found:
-        kind = kinds.get(token.token_type.name, "word")
-        texts = token.text.split() if kind == "word" else [token.text]
-        tokens += [_Token(text, kind) for text in texts]
-    return tokens
-
-
-def _closing(tokens: list[_Token], opening: int, table: str) -> int:
-    depth = 0
-    for at in range(opening, len(tokens)):
-        word = tokens[at].word
-        depth += (word == "(") - (word == ")")
-        if depth == 0:
-            return at
-    raise UnreadableTableError(f"{table}: a parenthesis is not closed")
-
-
-def _split(tokens: list[_Token]) -> list[list[_Token]]:
-    """At the commas outside parentheses."""
-    items: list[list[_Token]] = [[]]
-    depth = 0
-    for token in tokens:
-        depth += (token.word == "(") - (token.word == ")")
-        if token.word == "," and depth == 0:
-            items.append([])
-        else:
-            items[-1].append(token)
-    return [item for item in items if item]
-
-
-def _is_column(item: list[_Token]) -> bool:
+def is_column(item: Sequence[Token]) -> bool:
+    """Whether an item of a list of columns and keys is a column."""
     first, second = item[0].word, item[1].word if len(item) > 1 else ""
     if first == "PERIOD":  # not reserved: may be a column's name
         return second != "FOR"
@@ -195,7 +173,10 @@ def _is_column(item: list[_Token]) -> bool:
     return first not in _NOT_COLUMNS
 
 
-def _column(item: list[_Token], table_charset: str | None, table: str) -> DeclaredColumn:
+def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> DeclaredColumn:
+    """The column that an item declares. Raises UnreadableTableError."""
+    if len(item) < 2:
+        raise UnreadableTableError(f"{table}: column {item[0].text} has no type")
     name = item[0].text
     word, at = _type_word(item)
     kind = _KINDS.get(word)
@@ -204,7 +185,7 @@ def _column(item: list[_Token], table_charset: str | None, table: str) -> Declar
             f"{table}: type {word.lower() or '(none)'} of column {name} is not known"
         )
     args, after = _arguments(item, at)
-    words = _outer_words(item[after:])
+    words = _attribute_words(item[after:])
     length, decimals = _numbers(word, args)
     if word == "FLOAT" and len(args) == 1 and length > 24:
         kind = _KINDS["DOUBLE"]
@@ -212,7 +193,8 @@ def _column(item: list[_Token], table_charset: str | None, table: str) -> Declar
     if kind.is_text and "BYTE" in words[:1]:
         charset = "binary"
     members = tuple(token.text for token in args) if word in ("ENUM", "SET") else None
-    shown = word.lower() + (f"({','.join(token.text for token in args)})" if args else "")
+    plain = word.removeprefix("N") if word in ("NCHAR", "NVARCHAR") else word
+    shown = plain.lower() + (f"({','.join(token.text for token in args)})" if args else "")
     unsigned = word == "SERIAL" or "UNSIGNED" in words or "ZEROFILL" in words
     shown += " unsigned" if unsigned else ""
     return DeclaredColumn(
@@ -220,7 +202,7 @@ def _column(item: list[_Token], table_charset: str | None, table: str) -> Declar
     )
 
 
-def _type_word(item: list[_Token]) -> tuple[str, int]:
+def _type_word(item: Sequence[Token]) -> tuple[str, int]:
     """The type's name as `_KINDS` spells it, and the place after it."""
     words = [token.word for token in item[1:5]]
     words += [""] * (4 - len(words))
@@ -234,27 +216,27 @@ def _type_word(item: list[_Token]) -> tuple[str, int]:
     return words[0], 2 + (words[:2] == ["DOUBLE", "PRECISION"])
 
 
-def _arguments(item: list[_Token], at: int) -> tuple[list[_Token], int]:
+def _attribute_words(tokens: Sequence[Token]) -> list[str]:
+    """Words outside parentheses, and quoted names of character sets and collations."""
+    words: list[str] = []
+    depth = 0
+    for token in tokens:
+        depth += (token.word == "(") - (token.word == ")")
+        if depth == 0 and (token.word or words[-1:] in (["SET"], ["CHARSET"], ["COLLATE"])):
+            words.append(token.text.upper())
+    return words
+
+
+def _arguments(item: Sequence[Token], at: int) -> tuple[Sequence[Token], int]:
     if at >= len(item) or item[at].word != "(":
         return [], at
     end = next((i for i in range(at, len(item)) if item[i].word == ")"), len(item))
     return [token for token in item[at + 1 : end] if token.word != ","], end + 1
 
 
-def _outer_words(tokens: list[_Token]) -> list[str]:
-    """Words outside parentheses; strings and quoted names are passed over."""
-    words = []
-    depth = 0
-    for token in tokens:
-        depth += (token.word == "(") - (token.word == ")")
-        if depth == 0 and token.word:
-            words.append(token.word)
-    return words
-
-
-def _numbers(word: str, args: list[_Token]) -> tuple[int, int]:
+def _numbers(word: str, args: Sequence[Token]) -> tuple[int, int]:
     """Length or precision, and decimals or fractional digits."""
-    values = [int(token.text) for token in args if token.word.isdecimal()]
+    values = [int(token.text[:9]) for token in args if token.word.isdecimal()]
     if word in ("DECIMAL", "DEC", "NUMERIC", "FIXED"):
         return (values[0], values[1] if len(values) > 1 else 0) if values else _DEFAULT_DECIMAL
     if word in ("TIME", "DATETIME", "TIMESTAMP"):
@@ -270,7 +252,8 @@ def _column_charset(kind: _Kind, words: list[str], table_charset: str | None) ->
     return _charset_of_words(words) or table_charset
 
 
-def _charset_in(tokens: list[_Token]) -> str | None:
+def charset_in(tokens: Sequence[Token]) -> str | None:
+    """The character set that options of a table or database name, or their collation."""
     return _charset_of_words(
         [t.text.upper() if t.kind != "string" else t.text for t in tokens if t.word != "="]
     )
@@ -285,30 +268,33 @@ def _charset_of_words(words: list[str]) -> str | None:
     for i, word in enumerate(words):
         if word == "COLLATE":
             name = padded[i + 1].lower().partition("_")[0]
-            return _CHARSET_ALIASES.get(name, name) or None
+            name = _CHARSET_ALIASES.get(name, name)
+            return name if name in _CHARSETS else None  # MariaDB's uca1400_ai_ci is of any
     if words[:1] == ["ASCII"]:
         return "latin1"  # what the server makes of this old attribute
     return "ucs2" if words[:1] == ["UNICODE"] else None
 
 
-def _is_key_column(item: list[_Token]) -> bool:
-    words = _outer_words(item[2:])
+def is_key_column(item: Sequence[Token]) -> bool:
+    """Whether a column is declared to be the primary key."""
+    words = outer_words(item[2:])
     return any(
         word == "KEY" and (words[i - 1] if i else "") not in ("UNIQUE", "FOREIGN")
         for i, word in enumerate(words)
     )
 
 
-def _primary_key(item: list[_Token]) -> tuple[str, ...]:
+def primary_key_of(item: Sequence[Token]) -> tuple[str, ...]:
+    """The columns of the primary key that an item declares; () if it declares something else."""
     words = [token.word for token in item]
     if "PRIMARY" not in words:
         return ()
     opening = words.index("(") if "(" in words else len(words)
     inner = item[opening + 1 : -1] if words[-1:] == [")"] else item[opening + 1 :]
-    return tuple(part[0].text for part in _split(inner) if part[0].word != ")")
+    return tuple(part[0].text for part in split(inner) if part[0].word != ")")
 
 
-def _is_row_start(item: list[_Token]) -> bool:
+def _is_row_start(item: Sequence[Token]) -> bool:
     """GENERATED ALWAYS AS ROW START: the versioning columns are declared, not hidden."""
     words = [token.word for token in item]
     return any(words[i : i + 2] == ["ROW", "START"] for i in range(len(words)))

@@ -4,12 +4,16 @@ TABLE_MAP is the truth, a declaration a hint: it fills in names, signs, characte
 and keys that the log lacks. A declaration that does not fit the columns of the log is not used,
 and a sentence says why. A table may be declared several times (a dump after an ALTER): the
 last declaration that fits is taken.
+
+Declarations that hold from a place of the log on (`since`) are versions: which of them counts is
+decided by the place of the rows (`table/history.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from binlake.format import column_types as ct
 from binlake.format.collations import COLLATIONS
@@ -18,10 +22,19 @@ from binlake.table.sql_types import sql_type
 from binlake.table.types.registry import STRING_TYPES
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
-__all__ = ["DeclaredColumn", "DeclaredSchema", "DeclaredTable"]
+__all__ = [
+    "OLD_TEMPORAL",
+    "DeclaredColumn",
+    "DeclaredSchema",
+    "DeclaredTable",
+    "Place",
+    "charset_conflict",
+    "completed",
+    "misfit",
+]
 
 _FRACTIONAL = (ct.MYSQL_TYPE_TIMESTAMP2, ct.MYSQL_TYPE_DATETIME2, ct.MYSQL_TYPE_TIME2)
-_OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
+OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
 _INTEGERS = (
     ct.MYSQL_TYPE_TINY,
     ct.MYSQL_TYPE_SHORT,
@@ -51,9 +64,24 @@ class DeclaredColumn:
     special: str | None = None
 
 
+class Place(NamedTuple):
+    """A byte of a log: base name of the file, and offset."""
+
+    file: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredTable:
-    """One CREATE TABLE; `database` is None where neither it nor a USE names one."""
+    """A table as a CREATE TABLE, and what was altered since, declares it.
+
+    `database` is None where neither it nor a USE names one. `line` is that of a schema file, 0
+    for DDL of a log. `charset` is the default of new columns. `since` is the place of the DDL
+    that made this version; a version without columns says in `missing` why none are known.
+    """
 
     database: str | None
     table: str
@@ -61,19 +89,29 @@ class DeclaredTable:
     primary_key: tuple[str, ...] = ()
     system_versioned: bool = False
     line: int = 0
+    charset: str | None = None
+    since: Place | None = None
+    missing: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Where it stands, for people."""
+        return f"line {self.line} of the schema" if self.since is None else str(self.since)
 
 
 class DeclaredSchema:
-    """All declarations of one or more files, by table."""
+    """All declarations of one or more files, by table; `versions` are those with a place."""
 
     def __init__(self, tables: Iterable[DeclaredTable] = ()) -> None:
         self.tables = tuple(tables)
+        self.versions = tuple(table for table in self.tables if table.since is not None)
         self._by_name: dict[str, list[DeclaredTable]] = {}
         for table in self.tables:
-            self._by_name.setdefault(table.table, []).insert(0, table)  # newest first
+            if table.since is None:
+                self._by_name.setdefault(table.table, []).insert(0, table)  # newest first
 
     def declarations(self, database: str, table: str) -> Sequence[DeclaredTable]:
-        """Declarations of a table, newest first; those without a database fit any."""
+        """Declarations without a place, newest first; those without a database fit any."""
         found = self._by_name.get(table, ())
         named = [d for d in found if d.database == database]
         return named or [d for d in found if d.database is None]
@@ -82,12 +120,15 @@ class DeclaredSchema:
         """The definition with what a declaration adds, and why none fitted (None when one did)."""
         problem: str | None = None
         for declared in self.declarations(definition.database, definition.table):
-            misfit = _misfit(definition, declared)
-            if misfit is None:
-                return _completed(definition, declared), _charset_conflict(definition, declared)
+            why = misfit(definition, declared)
+            if why is None:
+                return (
+                    completed(definition, declared, NameSource.SCHEMA),
+                    charset_conflict(definition, declared),
+                )
             problem = problem or (
-                f"{definition.full_name}: the declaration at line {declared.line} of the schema does"
-                f" not fit the log: {misfit}; not used"
+                f"{definition.full_name}: the declaration at {declared.origin} does"
+                f" not fit the log: {why}; not used"
             )
         return definition, problem
 
@@ -96,7 +137,7 @@ def _pairs(
     definition: TableDefinition, declared: DeclaredTable
 ) -> list[tuple[ColumnDefinition, DeclaredColumn | None]]:
     """Each column of the log with its declaration: by name where the log has names, else by place."""
-    if definition.name_source == NameSource.METADATA:
+    if definition.name_source != NameSource.NONE:
         by_name = {column.name.lower(): column for column in declared.columns}
         return [(column, by_name.get(column.name.lower())) for column in definition.columns]
     columns = _with_hidden(definition, declared)
@@ -129,7 +170,8 @@ def _hidden(name: str, code: int, decimals: int = 0) -> DeclaredColumn:
     )
 
 
-def _misfit(definition: TableDefinition, declared: DeclaredTable) -> str | None:
+def misfit(definition: TableDefinition, declared: DeclaredTable) -> str | None:
+    """Why a declaration cannot be of a table of the log; None if it can."""
     pairs = _pairs(definition, declared)
     if not pairs:
         return f"it has {len(declared.columns)} columns, the log has {len(definition.columns)}"
@@ -166,7 +208,8 @@ def _member_bytes(code: int, count: int) -> int:
     return width if width <= 4 else 8
 
 
-def _completed(definition: TableDefinition, declared: DeclaredTable) -> TableDefinition:
+def completed(definition: TableDefinition, declared: DeclaredTable, source: str) -> TableDefinition:
+    """The definition with what a declaration that fits adds; `source` says what that is."""
     columns = tuple(
         column if hint is None else _with_hint(column, hint, definition.name_source)
         for column, hint in _pairs(definition, declared)
@@ -175,14 +218,19 @@ def _completed(definition: TableDefinition, declared: DeclaredTable) -> TableDef
     key = definition.primary_key or tuple(
         ordinals[name.lower()] for name in declared.primary_key if name.lower() in ordinals
     )
-    source = definition.name_source
-    if source == NameSource.NONE:
-        source = NameSource.SCHEMA
-    return replace(definition, columns=columns, primary_key=key, name_source=source)
+    if definition.name_source != NameSource.NONE:
+        return replace(definition, columns=columns, primary_key=key)
+    return replace(
+        definition,
+        columns=columns,
+        primary_key=key,
+        name_source=source,
+        name_origin=declared.origin,
+    )
 
 
 def _with_hint(column: ColumnDefinition, hint: DeclaredColumn, source: str) -> ColumnDefinition:
-    name = column.name if source == NameSource.METADATA else hint.name
+    name = hint.name if source == NameSource.NONE else column.name
     collation = column.collation_id
     if collation is None and hint.charset is not None and column.type_code in STRING_TYPES:
         collation = _A_COLLATION.get(hint.charset)
@@ -190,7 +238,7 @@ def _with_hint(column: ColumnDefinition, hint: DeclaredColumn, source: str) -> C
     if unsigned is None and ct.COLUMN_TYPES[column.type_code].signed_bit:
         unsigned = hint.unsigned
     decimals = column.decimals
-    if column.type_code in _OLD_TEMPORAL:
+    if column.type_code in OLD_TEMPORAL:
         decimals = hint.decimals  # MariaDB's old fractional formats: the log does not tell them
     return replace(
         column,
@@ -203,7 +251,8 @@ def _with_hint(column: ColumnDefinition, hint: DeclaredColumn, source: str) -> C
     )
 
 
-def _charset_conflict(definition: TableDefinition, declared: DeclaredTable) -> str | None:
+def charset_conflict(definition: TableDefinition, declared: DeclaredTable) -> str | None:
+    """A sentence about a column whose character set is declared otherwise than logged, or None."""
     for column, hint in _pairs(definition, declared):
         told = _charset_name(column.collation_id)
         if hint is not None and hint.charset is not None and told not in (None, hint.charset):

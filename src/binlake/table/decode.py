@@ -1,7 +1,7 @@
 """From transactions to decoded row changes: the one way from frames to Arrow.
 
     decoder = ChangeDecoder(options, Target.TYPED, ledger)
-    for changes in decoder.decode(reader.runs()):
+    for changes in decoder.read(reader):            # or decode(runs), of a part of a log
         for found in changes.table_batches(options):
             found.definition, found.batch
 
@@ -24,6 +24,7 @@ from binlake.core.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.format_description import effective_type, has_permuted_types
 from binlake.format.event_types import Role, codes_of, event_name
+from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import (
     OPERATIONS,
@@ -36,14 +37,17 @@ from binlake.table.batches import (
 )
 from binlake.table.cut import Cut, cut, transaction_of
 from binlake.table.declared import DeclaredSchema
+from binlake.table.history import SchemaHistory, spot_of
 from binlake.table.images import Image
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import TableResolver
+from binlake.table.schema_file import declared_schema
 from binlake.table.stretches import StretchFinder, plain_groups, stretch_of
 from binlake.table.types.base import Target, fixed_width, var_width
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
+from binlake.values.plan import TableDefinition
 
 __all__ = ["ChangeDecoder"]
 
@@ -56,7 +60,8 @@ class ChangeDecoder:
     """Decodes the row changes of runs for one target.
 
     `schema` completes what the log does not tell of tables; without it, the option schema is
-    read. Counts rows, decoded bytes, zero dates and warnings in `ledger`.
+    read. `read` follows the DDL of the log, too; `decode` alone does not, as a task that sees a part
+    of a log must not: its answers would depend on where the part begins. Counts rows, decoded bytes, zero dates and warnings in `ledger`.
     """
 
     def __init__(
@@ -65,14 +70,22 @@ class ChangeDecoder:
         target: Target,
         ledger: Ledger,
         schema: DeclaredSchema | None = None,
+        *,
+        history: SchemaHistory | None = None,
     ) -> None:
         self.options = options
         self.target = target
         self._ledger = ledger
-        self._tables = TableResolver(options, target, ledger.warn, schema)
+        self._history = history or SchemaHistory(schema or declared_schema(options))
+        self._tables = TableResolver(options, target, ledger.warn, self._history)
+        self._generation = 0
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._stretches = StretchFinder(options)
         self._start_walker()
+
+    def read(self, reader: LogReader) -> Iterator[Changes]:
+        """The row changes of a chain: as `decode`, and its DDL names what TABLE_MAP does not."""
+        return self.decode(reader.runs(self._history.note))
 
     def decode(self, runs: Iterable[Run]) -> Iterator[Changes]:
         """The row changes of the runs, in commit order, whenever enough are held.
@@ -107,6 +120,10 @@ class ChangeDecoder:
     # -- runs ----------------------------------------------------------------------------------
 
     def _decode(self, run: Run) -> Iterator[Changes]:
+        generation = self._history.at(spot_of(run))
+        if generation != self._generation:
+            self._generation = generation
+            self._walker.forget_tables()
         if isinstance(run, PlainRun):
             self._stretches.begin(run.window.file, self._walker.rows)
             yield from self._walk(Piece(run.window, run.first, run.last), self._walker.run_groups)
@@ -168,7 +185,7 @@ class ChangeDecoder:
     def _trial(self, run: Run) -> BinlogError | None:
         """Decode a run and drop the result: what is wrong with it, or None."""
         options = replace(self.options, on_error="stop")
-        trial = ChangeDecoder(options, self.target, Ledger(), self._tables.schema)
+        trial = ChangeDecoder(options, self.target, Ledger(), history=self._history)
         try:
             for _ in trial.decode([run]):
                 pass
@@ -180,6 +197,7 @@ class ChangeDecoder:
 
     def _start_walker(self) -> None:
         self._types: dict[TableSink, TableTypes] = {}
+        self._sinks: dict[TableDefinition, TableSink] = {}
         self._walker = RowWalker(self._resolve, self.options.batch_bytes)
         self._decoded_bytes = 0
 
@@ -188,6 +206,9 @@ class ChangeDecoder:
         types = self._tables.types(body, fmt)
         if types is None:
             return None
+        known = self._sinks.get(types.definition)  # a DDL about another table has passed
+        if known is not None:
+            return known
         if self.target is Target.TEXT:
             sink: TableSink = BothImages(types.plan.columns, operations=self._operations)
         else:
@@ -197,6 +218,7 @@ class ChangeDecoder:
                 before = tuple(replace(plan, wanted=False) for plan in before)
             sink = CurrentRow(types.plan.columns, before, self._operations)
         self._types[sink] = types
+        self._sinks[types.definition] = sink
         return sink
 
     # -- flushing ------------------------------------------------------------------------------
@@ -247,6 +269,8 @@ class ChangeDecoder:
         for sink, buffers in walked.tables:
             types = self._types[sink]
             definition = types.definition
+            table = (definition.database, definition.table)
+            self._ledger.names.setdefault(table, set()).add(definition.name_source)
             operations = bytes(buffers.op[: buffers.count])
             for number, op in enumerate(OPERATIONS):
                 if count := operations.count(number):

@@ -38,7 +38,7 @@ def gather(
     """
     for reader in LogReader.of_chains(chains, options, ledger):
         counter = RunCounter(options, ledger)
-        for run in watched(reader.runs()):
+        for run in watched(reader.runs(counter.on_ddl)):
             if isinstance(run, Transaction) and run.statements:
                 into.add_statements(run, _ddl(run, options, ledger))
             for batch in counter.add(run):

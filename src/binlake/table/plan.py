@@ -76,6 +76,7 @@ def _schema(definition: TableDefinition, columns: Sequence[ColumnType]) -> pa.Sc
         "binlake.table": definition.full_name,
         "binlake.flavour": definition.flavour,
         "binlake.name_source": definition.name_source,
+        "binlake.name_origin": definition.name_origin,
         "binlake.primary_key": json.dumps(key, ensure_ascii=False),
     }
     return pa.schema([kind.field() for kind in columns], metadata=metadata)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from binlake.events.reader import BodyReader
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
-from binlake.table.declared import DeclaredSchema
+from binlake.table.history import SchemaHistory
 from binlake.table.plan import TableTypes
 from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
@@ -29,7 +29,7 @@ def silent(_sentence: str) -> None:
 class TableResolver:
     """Decides for one target what the tables of a log are.
 
-    `schema` completes what the log does not tell; without it, the option schema is read.
+    `history` completes what TABLE_MAP does not tell; without it, the option schema alone does.
     `warn` takes a sentence for everything that nobody tells. `unwanted` are the tables met that
     the options leave out. Raises SchemaError, SourceError for a bad schema file.
     """
@@ -39,9 +39,9 @@ class TableResolver:
         options: ReadOptions,
         target: Target,
         warn: Callable[[str], None],
-        schema: DeclaredSchema | None = None,
+        history: SchemaHistory | None = None,
     ) -> None:
-        self.schema = declared_schema(options) if schema is None else schema
+        self.history = history or SchemaHistory(declared_schema(options))
         self._options = options
         self._target = target
         self._warn = warn
@@ -58,7 +58,7 @@ class TableResolver:
         if not self._wanted.wants(event.database, event.table):
             self.unwanted.add(f"{event.database}.{event.table}")
             return None
-        definition, problem = self.schema.complete(event.definition())
-        if problem is not None:
+        definition, problems = self.history.complete(event.definition())
+        for problem in problems:
             self._warn(problem)
         return TableTypes.of(definition, self._options, self._target, self._warn)

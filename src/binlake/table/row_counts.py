@@ -11,9 +11,11 @@ from dataclasses import replace
 from binlake.core.table_sink import CurrentRow, TableSink
 from binlake.core.walk import RowWalker
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
+from binlake.stream.ddl import TakesDdl
 from binlake.stream.runs import Transaction
 from binlake.stream.views import RowCounts
 from binlake.table.batches import OPERATIONS
+from binlake.table.history import spot_of
 from binlake.table.resolve import TableResolver, silent
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat
@@ -27,13 +29,16 @@ class RowCounter:
     """Counts the row changes of transactions, of the tables and operations that are wanted.
 
     Where the rows of a transaction cannot be stepped over (a column type that the log does not
-    describe; damage, with on_error=skip), its counts are None, and the ledger says why.
+    describe; damage, with on_error=skip), its counts are None, and the ledger says why. `on_ddl` is
+    to be told of the DDL in between, which may tell how wide old temporal values are.
     """
 
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
         self._options = options
         self._ledger = ledger
         self._tables = TableResolver(options, Target.TEXT, silent)
+        self.on_ddl: TakesDdl = self._tables.history.note
+        self._generation = 0
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._names: dict[TableSink, str] = {}
         self._walker = RowWalker(self._resolve, options.batch_bytes)
@@ -54,6 +59,10 @@ class RowCounter:
         return RowCounts(tuple(counts), *totals)
 
     def _walk(self, transaction: Transaction, counts: dict[str, list[int]]) -> None:
+        generation = self._tables.history.at(spot_of(transaction))
+        if generation != self._generation:
+            self._generation = generation
+            self._walker.forget_tables()
         self._walker.begin_transaction(
             None, transaction.commit_us, transaction.thread_id, transaction.start.offset
         )

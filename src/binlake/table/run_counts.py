@@ -33,10 +33,12 @@ from binlake.format.event_types import (
     TABLE_MAP_EVENT,
     Role,
 )
+from binlake.stream.ddl import TakesDdl
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import OPERATIONS
 from binlake.table.counted import CHANGES, FACTS, Batch, CountedBatch, column
+from binlake.table.history import spot_of
 from binlake.table.resolve import TableResolver, silent
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat
@@ -62,13 +64,16 @@ class RunCounter:
 
     With the options table, exclude_table or op, transactions without such a change are left
     out. Where the rows of a transaction cannot be stepped over (with on_error=skip also: because
-    they are damaged), its events' bytes are counted alone, and the ledger says why.
+    they are damaged), its events' bytes are counted alone, and the ledger says why. `on_ddl` is to
+    be told of the DDL in between, which may tell how wide old temporal values are.
     """
 
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
         self._options = options
         self._ledger = ledger
         self._resolver = TableResolver(options, Target.TEXT, silent)
+        self.on_ddl: TakesDdl = self._resolver.history.note
+        self._generation = 0
         self._filter = TableFilter(options)
         self._selects = bool(options.table or options.exclude_table or options.op)
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
@@ -114,6 +119,10 @@ class RunCounter:
         self._changes: list[pa.Table] = []
 
     def _walk(self, run: Run, key: int) -> None:
+        generation = self._resolver.history.at(spot_of(run))
+        if generation != self._generation:
+            self._generation = generation
+            self._walker.forget_tables()
         if isinstance(run, PlainRun):
             self._walk_piece(Piece(run.window, run.first, run.last), plain=True)
             return

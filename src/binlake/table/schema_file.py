@@ -3,7 +3,8 @@ r"""Reads CREATE TABLE statements: output of SHOW CREATE TABLE, mysqldump, or wr
 The text may be anything around them: a dump of many gigabytes (its INSERTs are skipped inside
 one regular expression, over a memory map), the vertical (`\G`) or the escaped one-line output
 of the `mysql` client, `DELIMITER` sections. `USE`, `CREATE DATABASE` and mysqldump's comments
-(`-- Current Database:`, `-- Host: … Database:`) name the database of what follows.
+(`-- Current Database:`, `-- Host: … Database:`) name the database of what follows. Comments of
+`binlake schema` (`-- binlake: from FILE:POS`) give the place from which on the next one holds.
 
 Lexical rules are sqlglot's. Its parser is not used: of the 497 CREATE TABLE statements in our
 corpus of real servers it refused 60 (FLOAT UNSIGNED, MULTILINESTRING, SRID, MariaDB's own), and of
@@ -16,12 +17,14 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from binlake.errors import SchemaError
 from binlake.table.create_table import UnreadableTableError, parse_create_table
-from binlake.table.declared import DeclaredSchema, DeclaredTable
+from binlake.table.declared import DeclaredSchema, DeclaredTable, Place
+from binlake.table.schema_text import read_note
 from binlake.values.options import ReadOptions
 
 __all__ = ["declared_schema", "parse_schema", "read_schema_file"]
@@ -90,11 +93,14 @@ def _tables(data: _Source, file: str | None) -> Iterator[DeclaredTable]:
     database: str | None = None
     charsets: dict[str, str] = {}  # default character set by database
     line, counted = 1, 0
+    since: Place | None = None  # of the next table
     for kind, start, end in _statements(data):
         text = data[start:end]
         if kind == "table":
             line, counted = line + _newlines(data, counted, start), start
-            yield from _table(text, line, database, charsets, file)
+            for declared in _table(text, line, database, charsets, file):
+                yield replace(declared, since=since)
+            since = None
         elif kind == "database":
             found = _DATABASE_PARTS.search(text)
             if found and found["charset"]:
@@ -102,6 +108,12 @@ def _tables(data: _Source, file: str | None) -> Iterator[DeclaredTable]:
         elif kind == "use":
             database = _unquoted(text.strip()[3:])
         else:
+            ours = read_note(text.decode("utf-8", "replace"))
+            if ours is not None:
+                since, version = ours
+                if version is not None:
+                    yield version
+                    since = None
             found = _CURRENT_DATABASE.match(text)
             if found:
                 database = _unquoted(found[1] or found[2])

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from binlake.format.event_types import event_name
+from binlake.values.plan import NameSource
 
 __all__ = ["CoveredRange", "FileCounts", "Ledger", "SkippedRange", "counted"]
 
+_SHOWN_TABLES = 5
 _OPERATIONS = ("insert", "update", "delete")
 
 
@@ -90,6 +92,8 @@ class Ledger:
 
     - `files`: counts by file, keyed as the reader names it; make an entry with `file(name)`.
     - `rows`: row changes shown, by (database, table), then "insert", "update", "delete".
+    - `names`: where the column names of tables with rows came from (`values.plan.NameSource`), by
+      (database, table); several where definitions differ.
     - `transactions`: by outcome: "committed", "rolled back", "prepared", "torn".
     - `unshown`: changes that rows cannot show, by kind (`stream.statements.UNSHOWN_KINDS`).
     - `decoded_bytes`: bytes of row events whose images were decoded; what filters save.
@@ -102,6 +106,7 @@ class Ledger:
 
     files: dict[str, FileCounts] = field(default_factory=dict)
     rows: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    names: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     transactions: Counter[str] = field(default_factory=Counter)
     unshown: Counter[str] = field(default_factory=Counter)
     decoded_bytes: int = 0
@@ -152,6 +157,8 @@ class Ledger:
         for (database, table), operations in other.rows.items():
             for operation, count in operations.items():
                 self.add_rows(database, table, operation, count)
+        for full_name, sources in other.names.items():
+            self.names.setdefault(full_name, set()).update(sources)
         self.transactions.update(other.transactions)
         self.unshown.update(other.unshown)
         self.decoded_bytes += other.decoded_bytes
@@ -228,7 +235,23 @@ class Ledger:
             "lacks the documents they change (binlog_row_image=FULL logs them)"
             for table, count in sorted(self.json_differences.items())
         ]
-        return lines + self.warnings
+        return lines + self._names_told() + self.warnings
+
+    def _names_told(self) -> list[str]:
+        """Which names are not those of the row events; of nobody's, `warnings` tell."""
+        told = []
+        for source, where in (
+            (NameSource.DDL, "DDL in the log"),
+            (NameSource.SCHEMA, "the schema"),
+        ):
+            tables = sorted(".".join(t) for t, sources in self.names.items() if source in sources)
+            if tables:
+                more = len(tables) - _SHOWN_TABLES
+                listed = ", ".join(tables[:_SHOWN_TABLES]) + (
+                    f" and {more} more" if more > 0 else ""
+                )
+                told.append(f"names of columns from {where}: {listed}")
+        return told
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready; `from_json` reads it back."""
@@ -242,6 +265,10 @@ class Ledger:
             "checksum": total.to_json()["checksum"],
             "decoded_bytes": self.decoded_bytes,
             "rows": _rows_json(self.rows.items()),
+            "names": [
+                {"database": database, "table": table, "sources": sorted(sources)}
+                for (database, table), sources in sorted(self.names.items())
+            ],
             "transactions": dict(sorted(self.transactions.items())),
             "unshown": dict(sorted(self.unshown.items())),
             "zero_dates": dict(sorted(self.zero_dates.items())),
@@ -257,6 +284,10 @@ class Ledger:
         """What `to_json` wrote; sums that can be derived are derived again."""
         result = cls(
             files={entry["file"]: FileCounts.from_json(entry) for entry in value["files"]},
+            names={
+                (entry["database"], entry["table"]): set(entry["sources"])
+                for entry in value.get("names", ())
+            },
             transactions=Counter(value["transactions"]),
             unshown=Counter(value["unshown"]),
             decoded_bytes=value["decoded_bytes"],

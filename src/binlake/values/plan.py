@@ -17,6 +17,7 @@ class NameSource:
     """Where column names came from (design D3)."""
 
     METADATA = "metadata"  # TABLE_MAP optional metadata (binlog_row_metadata=FULL)
+    DDL = "ddl"  # DDL that the log holds
     SCHEMA = "schema"  # a schema supplied beside the log
     NONE = "none"  # nobody told: col_0, col_1 …
 
@@ -55,6 +56,7 @@ class TableDefinition:
 
     `primary_key`: ordinals in key order, () when none is known. `flavour` ("mysql" or
     "mariadb") matters for what counts as a character column and for text rendering.
+    `name_origin` says where the DDL or the schema that gave the names stands.
     """
 
     database: str
@@ -65,6 +67,7 @@ class TableDefinition:
     key_prefixes: tuple[int, ...] = ()
     name_source: str = NameSource.NONE
     flavour: str = "mysql"
+    name_origin: str = field(default="", compare=False)
 
     @property
     def full_name(self) -> str:
@@ -96,11 +99,11 @@ class Kernel(IntEnum):
     DATETIME2_TEXT = 15
     TIMESTAMP2 = 16  # p0 = fsp -> i64 us UTC; zero: null + counted
     TIMESTAMP2_TEXT = 17
-    TIME_OLD = 18  # 3 bytes signed HHMMSS -> i64 us
+    TIME_OLD = 18  # p0 = fsp; 3 bytes signed HHMMSS -> i64 us; more of MariaDB's with a fraction
     TIME_OLD_TEXT = 19
-    DATETIME_OLD = 20  # u64 YYYYMMDDhhmmss -> i64 us
+    DATETIME_OLD = 20  # p0 = fsp; u64 YYYYMMDDhhmmss -> i64 us; BE with a fraction
     DATETIME_OLD_TEXT = 21
-    TIMESTAMP_OLD = 22  # u32 -> i64 us UTC
+    TIMESTAMP_OLD = 22  # p0 = fsp; u32 -> i64 us UTC; BE with a fraction
     TIMESTAMP_OLD_TEXT = 23
     DECIMAL = 24  # p0 = precision <= 38, p1 = scale -> decimal128
     DECIMAL_TEXT = 25  # p0 = precision <= 65, p1 = scale -> text

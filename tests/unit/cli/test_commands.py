@@ -403,3 +403,34 @@ def test_a_closed_pipe_is_no_error(log: str) -> None:
         reader.stdout.close()
         assert reader.stderr.read() == b""
     assert reader.returncode == 0
+
+
+def test_schema_writes_what_rows_reads(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, golden: Path
+) -> None:
+    log = str(golden / "mysql-5.6.24" / "schema" / "binlog.000001")
+    code, history, err = run(capfd, "schema", log, "--table", "golden.mov*")
+    assert (code, err) == (0, "")
+    assert history.count("CREATE TABLE `golden`.`mov") == 5
+    assert "`other-db`" not in history
+    assert "-- binlake: from binlog.000001:3654: `golden`.`moving` is not known: dropped" in history
+    (tmp_path / "history.sql").write_text(history)
+    start = ("--start", "binlog.000001:3654", "--table", "golden.moved")
+    code, out, err = run(capfd, "rows", log, *start, "--schema", str(tmp_path / "history.sql"))
+    assert (code, '"after":{"at":null,"id":4,"b":null}' in out) == (0, True)
+    assert re.search("names of columns from .*: golden.moved", err)
+
+
+def test_rows_says_where_its_names_are_from(
+    capfd: pytest.CaptureFixture[str], golden: Path
+) -> None:
+    log = str(golden / "mysql-5.6.24" / "schema" / "binlog.000001")
+    code, _, err = run(capfd, "rows", log, "--table", "*.unkeyed")
+    assert code == 0
+    assert "names of columns from DDL in the log: golden.unkeyed" in err
+
+
+def test_schema_that_finds_nothing_says_so(capfd: pytest.CaptureFixture[str], log: str) -> None:
+    code, out, err = run(capfd, "schema", log, "--table", "no.such")
+    assert (code, "CREATE TABLE" in out) == (0, False)
+    assert "no DDL of such tables" in err

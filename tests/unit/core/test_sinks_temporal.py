@@ -286,6 +286,74 @@ def test_old_timestamp() -> None:
     ]
 
 
+# MariaDB's old formats with a fraction: sql/field.cc, Field_{datetime,time,timestamp}_hires
+OLD_WIDTHS = {
+    Kernel.DATETIME_OLD: (8, 6, 6, 7, 7, 7, 8),
+    Kernel.TIME_OLD: (3, 4, 4, 5, 5, 5, 6),
+}
+
+
+@pytest.mark.parametrize("fsp", FSP[1:])
+def test_old_datetime_with_a_fraction(fsp: int) -> None:
+    cases = [(m, us) for m in MOMENTS for us in us_of(fsp)]
+    wire = []
+    for m, us in cases:
+        days = (m.year * 13 + m.month) * 32 + m.day
+        seconds = ((days * 24 + m.hour) * 60 + m.minute) * 60 + m.second
+        number = (seconds * 1_000_000 + us) // 10 ** (6 - fsp)
+        wire.append(number.to_bytes(OLD_WIDTHS[Kernel.DATETIME_OLD][fsp], "big"))
+    zero = bytes(len(wire[0]))
+    assert numbers(decode(Kernel.DATETIME_OLD, [*wire, zero], fsp), "q") == [
+        *((m - EPOCH) // timedelta(microseconds=1) + us for m, us in cases),
+        None,
+    ]
+    assert texts(decode(Kernel.DATETIME_OLD_TEXT, wire, fsp)) == [
+        m.isoformat(" ") + fraction_text(us, fsp) for m, us in cases
+    ]
+    with pytest.raises(MalformedError):
+        decode(Kernel.DATETIME_OLD, [b"\xff" * len(zero)], fsp)
+
+
+@pytest.mark.parametrize("fsp", FSP[1:])
+def test_old_time_with_a_fraction(fsp: int) -> None:
+    clocks = [(0, 0, 0), (0, 0, 1), (23, 59, 59), (838, 59, 58)]
+    cases = [(s, *c, us) for s in (1, -1) for c in clocks for us in us_of(fsp) if any(c) or us]
+    zero = 839 * 3600 * 10**fsp
+    width = OLD_WIDTHS[Kernel.TIME_OLD][fsp]
+    us_all = [s * (((h * 60 + m) * 60 + sec) * 1_000_000 + us) for s, h, m, sec, us in cases]
+    wire = [
+        (zero + sign * (abs(us) // 10 ** (6 - fsp))).to_bytes(width, "big")
+        for (sign, *_), us in zip(cases, us_all, strict=True)
+    ]
+    assert numbers(decode(Kernel.TIME_OLD, wire, fsp), "q") == us_all
+    assert texts(decode(Kernel.TIME_OLD_TEXT, wire, fsp)) == [
+        f"{'-' if s < 0 else ''}{h:02}:{m:02}:{sec:02}{fraction_text(us, fsp)}"
+        for s, h, m, sec, us in cases
+    ]
+    for bad in (0, 2 * zero):  # -839:00:00 and 839:00:00
+        with pytest.raises(MalformedError):
+            decode(Kernel.TIME_OLD, [bad.to_bytes(width, "big")], fsp)
+
+
+@pytest.mark.parametrize("fsp", FSP[1:])
+def test_old_timestamp_with_a_fraction(fsp: int) -> None:
+    cases = [(s, us) for s in (1, 951_782_400, 0xFFFFFFFF) for us in us_of(fsp)]
+    fraction_bytes = (fsp + 1) // 2
+    wire = [
+        s.to_bytes(4, "big") + (us // 10 ** (6 - fsp)).to_bytes(fraction_bytes, "big")
+        for s, us in cases
+    ]
+    found = decode(Kernel.TIMESTAMP_OLD, [*wire, bytes(4 + fraction_bytes)], fsp)
+    assert numbers(found, "q") == [*(s * 1_000_000 + us for s, us in cases), None]
+    assert found.zero_dates == 1
+    assert texts(decode(Kernel.TIMESTAMP_OLD_TEXT, wire, fsp)) == [
+        (EPOCH + timedelta(seconds=s)).isoformat(" ") + fraction_text(us, fsp) for s, us in cases
+    ]
+    too_much = bytes(4) + (10**fsp).to_bytes(fraction_bytes, "big")
+    with pytest.raises(MalformedError):
+        decode(Kernel.TIMESTAMP_OLD, [too_much], fsp)
+
+
 TEMPORAL = [kernel for kernel in Kernel if Kernel.DATE <= kernel <= Kernel.TIMESTAMP_OLD_TEXT]
 
 

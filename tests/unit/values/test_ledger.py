@@ -102,6 +102,18 @@ def test_remarks_name_all_that_was_left_out() -> None:
     assert "TRUNCATE" not in text
 
 
+def test_where_names_came_from() -> None:
+    ledger = Ledger(names={("shop", f"t{n}"): {"ddl", "metadata"} for n in range(7)})
+    other = Ledger(names={("shop", "t0"): {"schema"}, ("shop", "told"): {"metadata"}})
+    ledger += other
+    assert ledger.names["shop", "t0"] == {"ddl", "metadata", "schema"}
+    assert Ledger.from_json(ledger.to_json()) == ledger
+    assert ledger.remarks() == [
+        "names of columns from DDL in the log: shop.t0, shop.t1, shop.t2, shop.t3, shop.t4 and 2 more",
+        "names of columns from the schema: shop.t0",
+    ]
+
+
 def test_lines_say_that_the_ranges_join_only_if_they_do() -> None:
     assert any("proven to join" in line for line in _task(4, 300).lines())
     assert not any("proven to join" in line for line in _task(4, 200).lines())

@@ -1,0 +1,239 @@
+"""Which columns a table has at a place of the log, where TABLE_MAP does not tell (design D3).
+
+In this order: what the DDL that has passed in the log says; a schema beside the log (the option
+schema), of which declarations with a place (`binlake schema` writes them) hold from there on, the
+others wherever they fit. TABLE_MAP wins over all: what does not fit it is not used, and said.
+
+Statements are kept as they are until a table is met of which the log does not tell everything;
+only then are they read, and sqlglot imported. A log with full metadata never needs that.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterable
+
+from binlake.format import column_types as ct
+from binlake.stream.ddl import DdlStatement
+from binlake.stream.runs import Run, Spot, Transaction
+from binlake.table.catalogue import DROPPED, Catalogue, TableName
+from binlake.table.ddl import apply_ddl
+from binlake.table.declared import (
+    OLD_TEMPORAL,
+    DeclaredSchema,
+    DeclaredTable,
+    Place,
+    charset_conflict,
+    completed,
+    misfit,
+)
+from binlake.table.types.registry import STRING_TYPES
+from binlake.values.plan import NameSource, TableDefinition
+
+__all__ = ["SchemaHistory", "spot_of"]
+
+_MOST_WAITING = 16 << 20  # characters of statements that nobody has needed yet
+_MOST_ASKED = 1 << 16
+_LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
+_NUMBERED = re.compile(r"(?P<base>.*)\.(?P<number>\d+)")
+
+
+class SchemaHistory:
+    """The versions of tables, as a reading of one chain of logs goes along.
+
+        for run in reader.runs(history.note):
+            if history.at(spot_of(run)) != before: …    # answers may have changed
+            definition, sentences = history.complete(definition)
+
+    Two readings of the same log get the same answers at the same place, provided that both see its
+    DDL from the start, or have it in `schema`.
+    """
+
+    def __init__(self, schema: DeclaredSchema) -> None:
+        self.schema = schema
+        self._versions = _Versions(schema.versions)
+        self._catalogue = Catalogue(self._before)
+        self._waiting: list[DdlStatement] = []
+        self._waiting_size = 0
+        self._asked: set[TableName] = set()
+        self._place = Place("", 0)
+        self._epoch = 0
+        self._generation = 0
+
+    def note(self, ddl: DdlStatement) -> None:
+        """A DDL statement has passed: `stream.ddl.TakesDdl`."""
+        self._waiting.append(ddl)
+        self._waiting_size += len(ddl.sql)
+        if self._asked or self._waiting_size > _MOST_WAITING:
+            self._apply_waiting()
+
+    def apply(self, ddl: DdlStatement) -> list[DeclaredTable]:
+        """As `note`, but at once: the versions of tables that the statement makes."""
+        catalogue = self._catalogue
+        catalogue.place = Place(ddl.spot.file, ddl.spot.offset)
+        apply_ddl(catalogue, ddl)
+        changed = sorted(catalogue.changed)
+        catalogue.changed.clear()
+        return [version for name in changed if (version := catalogue.entry(name)) is not None]
+
+    def at(self, spot: Spot) -> int:
+        """Go to the place of a run (`spot_of`).
+
+        Returns a number; while it is the same, `complete` answers what it answered before.
+        """
+        self._place = Place(spot.file, spot.offset)
+        epoch = self._versions.epoch(self._place)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._generation += bool(self._asked)
+        return self._generation
+
+    def epoch(self, spot: Spot) -> int:
+        """How many versions of the schema have begun before a place."""
+        return self._versions.epoch(Place(spot.file, spot.offset))
+
+    def complete(self, definition: TableDefinition) -> tuple[TableDefinition, list[str]]:
+        """The definition with what the log's DDL and the schema add, and sentences about what
+        did not fit.
+        """
+        version = self._version_of(definition)
+        problems: list[str] = []
+        before = definition
+        if version is not None and version.columns:
+            definition, problems = _with_version(definition, version)
+        fitted = definition is not before
+        definition, problem = self.schema.complete(definition)
+        if problem is not None and not fitted:  # else it is of another version
+            problems.append(problem)
+        why = "" if version is None else version.missing
+        if definition.name_source == NameSource.NONE and why not in ("", DROPPED):
+            problems.append(f"{definition.full_name}: {why}")
+        return definition, problems
+
+    def _version_of(self, definition: TableDefinition) -> DeclaredTable | None:
+        name = (definition.database, definition.table)
+        lacking = _lacks_something(definition)
+        if not lacking and self._versions.is_empty:
+            return None
+        spelled = name
+        if lacking:
+            self._apply_waiting()
+            spelled = self._catalogue.spelled(name)
+        if len(self._asked) < _MOST_ASKED:
+            self._asked |= {name, spelled}
+        # a schema may still know of a UUID what row events with full metadata do not tell
+        logged = self._catalogue.entry(spelled) if lacking else None
+        return logged or self._versions.of(name, self._place)
+
+    def _apply_waiting(self) -> None:
+        for ddl in self._waiting:
+            self._catalogue.place = Place(ddl.spot.file, ddl.spot.offset)
+            apply_ddl(self._catalogue, ddl)
+        self._waiting.clear()
+        self._waiting_size = 0
+        changed = self._catalogue.changed
+        if len(self._asked) >= _MOST_ASKED or changed & self._asked:
+            self._generation += 1
+        changed.clear()
+
+    def _before(self, database: str, table: str) -> DeclaredTable | None:
+        """What the schema says of a table, before the statement that is being applied."""
+        version = self._versions.of((database, table), self._catalogue.place)
+        if version is not None:
+            return version
+        return next(iter(self.schema.declarations(database, table)), None)
+
+
+def spot_of(run: Run) -> Spot:
+    """The place whose versions of tables the rows of a run were written under."""
+    if isinstance(run, Transaction):  # behind its own DDL: CREATE TABLE … SELECT
+        return max(run.end, run.decided)
+    file = run.window.file
+    return Spot(file.ordinal, file.name, run.window.block.offset[run.first])
+
+
+def _with_version(
+    definition: TableDefinition, version: DeclaredTable
+) -> tuple[TableDefinition, list[str]]:
+    why = misfit(definition, version)
+    if why is not None:
+        sentence = f"the definition of {version.origin} does not fit the log: {why}; not used"
+        return definition, [f"{definition.full_name}: {sentence}"]
+    source = NameSource.SCHEMA if version.line else NameSource.DDL
+    conflict = charset_conflict(definition, version)
+    return completed(definition, version, source), [] if conflict is None else [conflict]
+
+
+def _lacks_something(definition: TableDefinition) -> bool:
+    """Whether TABLE_MAP leaves open what decides how values look."""
+    if definition.name_source != NameSource.METADATA:
+        return True
+    return any(
+        column.type_code in OLD_TEMPORAL
+        or (column.unsigned is None and ct.COLUMN_TYPES[column.type_code].signed_bit)
+        or (column.collation_id is None and column.type_code in STRING_TYPES)
+        or (column.members is None and column.type_code in _LISTED)
+        for column in definition.columns
+    )
+
+
+class _Versions:
+    """The declarations of a schema that hold from a place on; a chain has its own."""
+
+    def __init__(self, tables: Iterable[DeclaredTable]) -> None:
+        self._places: dict[str, list[tuple[int, int]]] = {}
+        self._tables: dict[tuple[str, TableName], list[tuple[tuple[int, int], DeclaredTable]]] = {}
+        self._spellings: dict[tuple[str, str, str], set[TableName]] = {}
+        for table in tables:
+            assert table.since is not None
+            base, key = _key(table.since)
+            self._places.setdefault(base, []).append(key)
+            name = (table.database or "", table.table)
+            self._tables.setdefault((base, name), []).append((key, table))
+            self._spellings.setdefault((base, name[0].lower(), name[1].lower()), set()).add(name)
+        for places in self._places.values():
+            places.sort()
+        for versions in self._tables.values():
+            versions.sort(key=lambda version: version[0])
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._tables
+
+    def epoch(self, place: Place) -> int:
+        """How many versions have begun before a place."""
+        if self.is_empty:
+            return 0
+        base, key = _key(place)
+        return bisect.bisect_left(self._places.get(base, []), key)
+
+    def of(self, name: TableName, place: Place) -> DeclaredTable | None:
+        """The version that holds at a place: what stands there itself has not happened yet.
+
+        Of a name that nobody has made, that of the only one that differs in case, as
+        `Catalogue.spelled`.
+        """
+        if self.is_empty:
+            return None
+        base, key = _key(place)
+        exact = self._at((base, name), key)
+        if exact is not None and exact.columns:
+            return exact
+        spellings = self._spellings.get((base, name[0].lower(), name[1].lower()), set()) - {name}
+        others = [self._at((base, other), key) for other in spellings]
+        known = [other for other in others if other is not None and other.columns]
+        return known[0] if len(known) == 1 else exact
+
+    def _at(self, name: tuple[str, TableName], key: tuple[int, int]) -> DeclaredTable | None:
+        versions = self._tables.get(name, [])
+        at = bisect.bisect_left(versions, key, key=lambda version: version[0])
+        return versions[at - 1][1] if at else None
+
+
+def _key(place: Place) -> tuple[str, tuple[int, int]]:
+    """The base name of a chain, and what sorts its places."""
+    found = _NUMBERED.fullmatch(place.file)
+    if found is None:
+        return place.file, (0, place.offset)
+    return found["base"], (int(found["number"][:18]), place.offset)

@@ -1,0 +1,89 @@
+"""Which DDL statements of a log count, and when a reader is told of them."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from binlake.source.chain import resolve
+from binlake.stream.ddl import DdlStatement
+from binlake.stream.log_reader import LogReader
+from binlake.stream.statements import statement_kind, without_set_statement
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+from log_builder import QUERY, query_body
+from stream_log import STANDALONE, StreamLog, inner_event
+
+CREATE = b"CREATE TABLE t (id INT)"
+ALTER = b"ALTER TABLE t ADD b INT"
+
+
+def passed(path: Path, **options: object) -> list[DdlStatement | str]:
+    """The DDL and, in between, the starts of the runs."""
+    found: list[DdlStatement | str] = []
+    chains = resolve([str(path)])
+    for reader in LogReader.of_chains(chains, ReadOptions.parse(options), Ledger()):
+        for run in reader.runs(found.append):
+            found.append(type(run).__name__)  # noqa: PERF401 - in between the reader appends
+    return found
+
+
+def texts(path: Path, **options: object) -> list[str]:
+    return [item if isinstance(item, str) else item.sql for item in passed(path, **options)]
+
+
+def test_a_reader_is_told_before_what_follows(tmp_path: Path) -> None:
+    log = StreamLog().plain(1)
+    log.gtid(2).query(CREATE).plain(3).plain(4).gtid(5).query(ALTER).plain(6)
+    create, alter = CREATE.decode(), ALTER.decode()
+    path = log.write(tmp_path)
+    assert texts(path) == [
+        "PlainRun", create, "Transaction", "PlainRun", alter, "Transaction", "PlainRun",
+    ]  # fmt: skip
+    first = next(item for item in passed(path) if isinstance(item, DdlStatement))
+    assert (first.spot.file, first.database, first.thread_id) == ("binlog.000001", "shop", 7)
+    assert path.read_bytes()[first.spot.offset + 4] == QUERY
+
+
+def test_filters_do_not_lose_it(tmp_path: Path) -> None:
+    log = StreamLog().gtid(1).query(CREATE).plain(2).gtid(3).query(ALTER).plain(4)
+    path = log.write(tmp_path)
+    everything = [CREATE.decode(), ALTER.decode()]
+    for options in ({"thread": "999"}, {"since": "2100-01-01"}, {"server_id": "77"}):
+        assert texts(path, **options) == everything
+
+
+def test_what_did_not_happen_does_not_count(tmp_path: Path) -> None:
+    log = StreamLog(version="10.11.6-MariaDB-log")
+    failed = bytearray(query_body(CREATE))
+    failed[9:11] = struct.pack("<H", 1050)
+    log.maria(1, STANDALONE).add(QUERY, bytes(failed))
+    log.maria(2).query(CREATE).query(b"ROLLBACK")
+    assert texts(log.write(tmp_path)) == ["Transaction"]
+
+
+def test_a_two_phase_alter_counts_when_it_commits(tmp_path: Path) -> None:
+    log = StreamLog(version="10.11.6-MariaDB-log")
+    start, commit, rollback = b"\x02", b"\x04" + bytes(8), b"\x08" + bytes(8)
+    for seq, extra in enumerate((start, rollback, start, commit)):
+        log.add(162, seq.to_bytes(8, "little") + bytes(4) + b"\x21" + extra + bytes(8))
+        log.query(ALTER if extra != commit else ALTER + b" -- committed")
+    assert texts(log.write(tmp_path)).count(ALTER.decode() + " -- committed") == 1
+    assert ALTER.decode() not in texts(tmp_path / "binlog.000001")
+
+
+def test_inside_a_payload_it_stands_where_the_payload_does(tmp_path: Path) -> None:
+    log = StreamLog().gtid(1)
+    offset = len(log.data)
+    log.payload(inner_event(QUERY, query_body(CREATE)))
+    (statement,) = [item for item in passed(log.write(tmp_path)) if isinstance(item, DdlStatement)]
+    assert statement.spot.offset == offset
+
+
+def test_set_statement_is_what_it_is_set_for() -> None:
+    text = b"SET STATEMENT lock_wait_timeout=5, sql_mode=' FOR ' FOR ALTER TABLE t ADD a INT"
+    assert without_set_statement(text) == b"ALTER TABLE t ADD a INT"
+    assert statement_kind(text) == "DDL"
+    assert statement_kind(b"SET STATEMENT a=1 FOR INSERT INTO t VALUES (1)") == "statement DML"
+    assert statement_kind(b"SET STATEMENT a=1") == "maintenance"
+    assert without_set_statement(CREATE) == CREATE

@@ -1,0 +1,311 @@
+"""DDL of a log, statement by statement. (tests/server/test_ddl.py asks real servers.)"""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from binlake.stream.ddl import DdlStatement
+from binlake.stream.runs import Spot
+from binlake.table.catalogue import Catalogue
+from binlake.table.ddl import apply_ddl
+from binlake.table.declared import DeclaredSchema, DeclaredTable, Place
+from binlake.table.schema_file import parse_schema
+
+T = ("shop", "t")
+MADE = "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, a VARCHAR(9), b TEXT) CHARSET=latin1"
+
+
+def ddl(sql: str, at: int = 0, **facts: object) -> DdlStatement:
+    given = {"database": "shop", "thread_id": 1, "server_charset": None, "no_backslash_escapes": False}  # fmt: skip
+    return DdlStatement(spot=Spot(0, "binlog.000001", at), sql=sql, **{**given, **facts})  # type: ignore[arg-type]
+
+
+def catalogue(*statements: str | DdlStatement, schema: str | None = None) -> Catalogue:
+    known = DeclaredSchema() if schema is None else parse_schema(schema.encode())
+    made = Catalogue(lambda db, name: next(iter(known.declarations(db, name)), None))
+    for number, statement in enumerate(statements):
+        one = ddl(statement, number) if isinstance(statement, str) else statement
+        made.place = Place(*one.spot[1:])
+        apply_ddl(made, one)
+    return made
+
+
+def columns(*statements: str | DdlStatement, table: tuple[str, str] = T) -> list[str]:
+    found = catalogue(*statements).known(table)
+    assert found is not None
+    return [column.name for column in found.columns]
+
+
+def charsets(*statements: str | DdlStatement, table: tuple[str, str] = T) -> list[str | None]:
+    found = catalogue(*statements).known(table)
+    assert found is not None
+    return [column.charset for column in found.columns]
+
+
+def why(*statements: str | DdlStatement, table: tuple[str, str] = T) -> str:
+    made = catalogue(*statements)
+    assert made.known(table) is None
+    entry = made.entry(table)
+    return "" if entry is None else entry.missing
+
+
+def test_a_table_is_as_it_was_made() -> None:
+    made = catalogue(MADE).known(T)
+    assert made is not None
+    assert [(c.name, c.sql, c.charset) for c in made.columns] == [
+        ("id", "int unsigned", None),
+        ("a", "varchar(9)", "latin1"),
+        ("b", "text", "latin1"),
+    ]
+    assert made.primary_key == ("id",)
+    assert made.since == Place("binlog.000001", 0)
+
+
+@pytest.mark.parametrize(
+    ("actions", "expected"),
+    [
+        ("ADD c INT", "id a b c"),
+        ("ADD COLUMN c INT FIRST, ADD d INT AFTER id", "c id d a b"),
+        ("ADD z1 INT FIRST, ADD z2 INT FIRST, ADD z3 INT AFTER z1", "z2 z1 z3 id a b"),
+        ("ADD (c INT, d ENUM('x,y','(')), ADD KEY (c)", "id a b c d"),
+        ("ADD COLUMN IF NOT EXISTS a INT", "id a b"),
+        ("DROP a", "id b"),
+        ("DROP COLUMN IF EXISTS nope, DROP COLUMN b CASCADE", "id a"),
+        ("DROP a, ADD a INT", "id b a"),
+        ("MODIFY b INT FIRST", "b id a"),
+        ("MODIFY COLUMN a VARCHAR(20) COMMENT 'AFTER b, FIRST' AFTER b", "id b a"),
+        ("CHANGE a x VARCHAR(9) CHARACTER SET utf8mb4", "id x b"),
+        ("CHANGE a b INT, CHANGE b a INT", "id b a"),
+        ("CHANGE COLUMN a x INT FIRST, ADD y INT AFTER x", "x y id b"),
+        ("RENAME COLUMN a TO b, RENAME COLUMN b TO a", "id b a"),
+        ("ADD FIRST_NAME INT DEFAULT (1 + (2)) AFTER id", "id FIRST_NAME a b"),
+        ("ADD INDEX (a), DROP INDEX a, DROP FOREIGN KEY f, ENGINE=InnoDB, COMMENT='DROP a'", "id a b"),
+        ("ORDER BY a, b DESC", "id a b"),
+        ("DROP PARTITION p0, p1", "id a b"),
+        ("REORGANIZE PARTITION p0, p1 INTO (PARTITION q VALUES LESS THAN MAXVALUE)", "id a b"),
+        ("ADD c INT, ALGORITHM=INPLACE, LOCK=NONE", "id a b c"),
+        ("ADD c INT PARTITION BY HASH (id) PARTITIONS 3", "id a b c"),
+        ("/*!50100 ADD c INT, */ ADD d INT -- , ADD e INT", "id a b c d"),
+    ],
+)  # fmt: skip
+def test_alter_table(actions: str, expected: str) -> None:
+    assert columns(MADE, f"ALTER TABLE t {actions}") == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("actions", "key"),
+    [
+        ("DROP PRIMARY KEY", ()),
+        ("DROP PRIMARY KEY, ADD CONSTRAINT x PRIMARY KEY USING BTREE (a(3), id)", ("a", "id")),
+        ("CHANGE id ident INT", ("ident",)),
+        ("DROP INDEX `PRIMARY`, ADD n INT AUTO_INCREMENT PRIMARY KEY", ("n",)),
+        ("DROP id", ()),
+        ("ADD UNIQUE KEY (a), ADD KEY k (b)", ("id",)),
+    ],
+)
+def test_keys(actions: str, key: tuple[str, ...]) -> None:
+    made = catalogue(MADE, f"ALTER TABLE t {actions}").known(T)
+    assert made is not None
+    assert made.primary_key == key
+
+
+def test_character_sets() -> None:
+    database = "CREATE DATABASE shop COLLATE utf8mb4_bin"
+    made = "CREATE TABLE t (a CHAR(1), b CHAR(1) CHARACTER SET 'koi8r', c BLOB)"
+    assert charsets(made) == [None, "koi8r", "binary"]
+    assert charsets(database, made) == ["utf8mb4", "koi8r", "binary"]
+    assert charsets(database, "ALTER DATABASE shop CHARSET cp1251", made)[0] == "cp1251"
+    assert charsets(ddl("CREATE DATABASE shop", server_charset="greek"), made)[0] == "greek"
+    # whether it was made then is not logged
+    assert charsets("CREATE DATABASE IF NOT EXISTS shop CHARSET greek", made)[0] is None
+    assert charsets(MADE, "ALTER TABLE t CHARSET=koi8u, ADD c CHAR(1)") == [
+        None, "latin1", "latin1", "koi8u",
+    ]  # fmt: skip
+    converted = "ALTER TABLE t CONVERT TO CHARACTER SET utf8, MODIFY b BLOB"
+    assert charsets(MADE, converted) == [None, "utf8mb3", "binary"]
+    assert (
+        charsets(database, MADE, "ALTER TABLE t CONVERT TO CHARACTER SET DEFAULT")[1] == "utf8mb4"
+    )
+    assert charsets("CREATE TABLE t (a TEXT COLLATE uca1400_ai_ci) CHARSET=latin1") == ["latin1"]
+
+
+def test_online_schema_changes() -> None:
+    gh_ost = (
+        "CREATE /* gh-ost */ TABLE `shop`.`_t_gho` LIKE `shop`.`t`",
+        "ALTER /* gh-ost */ TABLE `shop`.`_t_gho` ADD COLUMN c INT AFTER id",
+        "RENAME /* gh-ost */ TABLE `shop`.`t` TO `shop`.`_t_del`, `shop`.`_t_gho` TO `shop`.`t`",
+    )
+    assert columns(MADE, *gh_ost) == ["id", "c", "a", "b"]
+    assert columns(MADE, *gh_ost, table=("shop", "_t_del")) == ["id", "a", "b"]
+    assert why(MADE, *gh_ost, "DROP TABLE IF EXISTS `_t_del`", table=("shop", "_t_del")) == "dropped"  # fmt: skip
+
+
+def test_tables_change_names_and_databases() -> None:
+    assert columns(MADE, "RENAME TABLE t TO s, s TO other.u", table=("other", "u"))[0] == "id"
+    assert why(MADE, "RENAME TABLES t WAIT 3 TO s") == "dropped"
+    assert columns(MADE, "ALTER TABLE t ADD c INT, RENAME AS s", table=("shop", "s"))[-1] == "c"
+    assert columns(MADE, "ALTER TABLE t RENAME other.`x``y`", table=("other", "x`y"))
+    assert why(MADE, "DROP DATABASE shop") == "dropped"
+    # the old columns of a name are not those of the table that takes it
+    assert "old, renamed to it, is not known" in why(MADE, "RENAME TABLE old TO t")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE IF NOT EXISTS t (x INT)",
+        "CREATE TEMPORARY TABLE t (x INT)",
+        "ALTER TABLE IF EXISTS nowhere ADD x INT",
+        "CREATE INDEX x ON t (a)",
+        "CREATE VIEW v AS SELECT 'CREATE TABLE t (x INT)'",
+        "CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET @x = 'DROP TABLE t'",
+        "DROP TEMPORARY TABLE t",
+        "ALTER TABLE t COMMENT 'ADD x INT'",
+    ],
+)
+def test_what_changes_no_columns(statement: str) -> None:
+    assert columns(MADE, statement) == ["id", "a", "b"]
+
+
+def test_a_temporary_table_hides_the_other_from_its_connection() -> None:
+    hides = ddl("CREATE TEMPORARY TABLE t (x INT)", thread_id=7)
+    inside = ddl("ALTER TABLE t ADD y INT", thread_id=7)
+    outside = ddl("ALTER TABLE t ADD z INT", thread_id=8)
+    assert columns(MADE, hides, inside, outside) == ["id", "a", "b", "z"]
+    gone = ddl("DROP TEMPORARY TABLE IF EXISTS t", thread_id=7)
+    assert columns(MADE, hides, gone, inside) == ["id", "a", "b", "y"]
+
+
+def test_names_of_a_server_that_ignores_case() -> None:
+    made = "CREATE TABLE Shop.Orders (id INT)"
+    statements = (made, "ALTER TABLE SHOP.orders ADD a INT", "RENAME TABLE shop.ORDERS TO shop.Old")
+    found = catalogue(*statements)
+    assert found.spelled(("shop", "orders")) == ("shop", "orders")  # it is no more
+    assert found.spelled(("shop", "old")) == ("shop", "Old")
+    table = found.known(("shop", "Old"))
+    assert table is not None
+    assert len(table.columns) == 2
+    assert catalogue(made, "DROP TABLE shop.ORDERS").known(("Shop", "Orders")) is None
+    # of a server that does not: two tables
+    both = catalogue(made, "CREATE TABLE Shop.orders (b INT)", "ALTER TABLE Shop.orders ADD c INT")
+    counts = [both.known(("Shop", name)) for name in ("Orders", "orders", "ORDERS")]
+    assert [None if one is None else len(one.columns) for one in counts] == [1, 2, None]
+    assert both.spelled(("Shop", "ORDERS")) == ("Shop", "ORDERS")
+
+
+def test_created_anew_and_as_select() -> None:
+    assert columns(MADE, "CREATE OR REPLACE TABLE t (x INT)") == ["x"]
+    logged = "CREATE TABLE `t` (\n  `x` int(11) DEFAULT NULL\n) START TRANSACTION"
+    assert columns(logged) == ["x"]
+    assert "come from a SELECT" in why("CREATE TABLE t (y INT) AS SELECT x FROM u")
+    assert "come from a SELECT" in why(MADE, "CREATE OR REPLACE TABLE t SELECT x FROM u")
+    assert "which it is like, is not known" in why("CREATE TABLE t LIKE u")
+    assert columns("CREATE SEQUENCE t")[0] == "next_not_cached_value"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t ADD a INT",
+        "ALTER TABLE t DROP nope",
+        "ALTER TABLE t CHANGE nope x INT",
+        "ALTER TABLE t ADD x INT AFTER nope",
+        "ALTER TABLE t ADD x NUMBER(3)",
+        "ALTER TABLE t FROBNICATE a",
+        "ALTER TABLE t CONVERT TO CHARACTER SET DEFAULT",
+        "ALTER TABLE t ADD x INT COMMENT 'not closed",
+        "ALTER TABLE `shop` . `t` ADD (x INT",
+        "ALTER TABLE t RENAME COLUMN a b",
+        "ALTER TABLE t ADD x INT COMMENT '\ufffd'",
+        f"ALTER TABLE t ADD x INT COMMENT '{'x' * (5 << 20)}'",
+    ],
+)
+def test_what_is_not_understood_makes_the_table_unknown_until_it_is_made_anew(
+    statement: str,
+) -> None:
+    assert "the DDL at binlog.000001:1 is not understood" in why(MADE, statement)
+    assert columns(MADE, statement, "DROP TABLE t", MADE) == ["id", "a", "b"]
+
+
+def test_a_schema_is_what_was_before() -> None:
+    schema = "CREATE TABLE shop.t (id INT, a INT)"
+    table = catalogue("ALTER TABLE t ADD b INT", schema=schema).known(T)
+    assert table is not None
+    assert [column.name for column in table.columns] == ["id", "a", "b"]
+    # a dump of later: it has what is added already, so this version is nobody's
+    later = catalogue("ALTER TABLE t ADD a INT", schema=schema)
+    assert later.known(T) is None
+    # of a table that nobody knows a statement tells nothing
+    assert catalogue("ALTER TABLE t ADD a INT").entry(T) is None
+
+
+def test_strings_of_a_session_without_backslash_escapes() -> None:
+    one = ddl("CREATE TABLE t (a ENUM('c:\\','d'), b INT COMMENT '\\')", no_backslash_escapes=True)
+    table = catalogue(one).known(T)
+    assert table is not None
+    assert [column.members for column in table.columns] == [("c:\\", "d"), None]
+
+
+def test_a_log_full_of_tables_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("binlake.table.catalogue._MOST_ENTRIES", 10)
+    made = catalogue(*(f"CREATE TABLE t{n} (id INT)" for n in range(20)))
+    known = [n for n in range(20) if made.known(("shop", f"t{n}")) is not None]
+    assert known == list(range(10, 20))
+    monkeypatch.setattr("binlake.table.catalogue._MOST_COLUMNS", 7)
+    made = catalogue(*(f"CREATE TABLE t{n} (id INT, b INT)" for n in range(20)))
+    assert [n for n in range(20) if made.known(("shop", f"t{n}")) is not None] == [17, 18, 19]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t " + "/*!" * 300_000,
+        "ALTER TABLE t ADD (" + "a INT," * 100_000 + "b INT)",
+        "ALTER TABLE t " + "ADD " * 100_000,
+        "ALTER TABLE t " + "(" * 200_000,
+        "ALTER TABLE t ADD x INT DEFAULT '" + "\\" * 300_000,
+        "CREATE " * 100_000 + "TABLE t (a INT)",
+    ],
+    ids=lambda text: text[14:24],
+)
+def test_large_nonsense_takes_no_time(text: str) -> None:
+    start = time.process_time()
+    catalogue(MADE, text)
+    assert time.process_time() - start < 10
+
+
+def test_any_text_is_taken_without_an_error() -> None:
+    """Damaged and hostile statements: every cut, and mutations, of real ones."""
+    texts = [
+        MADE,
+        "ALTER TABLE t ADD (c INT, d ENUM('x','y')), CHANGE a b INT FIRST, DROP PRIMARY KEY",
+        "RENAME TABLE t TO s, `a``b`.c TO d",
+        "CREATE TABLE IF NOT EXISTS t (LIKE u)",
+        "CREATE DATABASE d CHARACTER SET = x",
+        "ALTER DATABASE d COLLATE utf8mb4_bin",
+        "DROP TABLE IF EXISTS a, b.c CASCADE",
+        "CREATE TABLE t (a DECIMAL(" + "9" * 5000 + "))",
+    ]
+    rng = random.Random(4)
+    for text in texts:
+        cuts = [text[:end] for end in range(0, len(text), max(1, len(text) // 200))]
+        for _ in range(60):
+            words = text.split()
+            rng.shuffle(words)
+            cuts.append(" ".join(words))
+            at = rng.randrange(len(text))
+            cuts.append(text[:at] + rng.choice("(),`'\"./*\x00;=ж") + text[at + 1 :])
+        for cut in cuts:
+            catalogue(MADE, cut)
+
+
+def test_versions_know_their_place() -> None:
+    made = catalogue(MADE, "CREATE TABLE u (id INT)", "ALTER TABLE t ADD c INT")
+    versions = [made.entry(("shop", name)) for name in "tu"]
+    assert [str(v.since) for v in versions if isinstance(v, DeclaredTable)] == [
+        "binlog.000001:2",
+        "binlog.000001:1",
+    ]

@@ -1,0 +1,197 @@
+"""Which version of a table holds where, and what wins over what."""
+
+from __future__ import annotations
+
+import itertools
+
+from binlake.format import column_types as ct
+from binlake.stream.ddl import DdlStatement
+from binlake.stream.runs import Spot
+from binlake.table.declared import DeclaredSchema
+from binlake.table.history import SchemaHistory
+from binlake.table.schema_file import parse_schema
+from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+
+UTF8MB4 = 45
+
+
+def spot(offset: int, file: str = "binlog.000001") -> Spot:
+    return Spot(0, file, offset)
+
+
+def ddl(sql: str, at: int) -> DdlStatement:
+    return DdlStatement(spot(at), "shop", sql, 1, None, False)
+
+
+def logged(*codes: int, table: str = "t", **more: object) -> TableDefinition:
+    columns = tuple(ColumnDefinition(i, f"col_{i}", code) for i, code in enumerate(codes))
+    return TableDefinition("shop", table, columns, **more)  # type: ignore[arg-type]
+
+
+def schema(sql: str) -> DeclaredSchema:
+    return parse_schema(sql.encode())
+
+
+def names(history: SchemaHistory, definition: TableDefinition) -> list[str]:
+    return [column.name for column in history.complete(definition)[0].columns]
+
+
+TWO_INTS = logged(ct.MYSQL_TYPE_LONG, ct.MYSQL_TYPE_LONG)
+
+
+def test_ddl_names_what_the_log_does_not() -> None:
+    history = SchemaHistory(DeclaredSchema())
+    history.note(ddl("CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, b INT)", 100))
+    done, problems = history.complete(TWO_INTS)
+    assert problems == []
+    assert [(c.name, c.unsigned) for c in done.columns] == [("id", True), ("b", False)]
+    assert done.primary_key == (0,)
+    assert (done.name_source, done.name_origin) == (NameSource.DDL, "binlog.000001:100")
+
+
+def test_answers_change_when_a_statement_is_about_a_table_that_was_asked_for() -> None:
+    history = SchemaHistory(DeclaredSchema())
+    history.note(ddl("CREATE TABLE t (id INT, b INT)", 100))
+    before = history.at(spot(200))
+    assert names(history, TWO_INTS) == ["id", "b"]
+    history.note(ddl("CREATE TABLE other (id INT)", 300))
+    assert history.at(spot(400)) == before
+    history.note(ddl("ALTER TABLE t RENAME COLUMN b TO c", 500))
+    assert history.at(spot(600)) != before
+    assert names(history, TWO_INTS) == ["id", "c"]
+
+
+def test_table_map_wins_over_ddl_and_that_is_said() -> None:
+    history = SchemaHistory(DeclaredSchema())
+    history.note(ddl("CREATE TABLE t (id BIGINT, b INT)", 100))
+    done, (problem,) = history.complete(TWO_INTS)
+    assert done == TWO_INTS
+    assert "the definition of binlog.000001:100 does not fit the log" in problem
+    assert "column id is declared bigint, the log says int" in problem
+
+
+def test_ddl_wins_over_a_schema_which_adds_what_is_still_open() -> None:
+    history = SchemaHistory(schema("CREATE TABLE shop.t (old INT, v VARCHAR(9)) CHARSET=utf8mb4"))
+    table = logged(ct.MYSQL_TYPE_LONG, ct.MYSQL_TYPE_VARCHAR)
+    assert names(history, table) == ["old", "v"]
+    history.note(ddl("CREATE OR REPLACE TABLE t (id INT, v VARCHAR(9))", 100))
+    done, problems = history.complete(table)
+    assert ([c.name for c in done.columns], problems) == (["id", "v"], [])
+    assert done.columns[1].collation_id is None  # the schema has no column id: it is of another
+    history.note(ddl("CREATE OR REPLACE TABLE t (v VARCHAR(9), old INT UNSIGNED)", 200))
+    turned = logged(ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_LONG)
+    done, problems = history.complete(turned)
+    assert problems == []
+    assert [c.name for c in done.columns] == ["v", "old"]
+
+
+def test_what_is_not_understood_is_said_unless_the_schema_knows() -> None:
+    statements = [ddl("CREATE TABLE t (id INT, b INT)", 100), ddl("ALTER TABLE t FROB x", 200)]
+    history = SchemaHistory(DeclaredSchema())
+    for statement in statements:
+        history.note(statement)
+    done, (problem,) = history.complete(TWO_INTS)
+    assert done.name_source == NameSource.NONE
+    assert "shop.t: the DDL at binlog.000001:200 is not understood: FROB" in problem
+    history = SchemaHistory(schema("CREATE TABLE t (x INT, y INT)"))
+    for statement in statements:
+        history.note(statement)
+    done, problems = history.complete(TWO_INTS)
+    assert (done.name_source, problems) == (NameSource.SCHEMA, [])
+
+
+def test_a_log_with_full_metadata_needs_no_ddl() -> None:
+    history = SchemaHistory(DeclaredSchema())
+    history.note(ddl("CREATE TABLE t (wrong INT)", 100))
+    told = TableDefinition(
+        "shop",
+        "t",
+        (ColumnDefinition(0, "id", ct.MYSQL_TYPE_LONG, unsigned=True),),
+        name_source=NameSource.METADATA,
+    )
+    assert history.complete(told) == (told, [])
+    before = history.at(spot(200))
+    history.note(ddl("DROP TABLE t", 300))
+    assert history.at(spot(400)) == before  # nobody has to ask again
+
+
+VERSIONS = """
+CREATE TABLE shop.t (never INT, b INT);
+-- binlake: from binlog.000001:500
+CREATE TABLE shop.t (one INT, b INT);
+-- binlake: from binlog.000002:100
+CREATE TABLE shop.t (two INT, b INT);
+-- binlake: from binlog.000010:100: `shop`.`t` is not known: dropped
+-- binlake: from binlog.000011:100
+CREATE TABLE shop.t (three INT, b INT);
+"""
+
+
+def test_versions_of_a_schema_hold_from_their_places_on() -> None:
+    history = SchemaHistory(schema(VERSIONS))
+    seen = []
+    for at in (
+        spot(499), spot(500), spot(501), spot(4, "binlog.000002"), spot(101, "binlog.000002"),
+        spot(9, "binlog.000009"), spot(200, "binlog.000010"), spot(101, "binlog.000011"),
+        spot(9, "binlog.1000000"), spot(101, "mysql-bin.000011"),
+    ):  # fmt: skip
+        generation = history.at(at)
+        seen.append((generation, names(history, TWO_INTS)[0]))
+    assert [name for _, name in seen] == [
+        "never", "never", "one", "one", "two", "two", "never", "three", "three", "never",
+    ]  # fmt: skip
+    for (old, name), (new, next_name) in itertools.pairwise(seen):
+        assert old != new or name == next_name
+
+
+def test_ddl_of_the_log_goes_on_from_a_version() -> None:
+    history = SchemaHistory(schema(VERSIONS))
+    history.note(DdlStatement(spot(50, "binlog.000003"), "shop", "ALTER TABLE t DROP b", 1, None, False))  # fmt: skip
+    history.at(spot(60, "binlog.000003"))
+    assert names(history, logged(ct.MYSQL_TYPE_LONG)) == ["two"]
+
+
+def test_a_version_of_a_schema_is_named_as_one() -> None:
+    history = SchemaHistory(schema(VERSIONS))
+    history.at(spot(600))
+    done, problems = history.complete(TWO_INTS)
+    assert (done.name_source, done.name_origin) == (NameSource.SCHEMA, "binlog.000001:500")
+    assert problems == []
+
+
+def test_statements_that_nobody_needs_yet_are_bounded() -> None:
+    history = SchemaHistory(DeclaredSchema())
+    text = "CREATE TABLE t (id INT, b INT COMMENT '" + "x" * (5 << 20) + "')"
+    for number in range(5):
+        history.note(ddl(text, number))
+    assert sum(len(waiting.sql) for waiting in history._waiting) <= 16 << 20
+
+
+def test_table_map_in_lower_case() -> None:
+    """lower_case_table_names=1: statements are logged as they were typed."""
+    history = SchemaHistory(DeclaredSchema())
+    history.note(ddl("CREATE TABLE Orders (id INT, b INT)", 100))
+    orders = logged(ct.MYSQL_TYPE_LONG, ct.MYSQL_TYPE_LONG, table="orders")
+    before = history.at(spot(150))
+    assert names(history, orders) == ["id", "b"]
+    history.note(ddl("ALTER TABLE ORDERS RENAME COLUMN b TO c", 200))
+    assert history.at(spot(250)) != before
+    assert names(history, orders) == ["id", "c"]
+    versions = "-- binlake: from binlog.000001:4\nCREATE TABLE Shop.Orders (id INT, b INT);"
+    history = SchemaHistory(schema(versions))
+    history.at(spot(100))
+    assert names(history, orders) == ["id", "b"]
+    assert names(history, logged(*[ct.MYSQL_TYPE_LONG] * 2, table="order"))[0] == "col_0"
+
+
+def test_a_version_tells_what_full_metadata_cannot() -> None:
+    versions = "-- binlake: from binlog.000001:500\nCREATE TABLE shop.t (u UUID);"
+    history = SchemaHistory(schema(versions))
+    column = ColumnDefinition(0, "u", ct.MYSQL_TYPE_STRING, length=16, collation_id=63)
+    told = TableDefinition("shop", "t", (column,), name_source=NameSource.METADATA)
+    before = history.at(spot(400))
+    assert history.complete(told)[0].columns[0].declared is None
+    assert history.at(spot(600)) != before
+    done, problems = history.complete(told)
+    assert (done.columns[0].declared, done.name_source) == ("uuid", NameSource.METADATA)
+    assert problems == []

@@ -1,0 +1,72 @@
+"""Versions of tables as text, and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from binlake.table.create_table import parse_create_table
+from binlake.table.declared import DeclaredTable, Place
+from binlake.table.schema_file import parse_schema
+from binlake.table.schema_text import read_note, version_text
+
+PLACE = Place("binlog.000002", 4711)
+
+TABLES = [
+    "CREATE TABLE `sh``op`.t (id INT UNSIGNED, PRIMARY KEY (id))",
+    "CREATE TABLE a.t (`a``b` VARCHAR(9), b CHAR(3) CHARACTER SET koi8r, c TEXT) CHARSET=latin1",
+    "CREATE TABLE a.t (a VARCHAR(9), b TEXT CHARACTER SET greek)",
+    r"CREATE TABLE a.t (a ENUM('x','it''s','a,b)','\\','\n'), b SET('p') CHARACTER SET greek)",
+    "CREATE TABLE a.t (a DECIMAL(10,2) UNSIGNED, b DOUBLE PRECISION, c FLOAT(30), d BIT(9), e SERIAL)",
+    "CREATE TABLE a.t (a NATIONAL VARCHAR(3), b NCHAR(2), c LONG VARCHAR, d LONG VARBINARY, e LONG)",
+    "CREATE TABLE a.t (a BLOB, b BINARY(3), c CHAR(3) BYTE, d TEXT CHARACTER SET binary) CHARSET=ucs2",
+    "CREATE TABLE a.t (a JSON, b UUID, c INET6, d VECTOR(3), e POINT, f TIME(3), g TIMESTAMP)",
+    "CREATE TABLE a.t (id INT) WITH SYSTEM VERSIONING",
+]
+
+
+def declared(sql: str) -> DeclaredTable:
+    table = parse_create_table(sql, None, {}, 0)
+    assert table is not None
+    return replace(table, since=PLACE)
+
+
+@pytest.mark.parametrize("sql", TABLES)
+def test_a_version_is_read_back_as_it_was(sql: str) -> None:
+    table = declared(sql)
+    text = version_text(table)
+    assert text.startswith("-- binlake: from binlog.000002:4711\nCREATE TABLE ")
+    (again,) = parse_schema(text.encode()).tables
+    assert replace(again, line=0) == replace(
+        table, columns=tuple(replace(c, sql=a.sql) for c, a in zip(table.columns, again.columns, strict=True))
+    )  # fmt: skip
+    assert version_text(again) == text
+
+
+def test_a_version_without_columns() -> None:
+    table = DeclaredTable("sh`op", "t", (), since=PLACE, missing="dropped\nby\n  hand")
+    text = version_text(table)
+    assert (
+        text == "-- binlake: from binlog.000002:4711: `sh``op`.`t` is not known: dropped by hand\n"
+    )
+    schema = parse_schema((text + "CREATE TABLE u (id INT);").encode())
+    assert schema.tables[0] == replace(table, missing="dropped by hand")
+    assert schema.tables[1].since is None
+    assert schema.versions == schema.tables[:1]
+    assert list(schema.declarations("sh`op", "t")) == []
+
+
+def test_a_place_holds_for_the_next_table_only() -> None:
+    text = (
+        "-- binlake: from binlog.000001:4\nCREATE TABLE a.t (id INT);\n"
+        "CREATE TABLE a.t (later INT);\n-- binlake: from nothing\n"
+    )
+    schema = parse_schema(text.encode())
+    assert [table.since for table in schema.tables] == [Place("binlog.000001", 4), None]
+    assert [t.columns[0].name for t in schema.declarations("a", "t")] == ["later"]
+
+
+@pytest.mark.parametrize("text", ["-- binlake: from x", "-- from binlog.000001:4", "-- binlake: from a:1: t is not known"])  # fmt: skip
+def test_other_comments(text: str) -> None:
+    assert read_note(text) is None
