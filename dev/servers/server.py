@@ -193,6 +193,20 @@ class Server:
         lines = (self.data / "binlog.index").read_text().split()
         return [self.data / Path(line).name for line in lines]
 
+    def run_script(self, script: bytes, database: str | None = None) -> None:
+        """Feed a script to the command-line client, as people do. Raises RefusedError."""
+        command = [
+            *self.kind.client_command(),
+            "--no-defaults",
+            f"--socket={self.run / 'server.sock'}",
+            "--user=root",
+            "--max-allowed-packet=256M",
+            *([database] if database else []),
+        ]
+        run = subprocess.run(command, input=script, capture_output=True, check=False)
+        if run.returncode:
+            raise RefusedError(run.stderr.decode(errors="replace")[:2000])
+
     def read_log(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         """Run the server's own reader of binary logs."""
         command = [*self.kind.reader_command(), *arguments]

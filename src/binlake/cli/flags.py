@@ -25,13 +25,26 @@ from binlake.values.options import (
     parse_time_us,
 )
 
-__all__ = ["EVENT_OPTIONS", "MYSQLBINLOG_NAMES", "with_event_options", "with_read_options"]
+__all__ = [
+    "EVENT_OPTIONS",
+    "MYSQLBINLOG_NAMES",
+    "SQL_OPTIONS",
+    "with_event_options",
+    "with_read_options",
+    "with_sql_options",
+]
 
 _BOOL_PANEL = "How it is read and shown"
 _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
 #: What a command that shows events can obey: it decodes no rows, and shows bad checksums itself.
 EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, "on_error"))
+
+#: What a command that writes SQL can obey: it shows all columns, of committed changes only, and
+#: values in one form.
+SQL_OPTIONS = frozenset(
+    (*FILTER_OPTIONS, "schema", "verify_checksum", "on_error", "on_unshown", "assume_charset", "batch_bytes")
+)  # fmt: skip
 
 
 def local_time(text: str) -> str:
@@ -142,6 +155,11 @@ def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def with_event_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the read options that mean something for events (`EVENT_OPTIONS`)."""
     return _with(command, [spec for spec in _cli_specs() if spec.name in EVENT_OPTIONS])
+
+
+def with_sql_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for SQL (`SQL_OPTIONS`)."""
+    return _with(command, [spec for spec in _cli_specs() if spec.name in SQL_OPTIONS])
 
 
 def _with(command: Callable[..., Any], specs: list[OptionSpec]) -> Callable[..., Any]:

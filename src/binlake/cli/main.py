@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "app", "main"]
 COMMANDS = {
     "inspect": "binlake.cli.inspect:inspect",
     "rows": "binlake.cli.rows:rows",
+    "sql": "binlake.cli.sql:sql",
     "verify": "binlake.cli.verify:verify",
     "export": "binlake.cli.export:export",
 }

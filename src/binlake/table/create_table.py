@@ -216,7 +216,16 @@ def _column(item: list[_Token], table_charset: str | None, table: str) -> Declar
     unsigned = word == "SERIAL" or "UNSIGNED" in words or "ZEROFILL" in words
     shown += " unsigned" if unsigned else ""
     return DeclaredColumn(
-        name, shown, frozenset(codes), length, decimals, unsigned, charset, members, kind.special
+        name,
+        shown,
+        frozenset(codes),
+        length,
+        decimals,
+        unsigned,
+        charset,
+        members,
+        kind.special,
+        generated="AS" in words,  # GENERATED ALWAYS AS (…), AS (…), AS ROW START
     )
 
 

@@ -5,7 +5,9 @@ A `ColumnType` is made for one column of one table and one target. Its faces:
 - `plan`: which compiled kernel reads the wire bytes (`values.plan.ColumnPlan`),
 - `arrow_type` and `field()`: the Arrow type of the result, and what MySQL calls it,
 - `finish(buffers)`: the kernel's buffers as an Arrow array of `arrow_type`,
-- `to_json(array)`: such an array as JSON values (server-text target only).
+- `to_json(array)`: such an array as JSON values (server-text target only),
+- `to_sql(array)`, `sql_equal(array, literals)`: as SQL literals, and as conditions that a row
+  has these values (server-text target only).
 
 One file of this package holds one family; `registry.py` picks the family of a column.
 """
@@ -23,6 +25,8 @@ import pyarrow as pa
 
 from binlake.errors import MalformedError, UnsupportedError
 from binlake.format import column_types as ct
+from binlake.table.json_text import join
+from binlake.table.sql_text import quoted_name
 from binlake.table.sql_types import sql_type
 from binlake.table.untold import Untold
 from binlake.values.options import ReadOptions
@@ -127,6 +131,31 @@ class ColumnType(ABC):
     def to_json(self, values: pa.Array) -> pa.Array:
         """JSON values (large_string, null stays null) of what `finish` made for the text target."""
 
+    @abstractmethod
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        """SQL literals (large_string, null stays null) of what `finish` made for the text target."""
+
+    def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        """Conditions that the column has exactly these values; `literals` are those of
+        `to_sql`, with NULL for null.
+        """
+        return join(f"{self.sql_name} <=> ", literals)
+
+    def sql_key_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        """Conditions that the column, part of a key, is the row's: as the key compares."""
+        return join(f"{self.sql_name} = ", literals)
+
+    def sql_needs_any_value(self, values: pa.Array) -> pa.Array | None:
+        """Which values (bool) a strict server takes from row events, but from no statement; None
+        if it is none.
+        """
+        return None
+
+    @property
+    def sql_name(self) -> str:
+        """The column's name, quoted for SQL."""
+        return quoted_name(self.column.name)
+
     @property
     def name(self) -> str:
         """`database.table.column`, as messages spell it."""
@@ -201,6 +230,9 @@ class UndecodableType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return values.cast(pa.large_string())
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return values.cast(pa.large_string())  # all null
 
 
 def _validity(buffers: Buffers) -> pa.Buffer | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from binlake.format import column_types as ct
 from binlake.table.json_text import base64_text, hex_text, join
+from binlake.table.sql_text import bytes_literal
 from binlake.table.types.base import Buffers, ColumnType, var_width
 from binlake.table.untold import Untold
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
@@ -51,6 +52,9 @@ class BinaryType(ColumnType):
         if self.context.options.binary == "base64":
             return join('"', base64_text(values), '"')
         return join('"0x', hex_text(values), '"')
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return bytes_literal(values)
 
 
 class UnknownTextType(BinaryType):

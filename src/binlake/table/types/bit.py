@@ -28,3 +28,6 @@ class BitType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return number(values)
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return number(values)

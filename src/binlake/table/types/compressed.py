@@ -68,6 +68,15 @@ class CompressedType(ColumnType):
     def to_json(self, values: pa.Array) -> pa.Array:
         return self.inner.to_json(values)
 
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return self.inner.to_sql(values)
+
+    def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        return self.inner.sql_equal(values, literals)
+
+    def sql_key_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        return self.inner.sql_key_equal(values, literals)
+
 
 def inflate_value(raw: bytes) -> bytes:
     """The original of one compressed value. Raises ValueError saying what is wrong."""

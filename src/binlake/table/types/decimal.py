@@ -34,3 +34,6 @@ class DecimalType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return quoted_plain(values)
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return values.cast(pa.large_string())

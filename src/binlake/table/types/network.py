@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.table.json_text import hex_text, quoted_plain
+from binlake.table.sql_text import plain_string
 from binlake.table.types.base import Buffers, var_width
 from binlake.table.types.binary import BinaryType
 from binlake.values.plan import ColumnPlan
@@ -37,6 +38,9 @@ class UuidType(BinaryType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return quoted_plain(values)
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return plain_string(values)
 
 
 class InetType(UuidType):

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.format import column_types as ct
 from binlake.table.json_text import quoted_plain
+from binlake.table.sql_text import plain_string
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width, var_width
 from binlake.values.plan import ColumnPlan, Kernel
 
@@ -77,6 +78,9 @@ class TemporalType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return quoted_plain(values)
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return plain_string(values)
 
 
 class DateType(TemporalType):
