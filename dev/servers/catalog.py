@@ -63,6 +63,10 @@ class Installation(ABC):
         """The command-line client, without options."""
 
     @abstractmethod
+    def dump_command(self) -> list[str]:
+        """mysqldump, without options."""
+
+    @abstractmethod
     def own_options(self) -> list[str]:
         """Where the server finds its own files."""
 
@@ -125,6 +129,9 @@ class _MySQL97(_Debian):
     def client_command(self) -> list[str]:
         return self.command("usr/bin/mysql")
 
+    def dump_command(self) -> list[str]:
+        return self.command("usr/bin/mysqldump")
+
     def own_options(self) -> list[str]:
         share = self.root / "usr/share/mysql"
         return [
@@ -153,6 +160,9 @@ class _MariaDB(_Debian):
 
     def client_command(self) -> list[str]:
         return self.command("usr/bin/mariadb")
+
+    def dump_command(self) -> list[str]:
+        return self.command("usr/bin/mariadb-dump")
 
     @property
     def _share(self) -> Path:
@@ -209,6 +219,11 @@ class _MySQL56(Installation):
 
     def client_command(self) -> list[str]:
         return installation("mariadb-10.11").client_command()
+
+    def dump_command(self) -> list[str]:
+        raise SetupError(
+            "mysqldump of MySQL 5.6 is not to be had, and newer ones refuse its server"
+        )
 
     def own_options(self) -> list[str]:
         share = self.root / "server/share"

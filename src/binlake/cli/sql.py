@@ -11,7 +11,7 @@ import typer
 
 from binlake.cli.flags import with_sql_options
 from binlake.cli.terminal import hinting, reading, say_nothing_found, say_result, say_time_zone
-from binlake.errors import IncompleteError, OptionError
+from binlake.errors import FormatError, IncompleteError, OptionError
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.table.batches import Changes
@@ -70,7 +70,7 @@ def sql(
             changes = seen(_changes(files, options, ledger, schema, keys))
             for text in script(iter(changes), faces, keys):
                 output.write(text)
-        except IncompleteError as error:
+        except (IncompleteError, FormatError) as error:
             if undo:
                 error.hint = "choose what is after it, or before it: --start, --stop, --at"
             raise

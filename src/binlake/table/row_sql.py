@@ -255,7 +255,6 @@ class Undo(SqlFaces):
         unknown = [
             table.columns[ordinal].column.name
             for ordinal in sorted(shape.after.keys() - shape.before.keys() - table.computed)
-            if ordinal not in shape.before
         ]
         self._needs(unknown, table, "an updated row")
         # what an after-image lacks was not assigned: it is as before
