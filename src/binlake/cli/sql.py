@@ -10,8 +10,15 @@ from typing import Annotated
 import typer
 
 from binlake.cli.flags import with_sql_options
-from binlake.cli.terminal import hinting, reading, say_nothing_found, say_result, say_time_zone
-from binlake.errors import FormatError, IncompleteError, OptionError
+from binlake.cli.terminal import (
+    hinting,
+    note,
+    reading,
+    say_nothing_found,
+    say_result,
+    say_time_zone,
+)
+from binlake.errors import FormatError, IncompleteError, MissingContextError, OptionError
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.table.batches import Changes
@@ -73,6 +80,11 @@ def sql(
         except (IncompleteError, FormatError) as error:
             if undo:
                 error.hint = "choose what is after it, or before it: --start, --stop, --at"
+            raise
+        except MissingContextError:
+            if options.schema is not None:  # why it does not help
+                for sentence in ledger.warnings:
+                    note(sentence)
             raise
         finally:
             output.flush()

@@ -156,3 +156,28 @@ def test_stdin_is_read_once(golden: Path) -> None:
     command = [sys.executable, "-m", "binlake.cli.main", "sql", "-", "--undo", "--start", "1080"]
     done = subprocess.run(command, input=data, capture_output=True, check=True)
     assert done.stdout.count(b"BEGIN;") > 3
+
+
+def test_a_schema_that_does_not_fit_says_why(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, golden: Path
+) -> None:
+    schema = tmp_path / "schema.sql"
+    schema.write_text("CREATE TABLE golden.integers (id INT PRIMARY KEY);")
+    log = str(golden / "mysql-5.6.24/types-full/binlog.000001")
+    code, out, err = run(capfd, log, "--table", "golden.integers", "--schema", str(schema))
+    assert (code, out) == (1, "")
+    assert "does not fit the log: it has 1 columns" in err
+    assert "does not tell the names" in err.splitlines()[-1]
+
+
+def test_foreign_keys_act_where_the_log_does_not_say_what_they_did(
+    capfd: pytest.CaptureFixture[str], golden: Path
+) -> None:
+    checks = "SET SESSION foreign_key_checks = 0;"
+    logs = [
+        str(golden / server / "schema/binlog.000001") for server in ("mysql-9.7", "mariadb-11.8")
+    ]
+    assert [checks in run(capfd, log)[1] for log in logs] == [True, False]
+    code, _, err = run(capfd, *logs)
+    assert code == 1
+    assert "need different foreign_key_checks" in err
