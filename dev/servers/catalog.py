@@ -59,6 +59,14 @@ class Installation(ABC):
         """The server's own reader of binary logs (mysqlbinlog)."""
 
     @abstractmethod
+    def client_command(self) -> list[str]:
+        """The command-line client, without options."""
+
+    @abstractmethod
+    def dump_command(self) -> list[str]:
+        """mysqldump, without options."""
+
+    @abstractmethod
     def own_options(self) -> list[str]:
         """Where the server finds its own files."""
 
@@ -129,6 +137,12 @@ class _MySQL97(_Debian):
     def reader_command(self) -> list[str]:
         return [*self.command("usr/bin/mysqlbinlog"), "--no-defaults"]
 
+    def client_command(self) -> list[str]:
+        return self.command("usr/bin/mysql")
+
+    def dump_command(self) -> list[str]:
+        return self.command("usr/bin/mysqldump")
+
     def own_options(self) -> list[str]:
         share = self.root / "usr/share/mysql"
         return [
@@ -154,6 +168,12 @@ class _MariaDB(_Debian):
 
     def reader_command(self) -> list[str]:
         return [*self.command("usr/bin/mariadb-binlog"), "--no-defaults"]
+
+    def client_command(self) -> list[str]:
+        return self.command("usr/bin/mariadb")
+
+    def dump_command(self) -> list[str]:
+        return self.command("usr/bin/mariadb-dump")
 
     @property
     def _share(self) -> Path:
@@ -207,6 +227,14 @@ class _MySQL56(Installation):
 
     def reader_command(self) -> list[str]:
         return installation("mariadb-10.11").reader_command()
+
+    def client_command(self) -> list[str]:
+        return installation("mariadb-10.11").client_command()
+
+    def dump_command(self) -> list[str]:
+        raise SetupError(
+            "mysqldump of MySQL 5.6 is not to be had, and newer ones refuse its server"
+        )
 
     def own_options(self) -> list[str]:
         share = self.root / "server/share"

@@ -198,6 +198,30 @@ class Server:
         lines = (self.data / "binlog.index").read_text().split()
         return [self.data / Path(line).name for line in lines]
 
+    def run_script(self, script: bytes, database: str | None = None) -> None:
+        """Feed a script to the command-line client, as people do. Raises RefusedError."""
+        self._client([*self.kind.client_command(), *self._login()], [database or "mysql"], script)
+
+    def dump(self, database: str, *options: str) -> bytes:
+        """What mysqldump writes of a database. Raises RefusedError."""
+        command = [*self.kind.dump_command(), *self._login(), "--single-transaction", *options]
+        return self._client(command, [database])
+
+    def _login(self) -> list[str]:
+        socket_file = self.run / "server.sock"
+        return [
+            "--no-defaults",
+            f"--socket={socket_file}",
+            "--user=root",
+            "--max-allowed-packet=256M",
+        ]
+
+    def _client(self, command: list[str], arguments: list[str], given: bytes = b"") -> bytes:
+        run = subprocess.run([*command, *arguments], input=given, capture_output=True, check=False)
+        if run.returncode:
+            raise RefusedError(run.stderr.decode(errors="replace")[:2000])
+        return run.stdout
+
     def read_log(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         """Run the server's own reader of binary logs."""
         command = [*self.kind.reader_command(), *arguments]

@@ -28,9 +28,11 @@ from binlake.values.options import (
 __all__ = [
     "EVENT_OPTIONS",
     "MYSQLBINLOG_NAMES",
+    "SQL_OPTIONS",
     "with_event_options",
     "with_options",
     "with_read_options",
+    "with_sql_options",
 ]
 
 _BOOL_PANEL = "How it is read and shown"
@@ -38,6 +40,13 @@ _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
 #: What a command that shows events can obey: it decodes no rows, and shows bad checksums itself.
 EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, "on_error", "keyring", "keyring_password_file"))
+
+#: What a command that writes SQL can obey: it shows all columns, of committed changes only, and
+#: values in one form.
+SQL_OPTIONS = frozenset(
+    (*FILTER_OPTIONS, "schema", "verify_checksum", "on_error", "on_unshown", "assume_charset", "batch_bytes",
+     "keyring", "keyring_password_file")
+)  # fmt: skip
 
 
 def local_time(text: str) -> str:
@@ -155,6 +164,12 @@ def with_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., An
     """Give a command these read options only; it receives them as `options`."""
     specs = [spec for spec in _cli_specs() if spec.name in names]
     return lambda command: _with(command, specs, ())
+
+
+def with_sql_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for SQL (`SQL_OPTIONS`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in SQL_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
 
 
 def _with(

@@ -26,6 +26,7 @@ COMMANDS = {
     "stats": "binlake.cli.stats:stats",
     "gtid": "binlake.cli.gtid:gtid",
     "schema": "binlake.cli.schema:schema",
+    "sql": "binlake.cli.sql:sql",
     "verify": "binlake.cli.verify:verify",
     "export": "binlake.cli.export:export",
 }

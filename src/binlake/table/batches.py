@@ -44,6 +44,7 @@ class TransactionFacts:
     ts: pa.Array  # timestamp[us, UTC]: commit time
     gtid: pa.Array  # string, null where the log has none
     thread_id: pa.Array  # int64, null where the log does not tell
+    start: pa.Array  # int64: offset of the first event in its file
 
     def ts_text(self) -> pa.Array:
         """Commit times as `2026-11-21T07:09:00.123456Z`."""
@@ -115,11 +116,15 @@ class TableBatch:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """All row changes of one flush, by table, and what they refer to."""
+    """All row changes of one flush, by table, and what they refer to.
+
+    `is_full`: it was made because enough were held, so its last transaction may go on in the next.
+    """
 
     tables: Sequence[TableChanges]
     transactions: TransactionFacts
     stretches: Sequence[Stretch]
+    is_full: bool = False
 
     def per_stretch(self, name: str, kind: pa.DataType) -> pa.Array:
         """A field of the stretches, as an array to be indexed by `RowFacts.stretch`."""

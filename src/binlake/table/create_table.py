@@ -198,7 +198,16 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
     unsigned = word == "SERIAL" or "UNSIGNED" in words or "ZEROFILL" in words
     shown += " unsigned" if unsigned else ""
     return DeclaredColumn(
-        name, shown, frozenset(codes), length, decimals, unsigned, charset, members, kind.special
+        name,
+        shown,
+        frozenset(codes),
+        length,
+        decimals,
+        unsigned,
+        charset,
+        members,
+        kind.special,
+        generated="AS" in words,  # GENERATED ALWAYS AS (…), AS (…), AS ROW START
     )
 
 

@@ -50,7 +50,7 @@ class DeclaredColumn:
 
     `sql` is the type as written, in lower case; `type_codes` what TABLE_MAP may say of it;
     `charset` the name of a character column's set, "binary" for bytes, None when only the
-    server's default would tell. `special`: uuid, inet4, inet6, vector or json.
+    server's default would tell. `special`: uuid, inet4, inet6, vector or json. `generated`: AS (…).
     """
 
     name: str
@@ -62,6 +62,7 @@ class DeclaredColumn:
     charset: str | None = None
     members: tuple[str, ...] | None = None
     special: str | None = None
+    generated: bool = False
 
 
 class Place(NamedTuple):
@@ -166,7 +167,12 @@ def _with_hidden(
 def _hidden(name: str, code: int, decimals: int = 0) -> DeclaredColumn:
     kind = "bigint unsigned" if code == ct.MYSQL_TYPE_LONGLONG else f"timestamp({decimals})"
     return DeclaredColumn(
-        name, kind, frozenset({code}), decimals=decimals, unsigned=code == ct.MYSQL_TYPE_LONGLONG
+        name,
+        kind,
+        frozenset({code}),
+        decimals=decimals,
+        unsigned=code == ct.MYSQL_TYPE_LONGLONG,
+        generated=name != "my_row_id",
     )
 
 
@@ -248,6 +254,7 @@ def _with_hint(column: ColumnDefinition, hint: DeclaredColumn, source: str) -> C
         collation_id=collation,
         members=hint.members if column.members is None else column.members,
         declared=hint.special,
+        generated=hint.generated,
     )
 
 

@@ -228,6 +228,7 @@ class ChangeDecoder:
 
         Raises BinlogError when a value turns out to be none, after what is before it.
         """
+        is_full = self._walker.is_full
         walked = self._walker.finish()
         stretches = self._stretches.take(self._walker.rows)
         self._ledger.decoded_bytes += self._walker.decoded_bytes - self._decoded_bytes
@@ -245,7 +246,7 @@ class ChangeDecoder:
                 walked = cut(walked, transaction_of(walked, failed.table, failure.row or 0))
         if walked.tables:
             self._count(walked)
-            yield Changes(tables, _transaction_facts(walked), stretches)
+            yield Changes(tables, _transaction_facts(walked), stretches, is_full and at is None)
         if failure is not None:
             raise failure
 
@@ -313,6 +314,7 @@ def _transaction_facts(walked: WalkedRows) -> TransactionFacts:
         ts=fixed_width(_UTC, walked.transactions.commit_us),
         gtid=var_width(pa.string(), walked.transactions.gtid),
         thread_id=fixed_width(pa.int64(), walked.transactions.thread_id),
+        start=fixed_width(pa.int64(), walked.transactions.start),
     )
 
 

@@ -19,7 +19,7 @@ from binlake.core.image import ImageBuffers
 from binlake.table.json_text import join
 from binlake.table.plan import TableTypes
 
-__all__ = ["Image"]
+__all__ = ["Image", "has_column"]
 
 _NAMES = pa.list_(pa.field("element", pa.string()))
 _TEXT = pa.large_string()
@@ -113,7 +113,7 @@ class Image:
         pieces: list[pa.Array | str] = []
         lead = "{"
         for kind, key, column in zip(self.types.columns, self._keys, columns, strict=True):
-            if _has(bitmap, kind.column.ordinal):
+            if has_column(bitmap, kind.column.ordinal):
                 values = kind.to_json(column)
                 pieces += [lead + key, values.fill_null(_NULL) if values.null_count else values]
                 lead = ","
@@ -130,11 +130,11 @@ class Image:
         return [
             name
             for name, ordinal in zip(types.names, types.ordinals, strict=True)
-            if not _has(bitmap, ordinal)
+            if not has_column(bitmap, ordinal)
         ]
 
 
-def _has(bitmap: bytes, ordinal: int) -> bool:
+def has_column(bitmap: bytes, ordinal: int) -> bool:
     """Whether a presence bitmap (least significant bit first) has a column."""
     return ordinal >> 3 < len(bitmap) and bool(bitmap[ordinal >> 3] >> (ordinal & 7) & 1)
 

@@ -14,7 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["base64_text", "hex_text", "join", "number", "quoted", "quoted_plain", "real"]
+__all__ = [
+    "base64_text",
+    "hex_text",
+    "join",
+    "number",
+    "quoted",
+    "quoted_plain",
+    "real",
+    "used_data",
+]
 
 _TEXT = pa.large_string()
 _QUOTE = pa.scalar('"', _TEXT)
@@ -60,7 +69,7 @@ def quoted_plain(values: pa.Array) -> pa.Array:
 def quoted(values: pa.Array) -> pa.Array:
     """Any text as JSON strings: quotes, backslashes and control characters escaped."""
     text = values.cast(_TEXT)
-    data = _used_data(text)
+    data = used_data(text)
     if b"\\" in data:  # first, since the other escapes bring backslashes
         text = pc.replace_substring(text, "\\", "\\\\")
     if b'"' in data:
@@ -72,7 +81,7 @@ def quoted(values: pa.Array) -> pa.Array:
     return join(_QUOTE, text, _QUOTE)
 
 
-def _used_data(text: pa.Array) -> bytes:
+def used_data(text: pa.Array) -> bytes:
     """The bytes between the first and the last offset of a large_string array."""
     data = text.buffers()[2]
     if data is None or len(text) == 0:

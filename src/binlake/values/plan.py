@@ -31,7 +31,8 @@ class ColumnDefinition:
     bytes, BIT bits, FLOAT 4 / DOUBLE 8), `decimals` the scale or fractional digits,
     `precision` of DECIMAL. `unsigned`, `collation_id`, `members` are None when nobody tells.
     `declared` is the lower-case SQL type of a supplied schema where the log cannot tell it
-    (uuid, inet4, inet6, vector, json), else None.
+    (uuid, inet4, inet6, vector, json), else None. `generated`: the server computes the value and
+    lets no statement set it; only a schema tells that of a column.
     """
 
     ordinal: int
@@ -48,6 +49,7 @@ class ColumnDefinition:
     dimensionality: int | None = None
     visible: bool = True
     declared: str | None = None
+    generated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import binlake
-from binlake.cli.flags import EVENT_OPTIONS
+from binlake.cli.flags import EVENT_OPTIONS, SQL_OPTIONS
 from binlake.cli.main import COMMANDS, main
 from binlake.values.options import READ_OPTIONS
 
@@ -336,12 +336,13 @@ def test_every_command_has_help_with_an_example(
     assert "Examples:" in out
 
 
-@pytest.mark.parametrize("command", ["rows", "inspect", "export"])
+@pytest.mark.parametrize("command", ["rows", "inspect", "export", "sql"])
 def test_every_option_is_a_flag(capfd: pytest.CaptureFixture[str], command: str) -> None:
+    known = {"inspect": EVENT_OPTIONS, "sql": SQL_OPTIONS}
     out = run(capfd, command, "--help")[1]
     flags = set(re.findall(r"^ *(--[a-z-]+)", out, re.MULTILINE))
     for spec in READ_OPTIONS:
-        obeyed = "cli" in spec.surfaces and (command != "inspect" or spec.name in EVENT_OPTIONS)
+        obeyed = "cli" in spec.surfaces and spec.name in known.get(command, [spec.name])
         assert ("--" + spec.name.replace("_", "-") in flags) == obeyed, spec.name
 
 

@@ -7,6 +7,8 @@ A `ColumnType` is made for one column of one table and one target. Its faces:
 - `finish(buffers)`: the kernel's buffers as an Arrow array of `arrow_type`,
 - `to_json(array)`: such an array as JSON values (server-text target only),
 - `to_wire(value)`: one value of such an array as a row image has it.
+- `to_sql(array)`, `sql_equal(array, literals)`: as SQL literals, and as conditions that a row
+  has these values (server-text target only).
 
 One file of this package holds one family; `registry.py` picks the family of a column.
 """
@@ -24,6 +26,8 @@ import pyarrow as pa
 
 from binlake.errors import MalformedError, UnsupportedError
 from binlake.format import column_types as ct
+from binlake.table.json_text import join
+from binlake.table.sql_text import quoted_name
 from binlake.table.sql_types import sql_type
 from binlake.table.untold import Untold
 from binlake.values.options import ReadOptions
@@ -145,6 +149,31 @@ class ColumnType(ABC):
         end = pos + len(made)
         return end if stored[pos:end] == made else -1
 
+    @abstractmethod
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        """SQL literals (large_string, null stays null) of what `finish` made for the text target."""
+
+    def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        """Conditions that the column has exactly these values; `literals` are those of
+        `to_sql`, with NULL for null.
+        """
+        return join(f"{self.sql_name} <=> ", literals)
+
+    def sql_key_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        """Conditions that the column, part of a key, is the row's: as the key compares."""
+        return join(f"{self.sql_name} = ", literals)
+
+    def sql_needs_any_value(self, values: pa.Array) -> pa.Array | None:
+        """Which values (bool) a strict server takes from row events, but from no statement; None
+        if it is none.
+        """
+        return None
+
+    @property
+    def sql_name(self) -> str:
+        """The column's name, quoted for SQL."""
+        return quoted_name(self.column.name)
+
     @property
     def name(self) -> str:
         """`database.table.column`, as messages spell it."""
@@ -222,6 +251,9 @@ class UndecodableType(ColumnType):
 
     def to_wire(self, value: Any) -> bytes:
         raise ValueError("nothing is known of its values")
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return values.cast(pa.large_string())  # all null
 
 
 def _validity(buffers: Buffers) -> pa.Buffer | None:

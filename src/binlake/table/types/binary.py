@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from binlake.format import column_types as ct
 from binlake.table.json_text import base64_text, hex_text, join
+from binlake.table.sql_text import bytes_literal
 from binlake.table.types.base import Buffers, ColumnType, fixed_bytes, var_width
 from binlake.table.untold import Untold
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
@@ -77,6 +78,9 @@ class BinaryType(ColumnType):
         """The bytes of a value without their length: BINARY's without the padding."""
         raw = bytes(value)
         return raw.rstrip(b"\0") if self.padded_bytes() else raw
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return bytes_literal(values)
 
 
 class UnknownTextType(BinaryType):

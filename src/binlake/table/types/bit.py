@@ -31,3 +31,6 @@ class BitType(ColumnType):
 
     def to_wire(self, value: int) -> bytes:
         return fixed_bytes(value, (self.column.length + 7) // 8, "big")
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return number(values)

@@ -84,6 +84,15 @@ class CompressedType(ColumnType):
             return -1
         return end if same else -1
 
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return self.inner.to_sql(values)
+
+    def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        return self.inner.sql_equal(values, literals)
+
+    def sql_key_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        return self.inner.sql_key_equal(values, literals)
+
 
 def deflate_value(value: bytes) -> bytes:
     """A value compressed, or stored behind a head of 0 where that is shorter."""

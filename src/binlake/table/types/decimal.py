@@ -49,6 +49,9 @@ class DecimalType(ColumnType):
     def to_wire(self, value: str) -> bytes:
         return decimal_bytes(value, self.column.precision, self.column.decimals)
 
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return values.cast(pa.large_string())
+
 
 def decimal_bytes(text: str, precision: int, scale: int) -> bytes:
     """The text of a DECIMAL(precision, scale) as wire bytes. Raises ValueError."""

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import MalformedError
 from binlake.table.json_text import number, quoted
+from binlake.table.sql_text import string_literal
 from binlake.table.types.base import (
     Buffers,
     ColumnContext,
@@ -26,6 +27,8 @@ from binlake.table.untold import Untold
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
 __all__ = ["EnumType", "SetType"]
+
+_INVALID = pa.scalar("0", pa.large_string())
 
 
 class EnumType(ColumnType):
@@ -70,6 +73,23 @@ class EnumType(ColumnType):
         members = ("", *(self.members or ()))
         return number < len(members) and members[number] == ""
 
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        if self.members is None:
+            return number(values)
+        literals = string_literal(values)
+        invalid = self.sql_needs_any_value(values)
+        return literals if invalid is None else pc.if_else(invalid, _INVALID, literals)
+
+    def sql_needs_any_value(self, values: pa.Array) -> pa.Array | None:
+        """Where the value is 0: what a server that is not strict made of an invalid one."""
+        if self.members is None:
+            zero = pc.equal(values, pa.scalar(0, values.type))
+        elif "" in self.members:
+            return None  # it is that member, as far as the text tells
+        else:
+            zero = pc.equal(values, "")
+        return zero if pc.any(zero).as_py() else None
+
     def _type_of(self, numeric: pa.DataType) -> pa.DataType:
         return numeric if self.members is None else pa.string()
 
@@ -103,6 +123,9 @@ class SetType(EnumType):
         coded = bitmaps.dictionary_encode()  # few different bitmaps, many rows
         texts = [self._text(bitmap) for bitmap in coded.dictionary.to_pylist()]
         return pa.array(texts, pa.string()).take(coded.indices)
+
+    def sql_needs_any_value(self, values: pa.Array) -> pa.Array | None:
+        return None  # no members is a value like any other
 
     def _text(self, bitmap: int) -> str:
         assert self.members is not None

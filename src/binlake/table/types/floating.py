@@ -5,13 +5,18 @@ from __future__ import annotations
 import struct
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binlake.format import column_types as ct
-from binlake.table.json_text import real
+from binlake.table.json_text import join, real
+from binlake.table.sql_text import float_literal
 from binlake.table.types.base import Buffers, ColumnType, fixed_width
 from binlake.values.plan import ColumnPlan, Kernel
 
 __all__ = ["FloatingType"]
+
+_LIKE_NEGATIVE = pa.scalar(" LIKE '-%'", pa.large_string())
+_LIKE_POSITIVE = pa.scalar(" NOT LIKE '-%'", pa.large_string())
 
 
 class FloatingType(ColumnType):
@@ -30,3 +35,17 @@ class FloatingType(ColumnType):
 
     def to_wire(self, value: float) -> bytes:
         return struct.pack("<f" if self.column.type_code == ct.MYSQL_TYPE_FLOAT else "<d", value)
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return float_literal(values)
+
+    def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        equal = super().sql_equal(values, literals)
+        zero = pc.equal(values, pa.scalar(0, values.type))
+        if not pc.any(zero).as_py():
+            return equal
+        # -0 equals 0, and is another value
+        negative = pc.starts_with(literals, "'-")
+        signed = pc.if_else(negative, _LIKE_NEGATIVE, _LIKE_POSITIVE)
+        exact = join(equal, f" AND CONCAT({self.sql_name})", signed)
+        return pc.if_else(zero.fill_null(False), exact, equal)

@@ -7,9 +7,11 @@ Wire: 1, 2, 3, 4 or 8 bytes little-endian; only optional metadata (or a schema) 
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binlake.format import column_types as ct
 from binlake.table.json_text import number
+from binlake.table.sql_text import plain_string
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width
 from binlake.table.untold import Untold
 from binlake.values.plan import ColumnPlan, Kernel
@@ -48,6 +50,9 @@ class IntegerType(ColumnType):
         width = ct.COLUMN_TYPES[self.column.type_code].value_bytes or 0
         return fixed_bytes(value, width, "little", signed=not self.column.unsigned)
 
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return number(values)
+
 
 class YearType(ColumnType):
     """YEAR: one byte, 0 is the year 0, otherwise 1900 + value."""
@@ -63,3 +68,7 @@ class YearType(ColumnType):
 
     def to_wire(self, value: int) -> bytes:
         return fixed_bytes(value - _YEAR_0 if value else 0, 1, "little")
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        # as a string of four digits: 0 would do, but no other year below 100
+        return plain_string(pc.utf8_lpad(values.cast(pa.large_string()), 4, "0"))

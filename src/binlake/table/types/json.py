@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.core.json_diff import MARK
+from binlake.table.json_sql import differences_sql, document_literals
+from binlake.table.sql_text import string_literal
 from binlake.table.types.binary import behind_prefix
 from binlake.table.types.json_wire import document_bytes
 from binlake.table.types.text import TextType
@@ -45,3 +47,21 @@ class JsonType(TextType):
         raw, end = behind_prefix(stored, pos, self.plan.p0)
         made = document_bytes(value, raw)
         return end if made == raw or len(made) < len(raw) else -1
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        """Documents as what every server takes for JSON; differences as an expression that makes
+        them in the column.
+        """
+        differs = pc.starts_with(values, MARK)
+        if not pc.any(differs).as_py():
+            return document_literals(values)
+        made = [
+            differences_sql(self.sql_name, text.as_py()) if differ.as_py() else None
+            for text, differ in zip(values, differs, strict=True)
+        ]
+        documents = document_literals(pc.if_else(differs, None, values))
+        return pc.if_else(differs, pa.array(made, pa.large_string()), documents)
+
+    def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        """By the server's text: to a server, documents that differ in a number's type are equal."""
+        return self._sql_same_bytes(string_literal(values).fill_null("NULL"))

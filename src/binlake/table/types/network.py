@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.table.json_text import hex_text, quoted_plain
+from binlake.table.sql_text import plain_string
 from binlake.table.types.base import Buffers, var_width
 from binlake.table.types.binary import BinaryType
 from binlake.values.plan import ColumnPlan
@@ -42,6 +43,9 @@ class UuidType(BinaryType):
 
     def content(self, value: Any) -> bytes:
         return super().content(bytes.fromhex(value.replace("-", "")))
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return plain_string(values)
 
 
 class InetType(UuidType):

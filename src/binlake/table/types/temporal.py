@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.format import column_types as ct
 from binlake.table.json_text import quoted_plain
+from binlake.table.sql_text import plain_string
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width, var_width
 from binlake.table.types.temporal_wire import WIRE_OF_TEXT
 from binlake.values.plan import ColumnPlan, Kernel
@@ -81,6 +82,9 @@ class TemporalType(ColumnType):
 
     def to_wire(self, value: str) -> bytes:
         return WIRE_OF_TEXT[self.column.type_code](value, self.column.decimals)
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return plain_string(values)
 
 
 class DateType(TemporalType):

@@ -15,9 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binlake.format.charsets import CHARSETS
-from binlake.table.json_text import quoted
+from binlake.table.json_text import join, quoted
+from binlake.table.sql_text import string_literal
 from binlake.table.types.base import Buffers, ColumnContext, ColumnType, var_width
 from binlake.table.types.binary import behind_prefix, length_prefix_bytes, prefixed
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
@@ -25,6 +27,8 @@ from binlake.values.text import decode, encode, single_byte_table
 
 __all__ = ["InflatedTextType", "TextType"]
 
+_FAITHFUL = ("latin1", "ucs2", "utf16", "utf16le", "utf32")  # no two codes are one character
+_INDEXED_BYTES = 256  # of a literal that is worth comparing twice
 _SHOWN_BYTES = 32  # of an invalid value, in a message
 _LEADS_BELOW_4_BYTES = bytes(range(0xF0))  # what utf8mb3, which ends at U+FFFF, may hold
 
@@ -95,6 +99,35 @@ class TextType(ColumnType):
             except ValueError:
                 pass
         return encode(self._charset, value)
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return string_literal(values)
+
+    def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        """By bytes: to most collations 'a' equals 'A', and 'a ' too. The plain comparison of a
+        short value stands before, because only that can use an index.
+        """
+        exact = self._sql_same_bytes(literals)
+        if not self._sql_compares:
+            return exact
+        short = pc.less_equal(pc.binary_length(literals), _INDEXED_BYTES)
+        return pc.if_else(short, join(super().sql_equal(values, literals), " AND ", exact), exact)
+
+    def sql_key_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        if self._sql_compares:
+            return super().sql_key_equal(values, literals)
+        return self._sql_same_bytes(literals)
+
+    @property
+    def _sql_compares(self) -> bool:
+        """Whether a server finds a value by its text: where two codes of the character set are
+        one character (the apostrophe of armscii8), it may look for the other.
+        """
+        return CHARSETS[self._charset].kind == "utf8" or self._charset in _FAITHFUL
+
+    def _sql_same_bytes(self, literals: pa.Array) -> pa.Array:
+        column = f"CAST(CONVERT({self.sql_name} USING utf8mb4) AS BINARY)"
+        return join(column, " <=> CAST(", literals, " AS BINARY)")
 
     def _is_valid(self, values: pa.Array, buffers: Buffers) -> bool:
         try:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.table.json_text import join, real
+from binlake.table.sql_text import bytes_literal
 from binlake.table.types.base import Buffers
 from binlake.table.types.binary import BinaryType
 from binlake.values.plan import ColumnPlan
@@ -65,3 +66,24 @@ class VectorType(BinaryType):
 
     def content(self, value: Any) -> bytes:
         return struct.pack(f"<{len(value)}f", *value)
+
+    def to_sql(self, values: pa.Array) -> pa.Array:
+        return bytes_literal(_bytes_of(values))
+
+    def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        # MySQL compares no vectors; their bytes it does
+        return join(f"CAST({self.sql_name} AS BINARY) <=> ", literals)
+
+
+def _bytes_of(values: pa.Array) -> pa.Array:
+    """Lists of float32 as the bytes that they are in the server."""
+    floats = values.flatten()
+    start = floats.offset * _FLOAT_BYTES
+    data = floats.buffers()[1].slice(start, len(floats) * _FLOAT_BYTES) if len(floats) else None
+    lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
+    ends = pc.multiply(pc.cumulative_sum(lengths), _FLOAT_BYTES)
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    raw = pa.Array.from_buffers(
+        pa.large_binary(), len(values), [None, offsets.buffers()[1], data or pa.py_buffer(b"")]
+    )
+    return pc.if_else(values.is_valid(), raw, pa.scalar(None, pa.large_binary()))

@@ -1,0 +1,183 @@
+"""`binlake sql` as a person meets it: whole transactions, their inverse, one line for a refusal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from binlake.cli.main import main
+from table_log import Log
+
+TRANSACTIONS = "mysql-9.7/transactions/binlog.000001"
+
+
+def run(capfd: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = main(["sql", *argv])
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+def parts(script: str) -> tuple[str, list[list[str]]]:
+    """The head of a script, and the statements of its transactions; each is framed."""
+    head, *rest = script.split("\n-- ")
+    transactions = []
+    for text in rest:
+        comment, begin, *statements = text.splitlines()
+        assert comment.endswith("Z") or ", " in comment
+        assert begin == "BEGIN;"
+        assert statements[-1] == "COMMIT;"
+        transactions.append(statements[:-1])
+    return head, transactions
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    made = Log()
+    made.insert((1, "one", None), (2, None, None), gno=1)
+    made.insert((3, "it's", None), gno=2)
+    made.insert((4, "four", None), table="u", gno=3)
+    return made.save(tmp_path)
+
+
+def test_a_script_of_whole_transactions(capfd: pytest.CaptureFixture[str], log: Path) -> None:
+    code, out, err = run(capfd, str(log))
+    assert (code, err) == (0, "")
+    head, transactions = parts(out)
+    names, session = head.splitlines()
+    assert names == "SET NAMES utf8mb4;"
+    assert session.startswith("SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,")
+    insert = "INSERT INTO `shop`.`t` (`id`, `name`, `day`) VALUES "
+    assert transactions == [
+        [insert + "(1, 'one', NULL);", insert + "(2, NULL, NULL);"],
+        [insert + "(3, 'it''s', NULL);"],
+        [insert.replace("`t`", "`u`") + "(4, 'four', NULL);"],
+    ]
+
+
+def test_undo_is_the_reverse(capfd: pytest.CaptureFixture[str], log: Path) -> None:
+    code, out, _ = run(capfd, str(log), "--undo")
+    assert code == 0
+    exact = "CAST(CONVERT(`name` USING utf8mb4) AS BINARY) <=> CAST({0} AS BINARY)"
+    delete = "DELETE FROM `shop`.`{0}` WHERE `id` <=> {1} AND `name` <=> {2} AND {3} AND `day` <=> NULL LIMIT 1;"
+    wanted = [[("u", 4, "'four'")], [("t", 3, "'it''s'")], [("t", 2, "NULL"), ("t", 1, "'one'")]]
+    assert parts(out)[1] == [
+        [delete.format(t, i, name, exact.format(name)) for t, i, name in group] for group in wanted
+    ]
+
+
+@pytest.mark.parametrize("flags", [[], ["--undo"]])
+def test_a_flush_anywhere_changes_nothing(
+    capfd: pytest.CaptureFixture[str], golden: Path, flags: list[str]
+) -> None:
+    """Batches end in the middle of transactions; the script has no seam."""
+    log = str(golden / TRANSACTIONS)
+    flags = [*flags, "--start", "1080"] if flags else flags  # behind the DDL
+    code, whole, _ = run(capfd, log, *flags)
+    assert code == 0
+    assert len(parts(whole)[1]) > 3
+    assert run(capfd, log, *flags, "--batch-bytes", "1")[1] == whole
+
+
+def test_a_damaged_transaction_is_not_committed(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = Log()
+    made.insert((1, "a", None), gno=1)
+    start = made.insert(*[(n, "x" * 50, None) for n in range(50)], gno=2)
+    whole = made.save(tmp_path, "binlog.000001").read_bytes()
+    (tmp_path / "binlog.000001").write_bytes(whole[: start + 1500])
+    code, out, _ = run(capfd, str(tmp_path / "binlog.000001"))
+    assert code == 1
+    assert parts(out)[1] == [
+        ["INSERT INTO `shop`.`t` (`id`, `name`, `day`) VALUES (1, 'a', NULL);"]
+    ]
+
+
+def test_what_cannot_be_undone_is_refused_before_anything_is_printed(
+    capfd: pytest.CaptureFixture[str], golden: Path, log: Path
+) -> None:
+    minimal = str(golden / "mysql-9.7/partial-json/binlog.000001")
+    main(["rows", minimal, "--op", "update"])
+    changes = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    partial = next(change for change in changes if "d" not in change["before"])
+    for argv, why in (
+        ([str(golden / TRANSACTIONS)], "cannot show: DDL (file binlog.000001, event at 158)"),
+        ([minimal, "--at", partial["gtid"]], "cannot be restored: the log lacks its column d"),
+    ):
+        code, out, err = run(capfd, *argv, "--undo")
+        assert (code, out, err.count("\n")) == (1, "", 1), err
+        assert why in err
+    code, out, err = run(capfd, str(log), "--undo", "--on-error", "skip")
+    assert (code, out) == (2, "")
+    assert "exclude each other" in err
+
+
+def test_without_names_there_is_no_sql(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+    for log in ("mariadb-11.8/types-unsaid", "mysql-5.6.24/types-full"):
+        code, out, err = run(capfd, str(golden / log / "binlog.000001"))
+        assert (code, out, err.count("\n")) == (1, "", 1), err
+        assert "does not tell the names of the columns" in err
+        assert "--schema" in err
+
+
+def test_generated_columns_are_not_set(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, log: Path
+) -> None:
+    schema = tmp_path / "schema.sql"
+    schema.write_text(
+        "CREATE TABLE shop.t (id INT UNSIGNED PRIMARY KEY, name VARCHAR(20) "
+        "GENERATED ALWAYS AS (CONCAT('n', id)) STORED, day DATE) DEFAULT CHARSET utf8mb4;"
+    )
+    told = run(capfd, str(log), "--table", "shop.t", "--schema", str(schema))[1]
+    assert parts(told)[1][0][0] == "INSERT INTO `shop`.`t` (`id`, `day`) VALUES (1, NULL);"
+    assert told == run(capfd, str(log), "--table", "shop.t", "--generated", "NAME")[1]
+    assert told == run(capfd, str(log), "--table", "shop.t", "--generated", "shop.t.name")[1]
+    undo = run(capfd, str(log), "--table", "shop.t", "--schema", str(schema), "--undo")[1]
+    assert parts(undo)[1][-1][-1] == "DELETE FROM `shop`.`t` WHERE `id` = 1;"
+
+
+def test_partial_rows_set_what_they_have(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = Log()
+    made.insert((1, "one", None), present=0b011)
+    path = str(made.save(tmp_path))
+    insert = "INSERT INTO `shop`.`t` (`id`, `name`) VALUES (1, 'one');"
+    assert parts(run(capfd, path)[1])[1] == [[insert]]
+    code, out, err = run(capfd, path, "--undo")
+    assert (code, out) == (1, "")
+    assert "a row without a known key cannot be restored: the log lacks its column day" in err
+
+
+def test_stdin_is_read_once(golden: Path) -> None:
+    data = (golden / TRANSACTIONS).read_bytes()
+    command = [sys.executable, "-m", "binlake.cli.main", "sql", "-", "--undo", "--start", "1080"]
+    done = subprocess.run(command, input=data, capture_output=True, check=True)
+    assert done.stdout.count(b"BEGIN;") > 3
+
+
+def test_a_schema_that_does_not_fit_says_why(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, golden: Path
+) -> None:
+    schema = tmp_path / "schema.sql"
+    schema.write_text("CREATE TABLE golden.integers (id INT PRIMARY KEY);")
+    log = str(golden / "mysql-5.6.24/types-full/binlog.000001")
+    code, out, err = run(capfd, log, "--table", "golden.integers", "--schema", str(schema))
+    assert (code, out) == (1, "")
+    assert "does not fit the log: it has 1 columns" in err
+    assert "does not tell the names" in err.splitlines()[-1]
+
+
+def test_foreign_keys_act_where_the_log_does_not_say_what_they_did(
+    capfd: pytest.CaptureFixture[str], golden: Path
+) -> None:
+    checks = "SET SESSION foreign_key_checks = 0;"
+    logs = [
+        str(golden / server / "schema/binlog.000001") for server in ("mysql-9.7", "mariadb-11.8")
+    ]
+    assert [checks in run(capfd, log)[1] for log in logs] == [True, False]
+    code, _, err = run(capfd, *logs)
+    assert code == 1
+    assert "need different foreign_key_checks" in err
