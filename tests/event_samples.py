@@ -101,9 +101,9 @@ MARIADB_STATUS = (
 )  # fmt: skip
 
 
-def query(status: bytes, database: bytes, rest: bytes) -> bytes:
+def query(status: bytes, database: bytes, rest: bytes, own: bytes = b"") -> bytes:
     head = u(12, 4) + u(3, 4) + u(len(database), 1) + u(1062, 2) + u(len(status), 2)
-    return head + status + database + b"\x00" + rest
+    return head + own + status + database + b"\x00" + rest
 
 
 def compressed(plain: bytes) -> bytes:
@@ -157,6 +157,17 @@ FORMAT_BODY = (
 
 ROWS = u(23, 6) + u(1, 2)
 EXTRA = b"\x00\x04\x01ab" + b"\x01" + u(3, 2) + u(2, 2)
+
+
+def user_var(type_code: int, collation: int, value: bytes) -> bytes:
+    return u(3, 4) + b"var" + b"\x00" + u(type_code, 1) + u(collation, 4) + u(len(value), 4) + value
+
+
+# two fields of the table orders in the database shop
+LOAD_HEAD = u(12, 4) + u(3, 4) + u(1, 4) + u(6, 1) + u(4, 1) + u(2, 4)
+LOAD_NAMES = b"\x02\x05" + b"id\x00" + b"state\x00" + b"orders\x00" + b"shop\x00"
+LOAD_SQL = b"LOAD DATA INFILE '/tmp/x' REPLACE INTO TABLE t"
+SNAPSHOT = u(1, 8) + SID + u(1, 8) + u(1, 8) + u(6, 8)
 
 SAMPLES: dict[str, tuple[int, bytes, EventFormat | None]] = {
     "format": (types.FORMAT_DESCRIPTION_EVENT, FORMAT_BODY, MYSQL),
@@ -222,4 +233,67 @@ SAMPLES: dict[str, tuple[int, bytes, EventFormat | None]] = {
         MARIADB,
     ),
     "unknown": (99, b"anything", MYSQL),
+    "start_v3": (types.START_EVENT_V3, u(3, 2) + b"4.1.22-log".ljust(50, b"\x00") + u(9, 4), None),
+    "intvar": (types.INTVAR_EVENT, b"\x02" + u(1 << 40, 8), MYSQL),
+    "rand": (types.RAND_EVENT, u(7, 8) + u(1 << 63, 8), MYSQL),
+    "user_var_null": (types.USER_VAR_EVENT, u(1, 4) + b"n\x01", MYSQL),
+    "user_var_text": (types.USER_VAR_EVENT, user_var(0, 8, b"caf\xe9"), MYSQL),
+    "user_var_int": (types.USER_VAR_EVENT, user_var(2, 63, u((1 << 64) - 5, 8)) + b"\x00", MYSQL),
+    "user_var_unsigned": (types.USER_VAR_EVENT, user_var(2, 63, b"\xff" * 8) + b"\x01", MYSQL),
+    "user_var_real": (types.USER_VAR_EVENT, user_var(1, 63, bytes.fromhex("000000000000f8bf")), MYSQL),
+    "user_var_decimal": (
+        types.USER_VAR_EVENT,
+        user_var(4, 63, b"\x06\x03" + bytes.fromhex("807b01c8")),
+        MYSQL,
+    ),
+    "user_var_typed": (
+        types.USER_VAR_EVENT,
+        user_var(0, 45, b"abc") + b"\x02\x05inet6",
+        MARIADB,
+    ),
+    "load": (types.LOAD_EVENT, LOAD_HEAD + b",\"\n\x00\\" + b"\x04\x08" + LOAD_NAMES + b"/tmp/x", MYSQL),
+    "new_load": (
+        types.NEW_LOAD_EVENT,
+        LOAD_HEAD + b"\x02||\x00\x02\r\n\x00\x01\\" + b"\x0a" + LOAD_NAMES + b"/tmp/x",
+        MYSQL,
+    ),
+    "create_file": (
+        types.CREATE_FILE_EVENT,
+        LOAD_HEAD + u(77, 4) + b"\x01,\x00\x01\n\x00\x01\\" + b"\x02" + LOAD_NAMES + b"/tmp/x\x00" + b"1,2\n",
+        MYSQL,
+    ),
+    "append_block": (types.APPEND_BLOCK_EVENT, u(77, 4) + b"3,4\n", MYSQL),
+    "begin_load_query": (types.BEGIN_LOAD_QUERY_EVENT, u(78, 4) + b"3,4\n\x00", MYSQL),
+    "exec_load": (types.EXEC_LOAD_EVENT, u(77, 4), MYSQL),
+    "delete_file": (types.DELETE_FILE_EVENT, u(77, 4), MYSQL),
+    "execute_load_query": (
+        types.EXECUTE_LOAD_QUERY_EVENT,
+        query(STATUS, b"shop", LOAD_SQL, u(78, 4) + u(9, 4) + u(25, 4) + b"\x02"),
+        MYSQL,
+    ),
+    "ignorable": (types.IGNORABLE_LOG_EVENT, b"whatever", MYSQL),
+    "transaction_context": (
+        types.TRANSACTION_CONTEXT_EVENT,
+        u(36, 1) + u(9, 4) + b"\x01" + u(len(SNAPSHOT), 4) + u(2, 4) + u(1, 4)
+        + UUID.encode() + SNAPSHOT + b"\x03\x00abc" + b"\x00\x00" + b"\x02\x00de",
+        MYSQL,
+    ),
+    "view_change": (
+        types.VIEW_CHANGE_EVENT,
+        b"14869:2".ljust(40, b"\x00") + u(5, 8) + u(2, 4)
+        + b"\x03\x00abc" + u(len(SNAPSHOT), 4) + SNAPSHOT + b"\x01\x00k" + u(2, 4) + b"\xfe\xff",
+        MYSQL,
+    ),
+    "large_transaction_header": (
+        types.LARGE_TRANSACTION_HEADER_EVENT, b"\x01" + u(1 << 33, 8) + b"\x10" + bytes(9), MYSQL,
+    ),
+    "start_encryption": (
+        types.START_ENCRYPTION_EVENT, b"\x01" + u(1, 4) + bytes(range(12)), MARIADB,
+    ),
+    "partial_row_data": (
+        types.PARTIAL_ROW_DATA_EVENT, u(3, 4) + u(1, 4) + b"\x01" + u(1000, 8) + b"chunk", MARIADB,
+    ),
+    "partial_row_data_last": (
+        types.PARTIAL_ROW_DATA_EVENT, u(3, 4) + u(3, 4) + b"\x00" + b"the end", MARIADB,
+    ),
 }  # fmt: skip

@@ -9,20 +9,30 @@ from typing import Any
 from binlake.events.annotate_rows import AnnotateRowsEvent
 from binlake.events.base import Event
 from binlake.events.binlog_checkpoint import BinlogCheckpointEvent
+from binlake.events.execute_load_query import ExecuteLoadQueryEvent
 from binlake.events.format_description import FormatDescriptionEvent
+from binlake.events.group_replication import TransactionContextEvent, ViewChangeEvent
 from binlake.events.gtid_list import GtidListEvent
 from binlake.events.gtid_mariadb import MariadbGtidEvent
 from binlake.events.gtid_mysql import GtidEvent
 from binlake.events.gtid_tagged import GtidTaggedEvent
 from binlake.events.heartbeat import HeartbeatEvent, HeartbeatV2Event
 from binlake.events.incident import IncidentEvent
+from binlake.events.large_transaction_header import LargeTransactionHeaderEvent
+from binlake.events.load_blocks import FileBlockEvent, LoadedFileEvent
+from binlake.events.load_data import CreateFileEvent, LoadEvent
+from binlake.events.partial_row_data import PartialRowDataEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
 from binlake.events.query import QueryEvent
 from binlake.events.rotate import RotateEvent
 from binlake.events.rows import RowsEvent
 from binlake.events.rows_query import RowsQueryEvent
+from binlake.events.start_encryption import StartEncryptionEvent
+from binlake.events.start_v3 import StartV3Event
+from binlake.events.statement_context import IntvarEvent, RandEvent
 from binlake.events.table_map import TableMapEvent
 from binlake.events.transaction_payload import TransactionPayloadEvent
+from binlake.events.user_var import UserVarEvent
 from binlake.events.xa_prepare import XaPrepareEvent
 from binlake.events.xid import XidEvent
 
@@ -38,6 +48,10 @@ def _gtid(event: Any) -> str:
 
 def _file_and_position(event: Any) -> str:
     return f"{event.file} position {event.position}"
+
+
+def _loaded(event: Any) -> str:
+    return f"[{event.database}] LOAD DATA {event.file} into {event.table}"
 
 
 _SUMMARIES: dict[type[Event], Callable[[Any], str]] = {
@@ -60,6 +74,20 @@ _SUMMARIES: dict[type[Event], Callable[[Any], str]] = {
     HeartbeatEvent: _file_and_position,
     HeartbeatV2Event: _file_and_position,
     BinlogCheckpointEvent: lambda e: str(e.file),
+    StartV3Event: lambda e: f"{e.server_version}, binlog v{e.binlog_version}",
+    IntvarEvent: lambda e: f"{e.variable} {e.value}",
+    RandEvent: lambda e: f"seeds {e.seed1} {e.seed2}",
+    UserVarEvent: lambda e: f"@{e.variable} = {'NULL' if e.value is None else e.value}",
+    LoadEvent: _loaded,
+    CreateFileEvent: _loaded,
+    FileBlockEvent: lambda e: f"file {e.file_id}, {e.block_bytes} bytes",
+    LoadedFileEvent: lambda e: f"file {e.file_id}",
+    ExecuteLoadQueryEvent: lambda e: f"[{e.database}] {e.sql}",
+    TransactionContextEvent: lambda e: f"thread {e.thread_id} of {e.server_uuid}",
+    ViewChangeEvent: lambda e: str(e.view_id),
+    LargeTransactionHeaderEvent: lambda e: f"transaction ends at {e.terminating_event_offset}",
+    StartEncryptionEvent: lambda e: f"scheme {e.scheme}, key version {e.key_version}",
+    PartialRowDataEvent: lambda e: f"fragment {e.sequence} of {e.total}, {e.chunk_bytes} bytes",
 }  # fmt: skip
 
 

@@ -10,10 +10,12 @@ import typer
 from binlake.cli.terminal import note
 from binlake.format.event_types import event_name
 from binlake.stream.problems import Kind
+from binlake.stream.reencode import Reencoding
 from binlake.stream.verify import VerifyReport
 from binlake.stream.verify import verify as check
 from binlake.stream.verify_file import FileReport
 from binlake.table.image_check import RowImages
+from binlake.table.row_bytes import RowBytes
 from binlake.values.ledger import counted
 
 __all__ = ["verify"]
@@ -26,6 +28,10 @@ def verify(
         list[str], typer.Argument(metavar="FILE|DIR…", help="Logs, directories, .index files.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="The report as one JSON object.")] = False,
+    reencode: Annotated[
+        bool,
+        typer.Option("--reencode", help="Encode every event again, too, and compare the bytes."),
+    ] = False,
 ) -> None:
     """Verify checksums and framing of every event, and the chain of files.
 
@@ -35,16 +41,25 @@ def verify(
     STOP, and GTIDs (PREVIOUS_GTIDS, GTID_LIST) without gap or overlap. Exit code 0 if all is
     well (a file in use alone is no failure), 1 if there are problems.
 
+    --reencode asks whether binlake understands all of a log: every event is decoded, encoded from
+    its fields, its rows from their values, and compared byte for byte (what is compressed: by what
+    it inflates to; binary JSON is kept as it is).
+
     Examples:
       binlake verify /var/lib/mysql/
 
       binlake verify --json s3://logs/shop/binlog.index | jq .chain
+
+      binlake verify --reencode binlog.000012
     """
-    report = check(files, images=RowImages)
+    reencoding = Reencoding(RowBytes)
+    report = check(files, checks=[reencoding] if reencode else [], images=RowImages)
     if as_json:
         print(json.dumps(report.to_json(), ensure_ascii=False, indent=1))
     else:
         _print_report(report)
+    if reencode:
+        note(f"the same when they are encoded again: {reencoding.events:,} events")
     if not report.ok:
         raise typer.Exit(1)
 

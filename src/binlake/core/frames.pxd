@@ -27,6 +27,13 @@ cpdef tuple scan(
     unsigned int header_length,
     FrameBlock block,
 )
+cpdef tuple scan_v1(
+    const unsigned char[::1] data,
+    long long base,
+    Py_ssize_t pos,
+    Py_ssize_t end,
+    FrameBlock block,
+)
 cpdef read_frame(const unsigned char[::1] data, long long base, Py_ssize_t pos)
 cpdef Py_ssize_t find_anchor(
     const unsigned char[::1] data,

@@ -12,6 +12,8 @@ bytes, little-endian (formats: MySQL `libs/mysql/binlog/event/binlog_event.h`, M
     13  4     log_pos        end position as the writer knew it, modulo 2**32
     17  2     flags
 
+Before MySQL 4.0 (binary log version 1) the header ends after the length: 13 bytes.
+
 Nothing here judges what an event means. `scan` walks from header to header and stops at the
 first event that is not wholly there, so a caller never meets half an event.
 """
@@ -31,6 +33,7 @@ __all__ = [
     "BAD_LENGTH",
     "FORMAT",
     "HEADER_BYTES",
+    "HEADER_BYTES_V1",
     "MORE",
     "FrameBlock",
     "find_anchor",
@@ -38,9 +41,11 @@ __all__ = [
     "first_unanchored",
     "read_frame",
     "scan",
+    "scan_v1",
 ]
 
 HEADER_BYTES = 19
+HEADER_BYTES_V1 = 13
 FORMAT_DESCRIPTION_TYPE = cython.declare(cython.int, 15)
 MASK32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 
@@ -222,6 +227,41 @@ def _scan(
             break
     block.count = count
     return pos, reason
+
+
+def scan_v1(
+    data: Buffer,
+    base: cython.longlong,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    block: FrameBlock,
+) -> tuple[int, int]:
+    """`scan` for a log of version 1: log_pos and flags, which its headers lack, are 0.
+
+    The reason is MORE or BAD_LENGTH.
+    """
+    if not 0 <= pos <= end <= len(data):
+        raise IndexError(f"[{pos}, {end}) of {len(data)} bytes")
+    length: cython.uint
+    count: cython.Py_ssize_t
+    while end - pos >= 13:
+        length = _u32(data, pos + 9)
+        if length < 13:
+            return pos, BAD_LENGTH
+        if length > end - pos:
+            break
+        block._reserve()
+        count = block.count
+        block.offset[count] = base + pos
+        block.type_code[count] = data[pos + 4]
+        block.length[count] = length
+        block.timestamp[count] = _u32(data, pos)
+        block.server_id[count] = _u32(data, pos + 5)
+        block.log_pos[count] = 0
+        block.flags[count] = 0
+        block.count = count + 1
+        pos += length
+    return pos, MORE
 
 
 def read_frame(data: Buffer, base: cython.longlong, pos: cython.Py_ssize_t) -> Frame:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from binlake.events.base import HIDDEN, BodyReader, Event, Render, text_or_hex
-from binlake.values.frame import EventFormat, Frame
+from binlake.events.base import HIDDEN, Event, Render, text_or_hex
+from binlake.events.layout import REST, Wire
 
 __all__ = ["AnnotateRowsEvent"]
 
@@ -20,14 +20,11 @@ __all__ = ["AnnotateRowsEvent"]
 class AnnotateRowsEvent(Event):
     """Text of the statement that made the next row events; `query_raw` as it is in the log."""
 
+    layout: ClassVar[Mapping[str, Wire]] = {"query_raw": REST}
     renders: ClassVar[Mapping[str, Render | None]] = {"query_raw": HIDDEN}
     extra_fields: ClassVar[tuple[str, ...]] = ("query",)
 
     query_raw: bytes
-
-    @classmethod
-    def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        return cls(frame, reader.rest("query"))
 
     @property
     def query(self) -> str:

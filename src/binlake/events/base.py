@@ -1,26 +1,25 @@
 """What every typed event is: a frame, fields in the order of the wire, and their JSON.
 
-A family's file declares a dataclass whose fields are the event's, and `decode`, which reads
-them with a BodyReader. How its fields are shown is said there too (`renders`), so `to_fields`
-is written once, here.
+A family's file declares a dataclass whose fields are the event's, and how they lie on the wire:
+a `layout` where they simply follow one another, else `decode` and `encode`, side by side. How
+fields are shown is said there too (`renders`), so `to_fields` is written once, here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
-from binlake.core.cursor import Cursor
-from binlake.errors import MalformedError
+from binlake.events.layout import Wire
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.format.event_types import event_name
 from binlake.format.flags import flag_names
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = [
     "HIDDEN",
-    "BodyReader",
     "Event",
     "Render",
     "bits",
@@ -33,105 +32,6 @@ Render = Callable[[Any], Any]
 
 #: For `Event.renders`: `to_fields` leaves the field out.
 HIDDEN = None
-
-
-class BodyReader:
-    """An event body, read field by field; `field` names what is being read, for errors.
-
-    A thin layer over the one bounds-checked Cursor: each read takes the field's name first.
-    """
-
-    __slots__ = ("body", "cursor", "field")
-
-    def __init__(self, body: bytes | bytearray | memoryview) -> None:
-        self.body = memoryview(body).cast("B")
-        self.cursor = Cursor(self.body)
-        self.field = ""
-
-    def at(self, name: str) -> Cursor:
-        """The cursor, about to read the field `name`."""
-        self.field = name
-        return self.cursor
-
-    @property
-    def left(self) -> int:
-        """How many bytes are left."""
-        return self.cursor.left()
-
-    @property
-    def pos(self) -> int:
-        """Offset in the body."""
-        return self.cursor.pos
-
-    def u8(self, name: str) -> int:
-        return self.at(name).u8()
-
-    def u16(self, name: str) -> int:
-        return self.at(name).u16()
-
-    def u24(self, name: str) -> int:
-        return self.at(name).u24()
-
-    def u32(self, name: str) -> int:
-        return self.at(name).u32()
-
-    def u64(self, name: str) -> int:
-        return self.at(name).u64()
-
-    def lenenc(self, name: str) -> int:
-        return self.at(name).lenenc()
-
-    def take(self, name: str, count: int) -> bytes:
-        return self.at(name).take(count)
-
-    def rest(self, name: str) -> bytes:
-        """All bytes that are left."""
-        return self.at(name).take(self.cursor.left())
-
-    def counted(self, name: str) -> bytes:
-        """Bytes after their length-encoded length."""
-        cursor = self.at(name)
-        return cursor.take(cursor.length())
-
-    def short(self, name: str) -> bytes:
-        """Bytes after their one-byte length."""
-        cursor = self.at(name)
-        return cursor.take(cursor.u8())
-
-    def nul(self, name: str) -> None:
-        """The zero byte that ends a name."""
-        if self.at(name).u8():
-            raise MalformedError("the name does not end in a zero byte", offset=self.pos - 1)
-
-    def until_nul(self, name: str) -> bytes:
-        """Bytes up to a zero byte, which is consumed."""
-        cursor = self.at(name)
-        tail = bytes(self.body[cursor.pos : cursor.end])
-        length = tail.find(b"\0")
-        if length < 0:
-            raise MalformedError("the name does not end in a zero byte", offset=cursor.pos)
-        cursor.skip(length + 1)
-        return tail[:length]
-
-    @contextmanager
-    def block(self, name: str, count: int) -> Iterator[None]:
-        """Within it, reads end after `count` bytes; at its end, the position is there."""
-        cursor = self.at(name)
-        cursor.need(count)
-        outer_end = cursor.end
-        block_end = cursor.pos + count
-        cursor.bound(cursor.pos, block_end)
-        yield
-        cursor.bound(block_end, outer_end)
-
-    def name_text(self, name: str, raw: bytes) -> str:
-        """An identifier: servers log them in utf8mb3 whatever the connection speaks."""
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise MalformedError(
-                f"the name {raw!r} is not UTF-8", offset=self.pos, field=name
-            ) from error
 
 
 def text_or_hex(raw: bytes) -> str:
@@ -169,20 +69,28 @@ def bits(table: Mapping[int, str]) -> Render:
 class Event:
     """One decoded event. Subclasses add the body's fields in wire order.
 
-    `renders` says how `to_fields` shows a field where `json_value` is not enough (HIDDEN: not
-    at all, a property shows what it means); `extra_fields` names properties that it shows
-    after the fields.
+    `trailing` is what follows the last field that is known: padding, or fields of a later
+    server. `layout` says how the fields are read and written, where nothing else does. `renders`
+    says how `to_fields` shows a field where `json_value` is not enough (HIDDEN: not at all, a
+    property shows what it means); `extra_fields` names properties that it shows after the fields.
     """
 
+    layout: ClassVar[Mapping[str, Wire]] = {}
     renders: ClassVar[Mapping[str, Render | None]] = {}
     extra_fields: ClassVar[tuple[str, ...]] = ()
 
     frame: Frame
+    trailing: bytes = field(default=b"", kw_only=True)
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
         """Read the body. Raises FormatError, UnsupportedError."""
-        raise NotImplementedError
+        return cls(frame, *(wire.read(reader, name) for name, wire in cls.layout.items()))
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        """Write the fields as `decode` reads them. Raises MalformedError for what does not fit."""
+        for name, wire in self.layout.items():
+            wire.write(writer, name, getattr(self, name))
 
     @property
     def name(self) -> str:
@@ -199,6 +107,7 @@ class Event:
 
 
 _RENDERERS: dict[type[Event], tuple[tuple[str, Render], ...]] = {}
+_NO_FIELDS = ("frame", "trailing")
 
 
 def _renderers(cls: type[Event]) -> tuple[tuple[str, Render], ...]:
@@ -208,7 +117,7 @@ def _renderers(cls: type[Event]) -> tuple[tuple[str, Render], ...]:
         listed = [
             (item.name, cls.renders.get(item.name, json_value))
             for item in fields(cls)
-            if item.name != "frame"
+            if item.name not in _NO_FIELDS
         ]
         listed += [(name, cls.renders.get(name, json_value)) for name in cls.extra_fields]
         known = tuple((name, render) for name, render in listed if render is not HIDDEN)

@@ -8,11 +8,12 @@ Body:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
-from binlake.events.base import BodyReader, Event, file_name_text
-from binlake.values.frame import EventFormat, Frame
+from binlake.events.base import HIDDEN, Event, Render, file_name_text
+from binlake.events.layout import Wire, counted
 
 __all__ = ["BinlogCheckpointEvent"]
 
@@ -21,9 +22,13 @@ __all__ = ["BinlogCheckpointEvent"]
 class BinlogCheckpointEvent(Event):
     """XA recovery can start from `file`."""
 
-    file: str
+    layout: ClassVar[Mapping[str, Wire]] = {"file_raw": counted(4)}
+    renders: ClassVar[Mapping[str, Render | None]] = {"file_raw": HIDDEN}
+    extra_fields: ClassVar[tuple[str, ...]] = ("file",)
 
-    @classmethod
-    def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        length = reader.u32("file_length")
-        return cls(frame, file_name_text(reader.take("file", length)))
+    file_raw: bytes
+
+    @property
+    def file(self) -> str:
+        """The name of the file."""
+        return file_name_text(self.file_raw)

@@ -6,10 +6,11 @@ MariaDB sql/rpl_utility.cc; formats.md §2.2. How many bytes a type has is forma
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from binlake.errors import MalformedError, UnsupportedError
-from binlake.events.base import BodyReader
+from binlake.events.reader import BodyReader
 from binlake.format.column_types import (
     COLUMN_TYPES,
     MYSQL_TYPE_BIT,
@@ -36,7 +37,7 @@ from binlake.format.column_types import (
     MYSQL_TYPE_VECTOR,
 )
 
-__all__ = ["ColumnMetadata", "decode_column_metadata"]
+__all__ = ["ColumnMetadata", "decode_column_metadata", "encode_column_metadata"]
 
 #: (real type, length, precision, decimals), as values/plan.ColumnDefinition means them.
 ColumnMetadata = tuple[int, int, int, int]
@@ -45,6 +46,13 @@ _MAX_PRECISION = 65
 _MAX_FSP = 6
 _TYPED_ARRAY_VARCHAR_BYTES = 3
 _PREFIX_OF_JSON_ARRAY = 4
+
+
+class _Layout(NamedTuple):
+    """How the metadata bytes of a type are read, and made again."""
+
+    read: Callable[[int, bytes], ColumnMetadata]
+    write: Callable[[ColumnMetadata], bytes]
 
 
 def _string(code: int, raw: bytes) -> ColumnMetadata:
@@ -58,6 +66,11 @@ def _string(code: int, raw: bytes) -> ColumnMetadata:
     if real not in (MYSQL_TYPE_STRING, MYSQL_TYPE_ENUM, MYSQL_TYPE_SET):
         raise MalformedError(f"type {raw[0]} cannot be the real type of a CHAR column")
     return real, length, 0, 0
+
+
+def _string_bytes(entry: ColumnMetadata) -> bytes:
+    real, length, _, _ = entry
+    return bytes((real ^ (length >> 4 & 0x30), length & 0xFF))
 
 
 def _varchar(code: int, raw: bytes) -> ColumnMetadata:
@@ -83,6 +96,10 @@ def _real(code: int, raw: bytes) -> ColumnMetadata:
     return code, raw[0], 0, 0
 
 
+def _length_byte(entry: ColumnMetadata) -> bytes:
+    return bytes((entry[1],))
+
+
 def _fractional(code: int, raw: bytes) -> ColumnMetadata:
     if raw[0] > _MAX_FSP:
         raise MalformedError(f"a time cannot have {raw[0]} fractional digits")
@@ -96,16 +113,18 @@ def _decimal(code: int, raw: bytes) -> ColumnMetadata:
     return code, 0, precision, scale
 
 
-def _typed_array(code: int, raw: bytes) -> ColumnMetadata:
-    return code, _PREFIX_OF_JSON_ARRAY, 0, 0
+_STRING = _Layout(_string, _string_bytes)
+_VARCHAR = _Layout(_varchar, lambda entry: entry[1].to_bytes(2, "little"))
+_BLOB = _Layout(_blob, _length_byte)
+_REAL = _Layout(_real, _length_byte)
+_FRACTIONAL = _Layout(_fractional, lambda entry: bytes((entry[3],)))
 
-
-_READERS: dict[int, Callable[[int, bytes], ColumnMetadata]] = {
-    **dict.fromkeys((MYSQL_TYPE_STRING, MYSQL_TYPE_ENUM, MYSQL_TYPE_SET), _string),
+_LAYOUTS: dict[int, _Layout] = {
+    **dict.fromkeys((MYSQL_TYPE_STRING, MYSQL_TYPE_ENUM, MYSQL_TYPE_SET), _STRING),
     **dict.fromkeys(
-        (MYSQL_TYPE_VARCHAR, MYSQL_TYPE_VAR_STRING, MYSQL_TYPE_VARCHAR_COMPRESSED), _varchar
+        (MYSQL_TYPE_VARCHAR, MYSQL_TYPE_VAR_STRING, MYSQL_TYPE_VARCHAR_COMPRESSED), _VARCHAR
     ),
-    MYSQL_TYPE_BIT: _bit,
+    MYSQL_TYPE_BIT: _Layout(_bit, lambda entry: bytes((entry[1] % 8, entry[1] // 8))),
     **dict.fromkeys(
         (
             MYSQL_TYPE_TINY_BLOB,
@@ -117,45 +136,67 @@ _READERS: dict[int, Callable[[int, bytes], ColumnMetadata]] = {
             MYSQL_TYPE_GEOMETRY,
             MYSQL_TYPE_VECTOR,
         ),
-        _blob,
+        _BLOB,
     ),
-    **dict.fromkeys((MYSQL_TYPE_FLOAT, MYSQL_TYPE_DOUBLE), _real),
-    **dict.fromkeys((MYSQL_TYPE_TIMESTAMP2, MYSQL_TYPE_DATETIME2, MYSQL_TYPE_TIME2), _fractional),
-    MYSQL_TYPE_NEWDECIMAL: _decimal,
-    MYSQL_TYPE_TYPED_ARRAY: _typed_array,
+    **dict.fromkeys((MYSQL_TYPE_FLOAT, MYSQL_TYPE_DOUBLE), _REAL),
+    **dict.fromkeys((MYSQL_TYPE_TIMESTAMP2, MYSQL_TYPE_DATETIME2, MYSQL_TYPE_TIME2), _FRACTIONAL),
+    MYSQL_TYPE_NEWDECIMAL: _Layout(_decimal, lambda entry: bytes(entry[2:])),
 }
 
 
-def decode_column_metadata(types: bytes, reader: BodyReader) -> tuple[ColumnMetadata, ...]:
-    """Read the metadata block, one entry per column, to its end.
+def decode_column_metadata(
+    types: bytes, reader: BodyReader
+) -> tuple[tuple[ColumnMetadata, ...], tuple[bytes, ...]]:
+    """Read the metadata block, one entry per column, to its end; and the elements of arrays.
+
+    The latter are the types that TYPED_ARRAY columns consist of, with their metadata, as bytes:
+    no log has such columns, so nothing needs to know more of them.
 
     Raises TruncatedError, MalformedError, and UnsupportedError for a column type that is not
     known: nothing after it could be told apart.
     """
-    found = []
+    found: list[ColumnMetadata] = []
+    elements: list[bytes] = []
     for ordinal, code in enumerate(types):
         known = COLUMN_TYPES.get(code)
         if known is None:
             raise UnsupportedError(f"column {ordinal} has the unknown type {code}")
-        read = _READERS.get(code)
-        if read is None:
+        layout = _LAYOUTS.get(code)
+        if layout is not None:
+            raw = reader.take("column_metadata", known.metadata_bytes)
+            found.append(layout.read(code, raw))
+        elif code == MYSQL_TYPE_TYPED_ARRAY:
+            elements.append(_element(reader))
+            found.append((code, _PREFIX_OF_JSON_ARRAY, 0, 0))
+        else:
             found.append((code, known.value_bytes or 0, 0, 0))
-            continue
-        raw = reader.take("column_metadata", known.metadata_bytes)
-        if code == MYSQL_TYPE_TYPED_ARRAY:
-            _skip_element(raw[0], reader)
-        found.append(read(code, raw))
     if reader.left:
         raise MalformedError("bytes follow the last column's metadata", offset=reader.pos)
-    return tuple(found)
+    return tuple(found), tuple(elements)
 
 
-def _skip_element(code: int, reader: BodyReader) -> None:
-    """The element type's metadata, inside that of an array (a VARCHAR's is wider there)."""
+def encode_column_metadata(
+    types: bytes, entries: Sequence[ColumnMetadata], elements: Sequence[bytes]
+) -> bytes:
+    """The block that `decode_column_metadata` reads."""
+    out = bytearray()
+    left = iter(elements)
+    for code, entry in zip(types, entries, strict=True):
+        layout = _LAYOUTS.get(code)
+        if layout is not None:
+            out += layout.write(entry)
+        elif code == MYSQL_TYPE_TYPED_ARRAY:
+            out += next(left)
+    return bytes(out)
+
+
+def _element(reader: BodyReader) -> bytes:
+    """The type of an array's elements and its metadata (a VARCHAR's is wider there)."""
+    code = reader.u8("column_metadata")
     known = COLUMN_TYPES.get(code)
     if known is None:
         raise UnsupportedError(f"an array has elements of the unknown type {code}")
     width = known.metadata_bytes
     if code == MYSQL_TYPE_VARCHAR:
         width = _TYPED_ARRAY_VARCHAR_BYTES
-    reader.take("column_metadata", width)
+    return bytes((code,)) + reader.take("column_metadata", width)

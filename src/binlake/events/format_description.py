@@ -16,11 +16,14 @@ Body:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from binlake.errors import MalformedError, UnsupportedError
-from binlake.events.base import BodyReader, Event, text_or_hex
+from binlake.events.base import HIDDEN, Event, Render, text_or_hex
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.format.event_types import (
     BEGIN_LOAD_QUERY_EVENT,
     EXECUTE_LOAD_QUERY_EVENT,
@@ -35,16 +38,22 @@ from binlake.values.frame import EventFormat, Frame
 __all__ = [
     "CHECKSUM_BYTES",
     "FORMAT_HEADER_BYTES",
+    "SERVER_VERSION_BYTES",
     "FormatDescriptionEvent",
     "effective_type",
     "has_permuted_types",
     "table_id_bytes",
+    "version_numbers",
+    "version_text",
+    "wire_type",
 ]
 
 #: Bytes of the common header of this event (and of ROTATE), whatever `header_length` says.
 FORMAT_HEADER_BYTES = 19
 #: Bytes of a CRC32 at the end of an event.
 CHECKSUM_BYTES = 4
+#: Bytes of the server's version, which zero bytes fill up.
+SERVER_VERSION_BYTES = 50
 
 _CHECKSUM_OFF = 0
 _CHECKSUM_CRC32 = 1
@@ -67,6 +76,7 @@ _PERMUTATION = {
     21: BEGIN_LOAD_QUERY_EVENT,
     22: EXECUTE_LOAD_QUERY_EVENT,
 }
+_PERMUTED = {today: number for number, today in _PERMUTATION.items()}
 
 _VERSION = re.compile(r"(\d+)\.(\d*)\.?(\d*)")
 
@@ -80,10 +90,11 @@ class FormatDescriptionEvent(Event):
     is none or when the body was given without it.
     """
 
-    extra_fields: ClassVar[tuple[str, ...]] = ("flavour",)
+    renders: ClassVar[Mapping[str, Render | None]] = {"server_version_raw": HIDDEN}
+    extra_fields: ClassVar[tuple[str, ...]] = ("server_version", "flavour")
 
     binlog_version: int
-    server_version: str
+    server_version_raw: bytes
     created: int
     header_length: int
     post_header_lengths: bytes
@@ -96,7 +107,7 @@ class FormatDescriptionEvent(Event):
         binlog_version = reader.u16("binlog_version")
         if binlog_version != 4:
             raise UnsupportedError(f"binary log version {binlog_version} is not known", offset=0)
-        server_version = text_or_hex(reader.take("server_version", 50).split(b"\0", 1)[0])
+        version_raw = reader.take("server_version", SERVER_VERSION_BYTES)
         created = reader.u32("created")
         header_length = reader.u8("header_length")
         if header_length < FORMAT_HEADER_BYTES:
@@ -105,7 +116,7 @@ class FormatDescriptionEvent(Event):
             )
         checksum_alg: int | None = None
         checksum: int | None = None
-        with_checksum = _has_checksum(server_version)
+        with_checksum = _has_checksum(version_text(version_raw))
         has_crc = reader.body.nbytes >= frame.length - FORMAT_HEADER_BYTES
         tail_bytes = (1 + CHECKSUM_BYTES * has_crc) if with_checksum else 0
         lengths = reader.take("post_header_lengths", reader.left - tail_bytes)
@@ -117,9 +128,24 @@ class FormatDescriptionEvent(Event):
                 )
             checksum = reader.u32("checksum") if has_crc else None
         return cls(
-            frame, binlog_version, server_version, created, header_length, lengths,
+            frame, binlog_version, version_raw, created, header_length, lengths,
             checksum_alg, checksum,
         )  # fmt: skip
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        """The body without its checksum, which counts the header too."""
+        writer.u16("binlog_version", self.binlog_version)
+        writer.take("server_version", SERVER_VERSION_BYTES, self.server_version_raw)
+        writer.u32("created", self.created)
+        writer.u8("header_length", self.header_length)
+        writer.rest("post_header_lengths", self.post_header_lengths)
+        if self.checksum_alg is not None:
+            writer.u8("checksum_alg", self.checksum_alg)
+
+    @property
+    def server_version(self) -> str:
+        """The server's version, as it says it."""
+        return version_text(self.server_version_raw)
 
     @property
     def flavour(self) -> str:
@@ -132,12 +158,17 @@ class FormatDescriptionEvent(Event):
             binlog_version=self.binlog_version,
             server_version=self.server_version,
             flavour=self.flavour,
-            version=_version(self.server_version),
+            version=version_numbers(self.server_version),
             header_length=self.header_length,
             post_header_lengths=self.post_header_lengths,
             checksum_alg=self.checksum_alg,
             checksum_bytes=CHECKSUM_BYTES if self.checksum_alg == _CHECKSUM_CRC32 else 0,
         )
+
+
+def version_text(raw: bytes) -> str:
+    """The server's version out of its 50 bytes."""
+    return text_or_hex(raw.split(b"\0", 1)[0])
 
 
 def has_permuted_types(fmt: EventFormat) -> bool:
@@ -156,9 +187,16 @@ def effective_type(type_code: int, fmt: EventFormat) -> int:
     return type_code
 
 
+def wire_type(type_code: int, fmt: EventFormat | None) -> int:
+    """The opposite of `effective_type`: the number that a header of this format has."""
+    if fmt is not None and has_permuted_types(fmt):
+        return _PERMUTED.get(type_code, type_code)
+    return type_code
+
+
 def _has_checksum(server_version: str) -> bool:
     """Whether this server writes an algorithm byte and a CRC in this event."""
-    return _version(server_version) >= _FIRST_WITH_CHECKSUM[_flavour(server_version)]
+    return version_numbers(server_version) >= _FIRST_WITH_CHECKSUM[_flavour(server_version)]
 
 
 def _flavour(server_version: str) -> str:
@@ -167,8 +205,8 @@ def _flavour(server_version: str) -> str:
     return "mysql"
 
 
-def _version(server_version: str) -> tuple[int, int, int]:
-    """Three numbers below 256, as the servers split it; else 0.0.0."""
+def version_numbers(server_version: str) -> tuple[int, int, int]:
+    """The version: three numbers below 256, as the servers split it; else 0.0.0."""
     found = _VERSION.match(server_version)
     if found is None:
         return (0, 0, 0)

@@ -13,7 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from binlake.events.base import BodyReader, Event, Render, bits
+from binlake.errors import MalformedError
+from binlake.events.base import Event, Render, bits
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import MariaGtid, MariaGtidSet
 
@@ -46,6 +49,15 @@ class GtidListEvent(Event):
             for _ in range(count)
         )
         return cls(frame, head & ~_COUNT_MASK, gtids)
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        if len(self.gtids) > _COUNT_MASK:
+            raise MalformedError("a list cannot hold so many GTIDs", field="count")
+        writer.u32("count", self.flags | len(self.gtids))
+        for gtid in self.gtids:
+            writer.u32("domain_id", gtid.domain_id)
+            writer.u32("server_id", gtid.server_id)
+            writer.u64("seq_no", gtid.seq_no)
 
     @property
     def gtid_set(self) -> MariaGtidSet:

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from binlake.core.gtid import GtidFields
-from binlake.events.base import BodyReader, Event, Render, bits
+from binlake.events.base import Event, Render, bits
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.events.xa_prepare import xid_text
 from binlake.format.flags import (
     FL_COMMIT_ALTER,
+    FL_EXTRA_MULTI_ENGINE,
     FL_GROUP_COMMIT_ID,
     FL_ROLLBACK_ALTER,
     MARIADB_GTID_EXTRA_FLAGS,
@@ -74,6 +77,27 @@ class MariadbGtidEvent(Event):
             ),
             thread_id=parsed.thread_id if parsed.thread_id >= 0 else None,
         )
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        writer.u64("seq_no", self.seq_no)
+        writer.u32("domain_id", self.domain_id)
+        writer.u8("flags", self.flags)
+        if self.commit_id is not None:
+            writer.u64("commit_id", self.commit_id)
+        if self.format_id is not None:
+            writer.u32("format_id", self.format_id)
+            writer.u8("gtrid_length", len(self.gtrid or b""))
+            writer.u8("bqual_length", len(self.bqual or b""))
+            writer.rest("gtrid", self.gtrid or b"")
+            writer.rest("bqual", self.bqual or b"")
+        if self.flags_extra is not None:
+            writer.u8("flags_extra", self.flags_extra)
+            if self.flags_extra & FL_EXTRA_MULTI_ENGINE:
+                writer.u8("extra_engines", self.extra_engines)
+            if self.start_alter_seq_no is not None:
+                writer.u64("start_alter_seq_no", self.start_alter_seq_no)
+            if self.thread_id is not None:
+                writer.u32("thread_id", self.thread_id)
 
     @property
     def gtid(self) -> str:

@@ -13,13 +13,16 @@ are zig-zag. Message:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from binlake.errors import MalformedError, UnsupportedError
-from binlake.events.base import BodyReader
+from binlake.events.base import HIDDEN, Render
 from binlake.events.gtid_mysql import GtidEvent
+from binlake.events.layout import Wire
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["GtidTaggedEvent"]
@@ -38,9 +41,22 @@ def _unsigned(reader: BodyReader, name: str) -> int:
     return (first | int.from_bytes(rest, "little") << 8) >> (extra + 1)
 
 
+def _write_unsigned(writer: BodyWriter, name: str, value: int) -> None:
+    for extra in range(8):
+        if 0 <= value < 1 << (7 * (extra + 1)):
+            ones = (1 << extra) - 1
+            return writer.le_uint(name, extra + 1, value << (extra + 1) | ones)
+    writer.u8(name, 0xFF)
+    return writer.u64(name, value)
+
+
 def _signed(reader: BodyReader, name: str) -> int:
     value = _unsigned(reader, name)
     return (value >> 1) ^ -(value & 1)
+
+
+def _write_signed(writer: BodyWriter, name: str, value: int) -> None:
+    _write_unsigned(writer, name, value << 1 if value >= 0 else ~value << 1 | 1)
 
 
 def _uuid(reader: BodyReader, name: str) -> bytes:
@@ -49,6 +65,13 @@ def _uuid(reader: BodyReader, name: str) -> bytes:
     if max(values) > 0xFF:
         raise MalformedError("a byte of the UUID is above 255", offset=reader.pos)
     return bytes(values)
+
+
+def _write_uuid(writer: BodyWriter, name: str, sid: bytes) -> None:
+    if len(sid) != 16:
+        raise MalformedError("a UUID has 16 bytes", field=name)
+    for byte in sid:
+        _write_unsigned(writer, name, byte)
 
 
 def _tag(reader: BodyReader, name: str) -> str:
@@ -61,28 +84,51 @@ def _tag(reader: BodyReader, name: str) -> str:
     return raw.decode("ascii")
 
 
-_Read = Callable[[BodyReader, str], Any]
+def _write_tag(writer: BodyWriter, name: str, tag: str) -> None:
+    if not tag.isascii() or len(tag) > _TAG_BYTES_MAX:
+        raise MalformedError(f"{tag!r} is not a tag", field=name)
+    _write_unsigned(writer, name, len(tag))
+    writer.rest(name, tag.encode("ascii"))
+
+
+_UNSIGNED = Wire(_unsigned, _write_unsigned)
+_SIGNED = Wire(_signed, _write_signed)
 
 # by field id
-_FIELDS: tuple[tuple[str, _Read], ...] = (
-    ("flags", _unsigned),
-    ("sid", _uuid),
-    ("gno", _signed),
-    ("tag", _tag),
-    ("last_committed", _signed),
-    ("sequence_number", _signed),
-    ("immediate_commit_us", _unsigned),
-    ("original_commit_us", _unsigned),
-    ("transaction_length", _unsigned),
-    ("immediate_server_version", _unsigned),
-    ("original_server_version", _unsigned),
-    ("commit_group_ticket", _unsigned),
+_FIELDS: tuple[tuple[str, Wire], ...] = (
+    ("flags", _UNSIGNED),
+    ("sid", Wire(_uuid, _write_uuid)),
+    ("gno", _SIGNED),
+    ("tag", Wire(_tag, _write_tag)),
+    ("last_committed", _SIGNED),
+    ("sequence_number", _SIGNED),
+    ("immediate_commit_us", _UNSIGNED),
+    ("original_commit_us", _UNSIGNED),
+    ("transaction_length", _UNSIGNED),
+    ("immediate_server_version", _UNSIGNED),
+    ("original_server_version", _UNSIGNED),
+    ("commit_group_ticket", _UNSIGNED),
 )
 
 
 @dataclass(slots=True)
 class GtidTaggedEvent(GtidEvent):
-    """A GtidEvent in the newer encoding; the only one whose `tag` can be set."""
+    """A GtidEvent in the newer encoding; the only one whose `tag` can be set.
+
+    `field_ids` are those of the fields that the event holds (the others have their defaults),
+    `last_needed` is its last_non_ignorable, `unread` its fields of a later server.
+    """
+
+    renders: ClassVar[Mapping[str, Render | None]] = {
+        **GtidEvent.renders,
+        "field_ids": HIDDEN,
+        "last_needed": HIDDEN,
+        "unread": HIDDEN,
+    }
+
+    field_ids: tuple[int, ...] = ()
+    last_needed: int = 0
+    unread: bytes = b""
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
@@ -90,24 +136,53 @@ class GtidTaggedEvent(GtidEvent):
         if version != _VERSION:
             raise UnsupportedError(f"tagged GTID event, serialisation version {version}")
         size = _unsigned(reader, "size")
-        reader.at("size").need(size - reader.pos)
-        reader.cursor.bound(reader.pos, size)
+        with reader.block("size", size - reader.pos):
+            return cls._decode_fields(frame, reader)
+
+    @classmethod
+    def _decode_fields(cls, frame: Frame, reader: BodyReader) -> Self:
         last_needed = _unsigned(reader, "last_non_ignorable")
         values: dict[str, Any] = {"flags": 0, "sid": bytes(16), "gno": 0}
-        next_id = 0
+        field_ids: list[int] = []
+        unread = b""
         while reader.left:
+            start = reader.pos
             field_id = _unsigned(reader, "field_id")
-            if field_id < next_id:
+            if field_ids and field_id <= field_ids[-1]:
                 raise MalformedError("the fields are not in order", offset=reader.pos)
-            if field_id >= len(_FIELDS):
-                break  # of a later server: the size says where the message ends
-            name, read = _FIELDS[field_id]
-            values[name] = read(reader, name)
-            next_id = field_id + 1
+            if field_id >= len(_FIELDS):  # of a later server: the size says where it all ends
+                unread = bytes(reader.body[start : reader.pos]) + reader.rest("field")
+                break
+            name, wire = _FIELDS[field_id]
+            values[name] = wire.read(reader, name)
+            field_ids.append(field_id)
         if last_needed > len(_FIELDS):
             raise UnsupportedError("the tagged GTID event has fields of a newer server")
         if values.get("immediate_commit_us") is not None:
             values.setdefault("original_commit_us", values["immediate_commit_us"])
         if values.get("immediate_server_version") is not None:
             values.setdefault("original_server_version", values["immediate_server_version"])
-        return cls(frame=frame, **values)
+        return cls(
+            frame=frame,
+            field_ids=tuple(field_ids),
+            last_needed=last_needed,
+            unread=unread,
+            **values,
+        )
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        message = BodyWriter()
+        _write_unsigned(message, "last_non_ignorable", self.last_needed)
+        for field_id in self.field_ids:
+            name, wire = _FIELDS[field_id]
+            _write_unsigned(message, "field_id", field_id)
+            wire.write(message, name, getattr(self, name))
+        message.rest("field", self.unread)
+        _write_unsigned(writer, "version", _VERSION)
+        for size_bytes in range(1, 10):  # the size counts itself
+            size = BodyWriter()
+            _write_unsigned(size, "size", 1 + size_bytes + len(message.data))
+            if len(size.data) == size_bytes:
+                writer.rest("size", size.data)
+                break
+        writer.rest("fields", message.data)

@@ -12,10 +12,13 @@ Body of 41: entries (type, length, value), all lenenc, until type 0:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
-from binlake.events.base import BodyReader, Event, file_name_text
+from binlake.events.base import HIDDEN, Event, Render, file_name_text
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter, lenenc_bytes
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["HeartbeatEvent", "HeartbeatV2Event"]
@@ -29,34 +32,72 @@ _V2_POSITION = 2
 class HeartbeatEvent(Event):
     """Where the source stands: `position` is a byte offset in `file`."""
 
+    renders: ClassVar[Mapping[str, Render | None]] = {"file_raw": HIDDEN}
+    extra_fields: ClassVar[tuple[str, ...]] = ("file",)
+
     position: int
-    file: str
+    file_raw: bytes
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        position = frame.log_pos
-        if position == 0 and fmt is not None and fmt.flavour == "mariadb":
-            position = reader.u64("position")
-        return cls(frame, position, file_name_text(reader.rest("file")))
+        position = reader.u64("position") if _in_body(frame, fmt) else frame.log_pos
+        return cls(frame, position, reader.rest("file"))
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        if _in_body(self.frame, fmt):
+            writer.u64("position", self.position)
+        writer.rest("file", self.file_raw)
+
+    @property
+    def file(self) -> str:
+        """The log being sent."""
+        return file_name_text(self.file_raw)
 
 
 @dataclass(slots=True)
 class HeartbeatV2Event(Event):
-    """Where the source stands; `position` is 64 bits wide here. Unknown entries are skipped."""
+    """Where the source stands; `position` is 64 bits wide here.
+
+    `unknown` are entries of later servers, as (type, value).
+    """
+
+    renders: ClassVar[Mapping[str, Render | None]] = {"file_raw": HIDDEN, "unknown": HIDDEN}
+    extra_fields: ClassVar[tuple[str, ...]] = ("file",)
 
     position: int
-    file: str
+    file_raw: bytes
+    unknown: tuple[tuple[int, bytes], ...] = ()
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
         position = 0
-        file = ""
+        file = b""
+        unknown: tuple[tuple[int, bytes], ...] = ()
         while True:
             kind = reader.lenenc("type")
             if kind == _V2_END:
-                return cls(frame, position, file)
+                return cls(frame, position, file, unknown)
             with reader.block("value", reader.at("length").length()):
                 if kind == _V2_FILE:
-                    file = file_name_text(reader.rest("file"))
+                    file = reader.rest("file")
                 elif kind == _V2_POSITION:
                     position = reader.lenenc("position")
+                else:
+                    unknown += ((kind, reader.rest("value")),)
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        known = ((_V2_FILE, self.file_raw), (_V2_POSITION, lenenc_bytes(self.position)))
+        for kind, value in known + self.unknown:
+            writer.lenenc("type", kind)
+            writer.counted("value", value)
+        writer.lenenc("type", _V2_END)
+
+    @property
+    def file(self) -> str:
+        """The log being sent."""
+        return file_name_text(self.file_raw)
+
+
+def _in_body(frame: Frame, fmt: EventFormat | None) -> bool:
+    """Whether the position is in the body of a HEARTBEAT_LOG_EVENT, not in its header."""
+    return frame.log_pos == 0 and fmt is not None and fmt.flavour == "mariadb"

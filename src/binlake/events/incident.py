@@ -9,10 +9,13 @@ Body:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from binlake.events.base import BodyReader, Event, text_or_hex
+from binlake.events.base import HIDDEN, Event, Render, text_or_hex
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["IncidentEvent"]
@@ -24,17 +27,27 @@ _NAMES = {0: "NONE", 1: "LOST_EVENTS"}
 class IncidentEvent(Event):
     """The log is incomplete from here on; `number` says why in code, `message` in words."""
 
-    extra_fields: ClassVar[tuple[str, ...]] = ("incident",)
+    renders: ClassVar[Mapping[str, Render | None]] = {"message_raw": HIDDEN}
+    extra_fields: ClassVar[tuple[str, ...]] = ("message", "incident")
 
     number: int
-    message: str
+    message_raw: bytes | None
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
         number = reader.u16("number")
         # MariaDB takes an event without a message too (sql/log_event.cc, Incident_log_event).
-        message = text_or_hex(reader.short("message")) if reader.left else ""
-        return cls(frame, number, message)
+        return cls(frame, number, reader.short("message") if reader.left else None)
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        writer.u16("number", self.number)
+        if self.message_raw is not None:
+            writer.short("message", self.message_raw)
+
+    @property
+    def message(self) -> str:
+        """What the server says about it, "" if nothing."""
+        return text_or_hex(self.message_raw or b"")
 
     @property
     def incident(self) -> str:

@@ -7,11 +7,12 @@ values; events/table_description.py relates them to the columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from binlake.events.base import BodyReader
+from binlake.events.layout import REST, Wire
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.format.optional_metadata import (
     COLUMN_CHARSET,
     COLUMN_NAME,
@@ -28,7 +29,12 @@ from binlake.format.optional_metadata import (
     VECTOR_DIMENSIONALITY,
 )
 
-__all__ = ["DefaultCharset", "OptionalMetadata", "decode_optional_metadata"]
+__all__ = [
+    "DefaultCharset",
+    "OptionalMetadata",
+    "decode_optional_metadata",
+    "encode_optional_metadata",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class OptionalMetadata:
 
     `signedness` and `visibility` are bitmaps, first column in the highest bit; members are raw
     bytes in their column's character set; `primary_key` holds (column, prefix length in
-    characters, 0 for all) in key order.
+    characters, 0 for all) in key order. `order` are the types of the fields as the event has them.
     """
 
     signedness: bytes | None = None
@@ -65,10 +71,7 @@ class OptionalMetadata:
     visibility: bytes | None = None
     dimensionality: tuple[int, ...] | None = None
     unknown: tuple[tuple[int, bytes], ...] = ()
-
-
-def _bits(reader: BodyReader, name: str) -> bytes:
-    return reader.rest(name)
+    order: tuple[int, ...] = ()
 
 
 def _numbers(reader: BodyReader, name: str) -> tuple[int, ...]:
@@ -76,6 +79,11 @@ def _numbers(reader: BodyReader, name: str) -> tuple[int, ...]:
     while reader.left:
         numbers.append(reader.lenenc(name))
     return tuple(numbers)
+
+
+def _write_numbers(writer: BodyWriter, name: str, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        writer.lenenc(name, number)
 
 
 def _default_charset(reader: BodyReader, name: str) -> DefaultCharset:
@@ -87,11 +95,22 @@ def _default_charset(reader: BodyReader, name: str) -> DefaultCharset:
     return DefaultCharset(collation_id, others)
 
 
+def _write_default_charset(writer: BodyWriter, name: str, value: DefaultCharset) -> None:
+    writer.lenenc(name, value.collation_id)
+    for pair in value.others.items():
+        _write_numbers(writer, name, pair)
+
+
 def _names(reader: BodyReader, name: str) -> tuple[str, ...]:
     names = []
     while reader.left:
         names.append(reader.name_text(name, reader.counted(name)))
     return tuple(names)
+
+
+def _write_names(writer: BodyWriter, name: str, value: tuple[str, ...]) -> None:
+    for text in value:
+        writer.counted(name, text.encode("utf-8"))
 
 
 def _member_lists(reader: BodyReader, name: str) -> tuple[tuple[bytes, ...], ...]:
@@ -103,8 +122,21 @@ def _member_lists(reader: BodyReader, name: str) -> tuple[tuple[bytes, ...], ...
     return tuple(lists)
 
 
+def _write_member_lists(
+    writer: BodyWriter, name: str, value: tuple[tuple[bytes, ...], ...]
+) -> None:
+    for members in value:
+        writer.lenenc(name, len(members))
+        for member in members:
+            writer.counted(name, member)
+
+
 def _simple_key(reader: BodyReader, name: str) -> tuple[tuple[int, int], ...]:
     return tuple((column, 0) for column in _numbers(reader, name))
+
+
+def _write_simple_key(writer: BodyWriter, name: str, value: tuple[tuple[int, int], ...]) -> None:
+    _write_numbers(writer, name, (column for column, _ in value))
 
 
 def _prefix_key(reader: BodyReader, name: str) -> tuple[tuple[int, int], ...]:
@@ -115,20 +147,29 @@ def _prefix_key(reader: BodyReader, name: str) -> tuple[tuple[int, int], ...]:
     return tuple(key)
 
 
-_READERS: dict[int, tuple[str, Callable[[BodyReader, str], Any]]] = {
-    SIGNEDNESS: ("signedness", _bits),
-    DEFAULT_CHARSET: ("default_charset", _default_charset),
-    COLUMN_CHARSET: ("column_charset", _numbers),
-    COLUMN_NAME: ("column_names", _names),
-    SET_STR_VALUE: ("set_members", _member_lists),
-    ENUM_STR_VALUE: ("enum_members", _member_lists),
-    GEOMETRY_TYPE: ("geometry_types", _numbers),
-    SIMPLE_PRIMARY_KEY: ("primary_key", _simple_key),
-    PRIMARY_KEY_WITH_PREFIX: ("primary_key", _prefix_key),
-    ENUM_AND_SET_DEFAULT_CHARSET: ("enum_set_default_charset", _default_charset),
-    ENUM_AND_SET_COLUMN_CHARSET: ("enum_set_column_charset", _numbers),
-    COLUMN_VISIBILITY: ("visibility", _bits),
-    VECTOR_DIMENSIONALITY: ("dimensionality", _numbers),
+def _write_prefix_key(writer: BodyWriter, name: str, value: tuple[tuple[int, int], ...]) -> None:
+    for part in value:
+        _write_numbers(writer, name, part)
+
+
+_NUMBERS = Wire(_numbers, _write_numbers)
+_MEMBER_LISTS = Wire(_member_lists, _write_member_lists)
+_DEFAULT_CHARSET = Wire(_default_charset, _write_default_charset)
+
+_FIELDS: dict[int, tuple[str, Wire]] = {
+    SIGNEDNESS: ("signedness", REST),
+    DEFAULT_CHARSET: ("default_charset", _DEFAULT_CHARSET),
+    COLUMN_CHARSET: ("column_charset", _NUMBERS),
+    COLUMN_NAME: ("column_names", Wire(_names, _write_names)),
+    SET_STR_VALUE: ("set_members", _MEMBER_LISTS),
+    ENUM_STR_VALUE: ("enum_members", _MEMBER_LISTS),
+    GEOMETRY_TYPE: ("geometry_types", _NUMBERS),
+    SIMPLE_PRIMARY_KEY: ("primary_key", Wire(_simple_key, _write_simple_key)),
+    PRIMARY_KEY_WITH_PREFIX: ("primary_key", Wire(_prefix_key, _write_prefix_key)),
+    ENUM_AND_SET_DEFAULT_CHARSET: ("enum_set_default_charset", _DEFAULT_CHARSET),
+    ENUM_AND_SET_COLUMN_CHARSET: ("enum_set_column_charset", _NUMBERS),
+    COLUMN_VISIBILITY: ("visibility", REST),
+    VECTOR_DIMENSIONALITY: ("dimensionality", _NUMBERS),
 }
 
 
@@ -137,11 +178,27 @@ def decode_optional_metadata(reader: BodyReader) -> OptionalMetadata:
     found = OptionalMetadata()
     while reader.left:
         kind = reader.u8("optional_metadata")
+        found.order += (kind,)
         with reader.block("optional_metadata", reader.at("optional_metadata").length()):
-            known = _READERS.get(kind)
+            known = _FIELDS.get(kind)
             if known is None:
                 found.unknown += ((kind, reader.rest("optional_metadata")),)
             else:
-                name, read = known
-                setattr(found, name, read(reader, name))
+                name, wire = known
+                setattr(found, name, wire.read(reader, name))
     return found
+
+
+def encode_optional_metadata(writer: BodyWriter, optional: OptionalMetadata) -> None:
+    """Write the fields in their `order`. Raises MalformedError."""
+    unknown = iter(optional.unknown)
+    for kind in optional.order:
+        known = _FIELDS.get(kind)
+        value = BodyWriter()
+        if known is None:
+            value.rest("optional_metadata", next(unknown)[1])
+        else:
+            name, wire = known
+            wire.write(value, name, getattr(optional, name))
+        writer.u8("optional_metadata", kind)
+        writer.counted("optional_metadata", value.data)

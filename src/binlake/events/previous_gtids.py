@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from binlake.events.base import BodyReader, Event
+from binlake.events.base import Event
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import GtidSet
 
@@ -24,4 +26,12 @@ class PreviousGtidsEvent(Event):
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        return cls(frame, GtidSet.decode(reader.rest("gtids")))
+        raw = reader.rest("gtids")
+        gtids = GtidSet.decode(raw)
+        encoded = gtids.encode()
+        # the server ignores what follows the set; so do we, but keep it
+        trailing = raw[len(encoded) :] if raw.startswith(encoded) else b""
+        return cls(frame, gtids, trailing=trailing)
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        writer.rest("gtids", self.gtids.encode())

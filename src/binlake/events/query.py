@@ -8,21 +8,31 @@ Body:
     4     exec_time       seconds
     1     length of database
     2     error_code
-    2     length of the status variables
-    n     status          format/query_status.py; an unknown code ends it
+    2     length of the status variables    not before version 4
+    n     status          status_variables.py
     n+1   database        and a zero byte
     rest  statement       compressed in 165
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from binlake.core.inflate import inflate_event_data
-from binlake.events.base import HIDDEN, BodyReader, Event, Render, json_value, text_or_hex
+from binlake.errors import MalformedError
+from binlake.events.base import HIDDEN, Event, Render, json_value
+from binlake.events.deflate import deflate_event_data
+from binlake.events.reader import BodyReader
+from binlake.events.status_variables import (
+    StatusItem,
+    decode_status,
+    encode_status,
+    status_values,
+)
 from binlake.events.texts import collation_text
+from binlake.events.writer import BodyWriter
 from binlake.format.event_types import EVENT_TYPES, QUERY_EVENT
 from binlake.format.flags import (
     MARIADB_OPTION_FLAGS,
@@ -31,117 +41,24 @@ from binlake.format.flags import (
     MYSQL_SQL_MODES,
     flag_names,
 )
-from binlake.format.query_status import (
-    OVER_MAX_DBS_IN_EVENT_MTS,
-    Q_AUTO_INCREMENT,
-    Q_CHARSET_CODE,
-    STATUS_VARIABLES,
-    StatusVariable,
-)
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["QueryEvent"]
 
 _POST_HEADER_BYTES = 13
 
-# GTID_FLAGS3 carries the sequence number of a START ALTER with these bits (FL_COMMIT_ALTER_E1,
-# FL_ROLLBACK_ALTER_E1 of MariaDB's GTID event)
-_ALTER_END = 0x04 | 0x08
-
-_PARTS = {
-    Q_AUTO_INCREMENT: ("increment", "offset"),
-    Q_CHARSET_CODE: ("client", "connection", "server"),
-}
-
-
-def _integers(reader: BodyReader, variable: StatusVariable) -> Any:
-    cursor = reader.at(variable.name)
-    values = [cursor.le_uint(width) for width in variable.widths or ()]
-    names = _PARTS.get(variable.code)
-    return dict(zip(names, values, strict=True)) if names else values[0]
-
-
-def _text8(reader: BodyReader, variable: StatusVariable) -> str:
-    return text_or_hex(reader.short(variable.name))
-
-
-def _text8_nul(reader: BodyReader, variable: StatusVariable) -> str:
-    raw = reader.short(variable.name)
-    if raw:
-        reader.nul(variable.name)
-    return text_or_hex(raw)
-
-
-def _text8_twice(reader: BodyReader, variable: StatusVariable) -> dict[str, str]:
-    return {"user": _text8(reader, variable), "host": _text8(reader, variable)}
-
-
-def _nul_texts(reader: BodyReader, variable: StatusVariable) -> list[str] | None:
-    count = reader.u8(variable.name)
-    if count == OVER_MAX_DBS_IN_EVENT_MTS:
-        return None
-    return [text_or_hex(reader.until_nul(variable.name)) for _ in range(count)]
-
-
-def _gtid_flags3(reader: BodyReader, variable: StatusVariable) -> dict[str, int]:
-    flags = reader.u8(variable.name)
-    if flags & _ALTER_END:
-        return {"flags": flags, "start_alter_seq_no": reader.u64(variable.name)}
-    return {"flags": flags}
-
-
-def _collation_pairs(reader: BodyReader, variable: StatusVariable) -> list[dict[str, int]]:
-    count = reader.u8(variable.name)
-    return [
-        {"charset": reader.u16(variable.name), "collation": reader.u16(variable.name)}
-        for _ in range(count)
-    ]
-
-
-def _padding(reader: BodyReader, variable: StatusVariable) -> int:
-    return len(reader.rest(variable.name))
-
-
-_LAYOUTS: dict[str, Callable[[BodyReader, StatusVariable], Any]] = {
-    "integers": _integers,
-    "text8": _text8,
-    "text8_nul": _text8_nul,
-    "text8_twice": _text8_twice,
-    "nul_texts": _nul_texts,
-    "gtid_flags3": _gtid_flags3,
-    "collation_pairs": _collation_pairs,
-    "padding": _padding,
-}
-
-
-def _decode_status(reader: BodyReader, status_bytes: int) -> tuple[dict[str, Any], bytes]:
-    """The status variables by name, and what was not understood (from an unknown code on)."""
-    status: dict[str, Any] = {}
-    unknown = b""
-    with reader.block("status", status_bytes):
-        while reader.left:
-            code = reader.u8("status")
-            variable = STATUS_VARIABLES.get(code)
-            if variable is None:
-                unknown = bytes((code,)) + reader.rest("status")
-                break
-            status[variable.name] = _LAYOUTS[variable.layout](reader, variable)
-    return status, unknown
-
 
 @dataclass(slots=True)
 class QueryEvent(Event):
     """A statement and the session state that it needs.
 
-    `exec_time` in seconds. `status_values` are the status variables by name: integers or text;
-    `auto_increment`, `charset`, `invoker` and `gtid_flags3` are dicts, `updated_db_names` (None:
-    too many databases to name) and `character_set_collations` lists; collations are ids.
-    `status_unknown` is the rest from an unknown code on. `sql_raw` is the statement,
-    decompressed, in the client's character set; `sql` the same as text.
+    `exec_time` in seconds. `status_items` are the status variables as (code, value), in order
+    (events/status_variables.py); `status_unknown` the rest from an unknown code on. `sql_raw` is
+    the statement, decompressed, in the client's character set; `sql` the same as text.
     """
 
     renders: ClassVar[Mapping[str, Render | None]] = {
-        "status_values": HIDDEN,
+        "status_items": HIDDEN,
         "sql_raw": HIDDEN,
         "flavour": HIDDEN,
     }
@@ -151,7 +68,7 @@ class QueryEvent(Event):
     exec_time: int
     error_code: int
     database: str
-    status_values: dict[str, Any]
+    status_items: tuple[StatusItem, ...]
     status_unknown: bytes
     sql_raw: bytes
     flavour: str
@@ -162,11 +79,12 @@ class QueryEvent(Event):
         exec_time = reader.u32("exec_time")
         database_bytes = reader.u8("database_length")
         error_code = reader.u16("error_code")
-        status_bytes = reader.u16("status_length")
+        status_bytes = reader.u16("status_length") if _has_status(fmt) else 0
+        own = cls._decode_own(reader)
         if fmt is not None:
             listed = fmt.post_header_length(QUERY_EVENT, _POST_HEADER_BYTES)
             reader.at("post_header").skip(max(listed - _POST_HEADER_BYTES, 0))
-        status, unknown = _decode_status(reader, status_bytes)
+        items, unknown = decode_status(reader, status_bytes)
         database = reader.name_text("database", reader.take("database", database_bytes))
         reader.nul("database")
         sql_raw = reader.rest("sql")
@@ -174,8 +92,48 @@ class QueryEvent(Event):
             sql_raw = inflate_event_data(sql_raw)
         flavour = "mysql" if fmt is None else fmt.flavour
         return cls(
-            frame, thread_id, exec_time, error_code, database, status, unknown, sql_raw, flavour
-        )
+            frame, thread_id, exec_time, error_code, database, items, unknown, sql_raw, flavour,
+            *own,
+        )  # fmt: skip
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        database = self.database.encode("utf-8")
+        status = encode_status(self.status_items, self.status_unknown)
+        writer.u32("thread_id", self.thread_id)
+        writer.u32("exec_time", self.exec_time)
+        writer.u8("database_length", len(database))
+        writer.u16("error_code", self.error_code)
+        if _has_status(fmt):
+            writer.u16("status_length", len(status))
+        elif status:
+            raise MalformedError("logs before version 4 have no status variables", field="status")
+        self._encode_own(writer)
+        if fmt is not None:
+            listed = fmt.post_header_length(QUERY_EVENT, _POST_HEADER_BYTES)
+            writer.rest("post_header", bytes(max(listed - _POST_HEADER_BYTES, 0)))
+        writer.rest("status", status)
+        writer.rest("database", database)
+        writer.nul("database")
+        compressed = EVENT_TYPES[self.frame.type_code].compressed
+        writer.rest("sql", deflate_event_data(self.sql_raw) if compressed else self.sql_raw)
+
+    @classmethod
+    def _decode_own(cls, reader: BodyReader) -> tuple[int, ...]:
+        """The fields that a kind of query has after those of every query; none here."""
+        return ()
+
+    def _encode_own(self, writer: BodyWriter) -> None:
+        """Write what `_decode_own` reads."""
+
+    @property
+    def status_values(self) -> dict[str, Any]:
+        """The status variables by name: integers or text.
+
+        `auto_increment`, `charset`, `invoker` and `gtid_flags3` are dicts, `updated_db_names`
+        (None: too many databases to name) and `character_set_collations` lists; collations are
+        ids.
+        """
+        return status_values(self.status_items)
 
     @property
     def client_collation(self) -> int | None:
@@ -206,3 +164,8 @@ class QueryEvent(Event):
             table = MARIADB_SQL_MODES if mariadb else MYSQL_SQL_MODES
             shown_status["sql_mode"] = flag_names(table, shown_status["sql_mode"])
         return shown_status
+
+
+def _has_status(fmt: EventFormat | None) -> bool:
+    """Whether the log is of a version with status variables: 4."""
+    return fmt is None or fmt.binlog_version >= 4

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
-from binlake.events.base import BodyReader, Event
-from binlake.values.frame import EventFormat, Frame
+from binlake.events.base import Event
+from binlake.events.layout import REST, Wire
 
 __all__ = ["RawEvent"]
 
@@ -18,8 +19,6 @@ class RawEvent(Event):
     `body` is everything between the common header and the checksum.
     """
 
-    body: bytes
+    layout: ClassVar[Mapping[str, Wire]] = {"body": REST}
 
-    @classmethod
-    def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        return cls(frame, reader.rest("body"))
+    body: bytes

@@ -12,30 +12,48 @@ from types import MappingProxyType
 
 from binlake.errors import BinlogError, MalformedError
 from binlake.events.annotate_rows import AnnotateRowsEvent
-from binlake.events.base import BodyReader, Event
+from binlake.events.base import Event
 from binlake.events.binlog_checkpoint import BinlogCheckpointEvent
+from binlake.events.execute_load_query import ExecuteLoadQueryEvent
 from binlake.events.format_description import FormatDescriptionEvent, effective_type
+from binlake.events.group_replication import TransactionContextEvent, ViewChangeEvent
 from binlake.events.gtid_list import GtidListEvent
 from binlake.events.gtid_mariadb import MariadbGtidEvent
 from binlake.events.gtid_mysql import GtidEvent
 from binlake.events.gtid_tagged import GtidTaggedEvent
 from binlake.events.heartbeat import HeartbeatEvent, HeartbeatV2Event
+from binlake.events.ignorable import IgnorableEvent
 from binlake.events.incident import IncidentEvent
+from binlake.events.large_transaction_header import LargeTransactionHeaderEvent
+from binlake.events.load_blocks import FileBlockEvent, LoadedFileEvent
+from binlake.events.load_data import CreateFileEvent, LoadEvent
+from binlake.events.partial_row_data import PartialRowDataEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
 from binlake.events.query import QueryEvent
 from binlake.events.raw import RawEvent
+from binlake.events.reader import BodyReader
 from binlake.events.rotate import RotateEvent
 from binlake.events.rows import RowsEvent
 from binlake.events.rows_query import RowsQueryEvent
+from binlake.events.start_encryption import StartEncryptionEvent
+from binlake.events.start_v3 import StartV3Event
+from binlake.events.statement_context import IntvarEvent, RandEvent
 from binlake.events.stop import StopEvent
 from binlake.events.table_map import TableMapEvent
 from binlake.events.transaction_payload import TransactionPayloadEvent
+from binlake.events.user_var import UserVarEvent
 from binlake.events.xa_prepare import XaPrepareEvent
 from binlake.events.xid import XidEvent
 from binlake.format.event_types import (
     ANNOTATE_ROWS_EVENT,
     ANONYMOUS_GTID_LOG_EVENT,
+    APPEND_BLOCK_EVENT,
+    BEGIN_LOAD_QUERY_EVENT,
     BINLOG_CHECKPOINT_EVENT,
+    CREATE_FILE_EVENT,
+    DELETE_FILE_EVENT,
+    EXEC_LOAD_EVENT,
+    EXECUTE_LOAD_QUERY_EVENT,
     FORMAT_DESCRIPTION_EVENT,
     GTID_EVENT,
     GTID_LIST_EVENT,
@@ -43,12 +61,24 @@ from binlake.format.event_types import (
     GTID_TAGGED_LOG_EVENT,
     HEARTBEAT_LOG_EVENT,
     HEARTBEAT_LOG_EVENT_V2,
+    IGNORABLE_LOG_EVENT,
     INCIDENT_EVENT,
+    INTVAR_EVENT,
+    LARGE_TRANSACTION_HEADER_EVENT,
+    LOAD_EVENT,
+    NEW_LOAD_EVENT,
+    PARTIAL_ROW_DATA_EVENT,
     PREVIOUS_GTIDS_LOG_EVENT,
+    RAND_EVENT,
     ROTATE_EVENT,
     ROWS_QUERY_LOG_EVENT,
+    START_ENCRYPTION_EVENT,
+    START_EVENT_V3,
     STOP_EVENT,
+    TRANSACTION_CONTEXT_EVENT,
     TRANSACTION_PAYLOAD_EVENT,
+    USER_VAR_EVENT,
+    VIEW_CHANGE_EVENT,
     Role,
     codes_of,
     event_name,
@@ -60,22 +90,40 @@ __all__ = ["EVENT_CLASSES", "decode_event", "effective_type", "event_format"]
 #: The class that decodes each typed event; all other types are RawEvent.
 EVENT_CLASSES: Mapping[int, type[Event]] = MappingProxyType(
     {
+        START_EVENT_V3: StartV3Event,
         STOP_EVENT: StopEvent,
         ROTATE_EVENT: RotateEvent,
+        INTVAR_EVENT: IntvarEvent,
+        LOAD_EVENT: LoadEvent,
+        CREATE_FILE_EVENT: CreateFileEvent,
+        APPEND_BLOCK_EVENT: FileBlockEvent,
+        EXEC_LOAD_EVENT: LoadedFileEvent,
+        DELETE_FILE_EVENT: LoadedFileEvent,
+        NEW_LOAD_EVENT: LoadEvent,
+        RAND_EVENT: RandEvent,
+        USER_VAR_EVENT: UserVarEvent,
         FORMAT_DESCRIPTION_EVENT: FormatDescriptionEvent,
+        BEGIN_LOAD_QUERY_EVENT: FileBlockEvent,
+        EXECUTE_LOAD_QUERY_EVENT: ExecuteLoadQueryEvent,
         INCIDENT_EVENT: IncidentEvent,
         HEARTBEAT_LOG_EVENT: HeartbeatEvent,
         HEARTBEAT_LOG_EVENT_V2: HeartbeatV2Event,
+        IGNORABLE_LOG_EVENT: IgnorableEvent,
         ROWS_QUERY_LOG_EVENT: RowsQueryEvent,
         GTID_LOG_EVENT: GtidEvent,
         ANONYMOUS_GTID_LOG_EVENT: GtidEvent,
         GTID_TAGGED_LOG_EVENT: GtidTaggedEvent,
         PREVIOUS_GTIDS_LOG_EVENT: PreviousGtidsEvent,
+        TRANSACTION_CONTEXT_EVENT: TransactionContextEvent,
+        VIEW_CHANGE_EVENT: ViewChangeEvent,
         TRANSACTION_PAYLOAD_EVENT: TransactionPayloadEvent,
+        LARGE_TRANSACTION_HEADER_EVENT: LargeTransactionHeaderEvent,
         ANNOTATE_ROWS_EVENT: AnnotateRowsEvent,
         BINLOG_CHECKPOINT_EVENT: BinlogCheckpointEvent,
         GTID_EVENT: MariadbGtidEvent,
         GTID_LIST_EVENT: GtidListEvent,
+        START_ENCRYPTION_EVENT: StartEncryptionEvent,
+        PARTIAL_ROW_DATA_EVENT: PartialRowDataEvent,
         **dict.fromkeys(codes_of(Role.QUERY), QueryEvent),
         **dict.fromkeys(codes_of(Role.TABLE_MAP), TableMapEvent),
         **dict.fromkeys(codes_of(Role.ROWS), RowsEvent),
@@ -104,7 +152,10 @@ def decode_event(
             frame = frame._replace(type_code=code)
     reader = BodyReader(body)
     try:
-        return EVENT_CLASSES.get(frame.type_code, RawEvent).decode(frame, reader, fmt)
+        event = EVENT_CLASSES.get(frame.type_code, RawEvent).decode(frame, reader, fmt)
+        if reader.left:
+            event.trailing = reader.rest("trailing")
+        return event
     except BinlogError as error:
         error.at(
             event_pos=frame.offset,

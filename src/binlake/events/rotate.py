@@ -5,29 +5,53 @@ MariaDB: same. Since 3.23. Written as the last event of a file; the copy that a 
 the start of a stream is ARTIFICIAL, has timestamp 0 and names the file that follows. In a
 relay log the source's rotations lie in the middle of the file.
 Body:
-    8     position   first byte to read in that file; 4 except in artificial ones
+    8     position   first byte to read in that file; 4 except in artificial ones; not in logs
+                     of version 1
     rest  next_file  no terminator
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
-from binlake.events.base import BodyReader, Event, file_name_text
+from binlake.events.base import HIDDEN, Event, Render, file_name_text
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["RotateEvent"]
+
+# Where the first event of a file begins: after the magic.
+_FIRST_POSITION = 4
 
 
 @dataclass(slots=True)
 class RotateEvent(Event):
     """Names the next log file and the byte offset at which reading goes on there."""
 
+    renders: ClassVar[Mapping[str, Render | None]] = {"next_file_raw": HIDDEN}
+    extra_fields: ClassVar[tuple[str, ...]] = ("next_file",)
+
     position: int
-    next_file: str
+    next_file_raw: bytes
 
     @classmethod
     def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        position = reader.u64("position")
-        return cls(frame, position, file_name_text(reader.rest("next_file")))
+        position = reader.u64("position") if _has_position(fmt) else _FIRST_POSITION
+        return cls(frame, position, reader.rest("next_file"))
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        if _has_position(fmt):
+            writer.u64("position", self.position)
+        writer.rest("next_file", self.next_file_raw)
+
+    @property
+    def next_file(self) -> str:
+        """The name of the next log file, with a directory if the event has one."""
+        return file_name_text(self.next_file_raw)
+
+
+def _has_position(fmt: EventFormat | None) -> bool:
+    return fmt is None or fmt.binlog_version > 1

@@ -17,14 +17,16 @@ An unknown type ends the parsing of the extra data, which is kept as `extra_raw`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from binlake.core.inflate import inflate_event_data
 from binlake.core.rows_header import RowsHeader
 from binlake.errors import BinlogError, MalformedError
-from binlake.events.base import HIDDEN, BodyReader, Event, Render, bits
+from binlake.events.base import HIDDEN, Event, Render, bits
 from binlake.events.format_description import table_id_bytes
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.format.event_types import EVENT_TYPES
 from binlake.format.flags import ROWS_FLAGS, ROWS_STMT_END_F
 from binlake.values.frame import EventFormat, Frame
@@ -34,6 +36,7 @@ __all__ = ["RowsEvent"]
 _NDB = 0
 _PARTITION = 1
 _NDB_HEAD_BYTES = 2
+_EXTRA_LENGTH_BYTES = 2  # they count themselves
 
 # Table ids of an event without rows that only frees table maps (older servers write all ones).
 _DUMMY_TABLE_IDS = frozenset({0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF})
@@ -53,6 +56,7 @@ class RowsEvent(Event):
     `width` is the number of columns of the table, `present` the bitmap (bit i: column i,
     lowest first) of those in the images, `present_after` the same of an update's after-images
     (None otherwise). `rows` are the images as the log has them (a view of the decoded buffer).
+    `partition_id`, `source_partition_id` and `ndb` are what `extra_raw` says.
     """
 
     renders: ClassVar[Mapping[str, Render | None]] = {
@@ -64,9 +68,9 @@ class RowsEvent(Event):
 
     table_id: int
     flags: int
-    partition_id: int | None
-    source_partition_id: int | None
-    ndb: bytes | None
+    partition_id: int | None = field(compare=False)
+    source_partition_id: int | None = field(compare=False)
+    ndb: bytes | None = field(compare=False)
     extra_raw: bytes
     width: int
     present: bytes
@@ -102,8 +106,22 @@ class RowsEvent(Event):
             width=head.width,
             present=bytes(body[head.present : head.present + head.bitmap_bytes]),
             present_after=after,
-            rows=body[head.rows_start :],
+            rows=reader.rest_view("rows"),
         )
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        kind = EVENT_TYPES[self.frame.type_code]
+        writer.le_uint("table_id", table_id_bytes(self.frame.type_code, fmt), self.table_id)
+        writer.u16("flags", self.flags)
+        if kind.rows_version == 2:
+            writer.u16("extra", _EXTRA_LENGTH_BYTES + len(self.extra_raw))
+            writer.rest("extra", self.extra_raw)
+        bitmap_bytes = (self.width + 7) // 8
+        writer.lenenc("width", self.width)
+        writer.take("present", bitmap_bytes, self.present)
+        if self.present_after is not None:
+            writer.take("present_after", bitmap_bytes, self.present_after)
+        writer.rest("rows", self.rows)
 
     @property
     def operation(self) -> str:
@@ -151,6 +169,8 @@ def _ordinals(bitmap: bytes, width: int) -> list[int]:
 
 def _decode_extra(reader: BodyReader, head: RowsHeader, is_update: bool) -> _Extra:
     extra = _Extra()
+    if head.extra_start == head.extra_end:
+        return extra
     reader.cursor.bound(head.extra_start, reader.cursor.end)
     with reader.block("extra", head.extra_end - head.extra_start):
         while reader.left:
@@ -166,4 +186,5 @@ def _decode_extra(reader: BodyReader, head: RowsHeader, is_update: bool) -> _Ext
                     extra.source_partition_id = reader.u16("source_partition_id")
             else:
                 break
+    reader.cursor.bound(head.rows_start, reader.cursor.end)
     return extra

@@ -3,7 +3,7 @@
 Source: libs/mysql/binlog/event/rows_event.cpp, Rows_query_event. MySQL 5.6.2 and later, when
 `binlog_rows_query_log_events` is on. MariaDB has ANNOTATE_ROWS_EVENT instead.
 Body:
-    1     length of the text modulo 256: useless, ignored
+    1     length_byte   length of the text modulo 256, 0 in MySQL 9: useless
     rest  query
 """
 
@@ -11,27 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from binlake.events.base import HIDDEN, BodyReader, Event, Render, text_or_hex
-from binlake.values.frame import EventFormat, Frame
+from binlake.events.base import HIDDEN, Event, Render, text_or_hex
+from binlake.events.layout import REST, U8, Wire
 
 __all__ = ["RowsQueryEvent"]
 
 
 @dataclass(slots=True)
 class RowsQueryEvent(Event):
-    """Text of the statement that made the next row events; `query_raw` as it is in the log."""
+    """Text of the statement that made the next row events; `query_raw` as it is in the log.
 
-    renders: ClassVar[Mapping[str, Render | None]] = {"query_raw": HIDDEN}
+    `length_byte` is kept because the bytes of the log are: it says nothing.
+    """
+
+    layout: ClassVar[Mapping[str, Wire]] = {"length_byte": U8, "query_raw": REST}
+    renders: ClassVar[Mapping[str, Render | None]] = {"length_byte": HIDDEN, "query_raw": HIDDEN}
     extra_fields: ClassVar[tuple[str, ...]] = ("query",)
 
+    length_byte: int
     query_raw: bytes
-
-    @classmethod
-    def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        reader.u8("length")
-        return cls(frame, reader.rest("query"))
 
     @property
     def query(self) -> str:

@@ -6,10 +6,8 @@ Source: libs/mysql/binlog/event/control_events.h, Stop_event. MariaDB: same. Sin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
-from binlake.events.base import BodyReader, Event
-from binlake.values.frame import EventFormat, Frame
+from binlake.events.base import Event
 
 __all__ = ["StopEvent"]
 
@@ -17,7 +15,3 @@ __all__ = ["StopEvent"]
 @dataclass(slots=True)
 class StopEvent(Event):
     """The server ended its log in good order. No fields."""
-
-    @classmethod
-    def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        return cls(frame)

@@ -39,7 +39,8 @@ class TableDescription:
 
     `column_types` are the types as in the event, `column_metadata` one (type, length,
     precision, decimals) per column after ENUM, SET and CHAR have been told apart (None when the
-    event ends before it), `nullable` the bitmap (bit i: column i, lowest first).
+    event ends before it), `nullable` the bitmap (bit i: column i, lowest first), `array_elements`
+    the types of the elements of TYPED_ARRAY columns, as bytes.
     """
 
     database: str
@@ -49,6 +50,7 @@ class TableDescription:
     nullable: bytes
     optional: OptionalMetadata
     flavour: str
+    array_elements: tuple[bytes, ...] = ()
 
     @cached_property
     def definition(self) -> TableDefinition:

@@ -23,11 +23,21 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from binlake.errors import BinlogError
-from binlake.events.base import HIDDEN, BodyReader, Event, Render, bits
-from binlake.events.column_metadata import ColumnMetadata, decode_column_metadata
+from binlake.events.base import HIDDEN, Event, Render, bits
+from binlake.events.column_metadata import (
+    ColumnMetadata,
+    decode_column_metadata,
+    encode_column_metadata,
+)
 from binlake.events.format_description import table_id_bytes
-from binlake.events.optional_metadata import OptionalMetadata, decode_optional_metadata
+from binlake.events.optional_metadata import (
+    OptionalMetadata,
+    decode_optional_metadata,
+    encode_optional_metadata,
+)
+from binlake.events.reader import BodyReader
 from binlake.events.table_description import TableDescription
+from binlake.events.writer import BodyWriter
 from binlake.format.flags import TABLE_MAP_FLAGS
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.plan import TableDefinition
@@ -71,7 +81,14 @@ class TableMapEvent(Event):
                 _DESCRIPTIONS.clear()
             if len(key[0]) <= _DESCRIPTION_BYTES_MAX:
                 _DESCRIPTIONS[key] = known
+        else:
+            reader.rest_view("description")
         return cls(frame, table_id, flags, known)
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        writer.le_uint("table_id", table_id_bytes(self.frame.type_code, fmt), self.table_id)
+        writer.u16("flags", self.flags)
+        _encode_description(writer, self.description)
 
     @property
     def database(self) -> str:
@@ -119,11 +136,26 @@ def _decode_description(reader: BodyReader, flavour: str) -> TableDescription:
     reader.nul("table")
     types = reader.counted("column_types")
     metadata: tuple[ColumnMetadata, ...] | None = None
+    elements: tuple[bytes, ...] = ()
     nullable = b""
     optional = OptionalMetadata()
     if reader.left:
         with reader.block("column_metadata", reader.at("column_metadata").length()):
-            metadata = decode_column_metadata(types, reader)
+            metadata, elements = decode_column_metadata(types, reader)
         nullable = reader.take("nullable", (len(types) + 7) // 8)
         optional = decode_optional_metadata(reader)
-    return TableDescription(database, table, types, metadata, nullable, optional, flavour)
+    return TableDescription(database, table, types, metadata, nullable, optional, flavour, elements)
+
+
+def _encode_description(writer: BodyWriter, described: TableDescription) -> None:
+    for name, text in (("database", described.database), ("table", described.table)):
+        writer.short(name, text.encode("utf-8"))
+        writer.nul(name)
+    types = described.column_types
+    writer.counted("column_types", types)
+    if described.column_metadata is None:
+        return
+    metadata = encode_column_metadata(types, described.column_metadata, described.array_elements)
+    writer.counted("column_metadata", metadata)
+    writer.take("nullable", (len(types) + 7) // 8, described.nullable)
+    encode_optional_metadata(writer, described.optional)

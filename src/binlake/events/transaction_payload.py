@@ -20,7 +20,9 @@ import zstandard
 
 from binlake.core.cursor import Cursor
 from binlake.errors import FormatError, MalformedError, UnsupportedError
-from binlake.events.base import HIDDEN, BodyReader, Event, Render
+from binlake.events.base import HIDDEN, Event, Render
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter, lenenc_bytes
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["MAX_WINDOW_BYTES", "TransactionPayloadEvent"]
@@ -53,17 +55,21 @@ class TransactionPayloadEvent(Event):
     """A compressed transaction; `inflate` gives its events' bytes.
 
     `payload` is a view of the buffer that was decoded, `payload_size` its bytes.
-    `uncompressed_size` is what the header claims (None when it does not), never trusted.
+    `uncompressed_size` is what the header claims (None when it does not), never trusted. `fields`
+    are the header's as (type, value), in its order, those of later servers among them; the value
+    of one that is known is in its own field, and b"" here.
     """
 
     renders: ClassVar[Mapping[str, Render | None]] = {
         "compression": _compression_name,
+        "fields": HIDDEN,
         "payload": HIDDEN,
     }
     extra_fields: ClassVar[tuple[str, ...]] = ("payload_size",)
 
     compression: int
     uncompressed_size: int | None
+    fields: tuple[tuple[int, bytes], ...]
     payload: memoryview
 
     @classmethod
@@ -71,10 +77,12 @@ class TransactionPayloadEvent(Event):
         size: int | None = None
         compression = 255  # what a reader assumes when the field is missing
         uncompressed: int | None = None
+        fields: list[tuple[int, bytes]] = []
         while True:
             kind = reader.lenenc("field_type")
             if kind == _END:
                 break
+            value = b""
             with reader.block("field_value", reader.at("field_length").length()):
                 if kind == _SIZE:
                     size = reader.lenenc("payload_size")
@@ -82,10 +90,24 @@ class TransactionPayloadEvent(Event):
                     compression = reader.lenenc("compression")
                 elif kind == _UNCOMPRESSED_SIZE:
                     uncompressed = reader.lenenc("uncompressed_size")
-        length = reader.left if size is None else size
-        reader.at("payload").need(length)
-        start = reader.pos
-        return cls(frame, compression, uncompressed, reader.body[start : start + length])
+                else:
+                    value = reader.rest("field_value")
+            fields.append((kind, value))
+        with reader.block("payload", reader.left if size is None else size):
+            payload = reader.rest_view("payload")
+        return cls(frame, compression, uncompressed, tuple(fields), payload)
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        known = {
+            _SIZE: self.payload.nbytes,
+            _COMPRESSION: self.compression,
+            _UNCOMPRESSED_SIZE: self.uncompressed_size or 0,
+        }
+        for kind, value in self.fields:
+            writer.lenenc("field_type", kind)
+            writer.counted("field_value", lenenc_bytes(known[kind]) if kind in known else value)
+        writer.lenenc("field_type", _END)
+        writer.rest("payload", self.payload)
 
     @property
     def payload_size(self) -> int:

@@ -17,7 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from binlake.events.base import BodyReader, Event
+from binlake.events.base import Event
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
 from binlake.values.frame import EventFormat, Frame
 
 __all__ = ["XaPrepareEvent"]
@@ -42,6 +44,14 @@ class XaPrepareEvent(Event):
         bqual_bytes = reader.u32("bqual_length")
         gtrid = reader.take("gtrid", gtrid_bytes)
         return cls(frame, one_phase, format_id, gtrid, reader.take("bqual", bqual_bytes))
+
+    def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
+        writer.u8("one_phase", self.one_phase)
+        writer.u32("format_id", self.format_id)
+        writer.u32("gtrid_length", len(self.gtrid))
+        writer.u32("bqual_length", len(self.bqual))
+        writer.rest("gtrid", self.gtrid)
+        writer.rest("bqual", self.bqual)
 
     @property
     def xid(self) -> str:

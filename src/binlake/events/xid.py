@@ -7,11 +7,12 @@ Body:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
-from binlake.events.base import BodyReader, Event
-from binlake.values.frame import EventFormat, Frame
+from binlake.events.base import Event
+from binlake.events.layout import U64, Wire
 
 __all__ = ["XidEvent"]
 
@@ -20,8 +21,6 @@ __all__ = ["XidEvent"]
 class XidEvent(Event):
     """Commits the open transaction; `xid` is the server's internal number of it."""
 
-    xid: int
+    layout: ClassVar[Mapping[str, Wire]] = {"xid": U64}
 
-    @classmethod
-    def decode(cls, frame: Frame, reader: BodyReader, fmt: EventFormat | None) -> Self:
-        return cls(frame, reader.u64("xid"))
+    xid: int

@@ -5,7 +5,7 @@
         for i in range(len(window)):
             window.frame(i), window.body(i)
 
-Opening reads the magic and the FORMAT_DESCRIPTION event. `windows` then walks the file from
+Opening reads the magic and the FORMAT_DESCRIPTION event (START_EVENT_V3 before MySQL 5.0). `windows` then walks the file from
 event to event, verifies checksums, and follows the format where it changes (relay logs). Where
 the walk cannot go on it tells three things apart:
 
@@ -27,7 +27,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
-from binlake.core.frames import HEADER_BYTES, read_frame
+from binlake.core.frames import HEADER_BYTES, HEADER_BYTES_V1, read_frame
 from binlake.errors import (
     ChecksumError,
     FormatError,
@@ -35,8 +35,10 @@ from binlake.errors import (
     SourceError,
     UnsupportedError,
 )
-from binlake.events.base import BodyReader
 from binlake.events.format_description import FormatDescriptionEvent
+from binlake.events.reader import BodyReader
+from binlake.events.registry import decode_event
+from binlake.events.start_v3 import FIRST_V3_BYTES, StartV3Event, format_before_v4
 from binlake.format.event_types import (
     FORMAT_DESCRIPTION_EVENT,
     PREVIOUS_GTIDS_LOG_EVENT,
@@ -76,7 +78,6 @@ WINDOW_BYTES = 8 << 20
 
 # A FORMAT_DESCRIPTION event lists one byte for each of at most 255 types.
 _MAX_FORMAT_BYTES = 19 + 57 + 255 + 5
-_START_V1_BYTES = 19 + 56
 
 
 #: What to do about damage, where reading stops at it.
@@ -118,7 +119,7 @@ class LogFile:
         """Open a path or URI (see `bytes.open_reader`).
 
         Raises SourceError for what cannot be read or is no binary log, UnsupportedError for
-        logs that are encrypted or older than MySQL 5.0, FormatError for a damaged beginning.
+        logs that are encrypted or of the alphas of 4.0, FormatError for a damaged beginning.
         """
         if isinstance(path, LogPath):
             name, size = path.path, path.size if size is None else size
@@ -239,10 +240,13 @@ class LogFile:
             return
         frame = read_frame(head, 0, FIRST_EVENT)
         if frame.type_code == START_EVENT_V3:
-            version = "1 (MySQL 3.23)" if frame.length < _START_V1_BYTES else "3 (MySQL 4)"
-            raise UnsupportedError(
-                f"the log is of version {version}, which cannot be read yet", file=self.name
-            )
+            self._read_old_start(frame)
+            return
+        if frame.type_code == ROTATE_EVENT and frame.log_pos == 0:
+            # relay logs of MySQL 4 have no first event of their own, but the source's file name
+            self.format = format_before_v4(3, "")
+            self.is_relay = True
+            return
         if frame.type_code != FORMAT_DESCRIPTION_EVENT or frame.length > _MAX_FORMAT_BYTES:
             raise MalformedError(
                 "the log does not begin with a FORMAT_DESCRIPTION event",
@@ -255,6 +259,36 @@ class LogFile:
         self.in_use = bool(frame.flags & LOG_EVENT_BINLOG_IN_USE_F)
         self.format = self.read_format(frame, raw)
         self.is_relay = bool(frame.flags & LOG_EVENT_RELAY_LOG_F) or self._announces_source(frame)
+
+    def _read_old_start(self, frame: Frame) -> None:
+        """The format of a log before MySQL 5.0, which begins with START_EVENT_V3."""
+        if frame.length > _MAX_FORMAT_BYTES:
+            raise MalformedError(
+                f"a START_EVENT_V3 cannot have {frame.length} bytes",
+                file=self.name,
+                event_pos=FIRST_EVENT,
+            )
+        raw = self.reader.read_at(FIRST_EVENT, frame.length)
+        if len(raw) < frame.length:
+            return
+        header_bytes = HEADER_BYTES_V1 if frame.length < FIRST_V3_BYTES else HEADER_BYTES
+        try:
+            event = decode_event(frame, raw[header_bytes:], None)
+            assert isinstance(event, StartV3Event)
+            self.format = event.format()
+        except (FormatError, UnsupportedError) as error:
+            raise error.at(file=self.name) from None
+
+    @property
+    def is_splittable(self) -> bool:
+        """Whether transactions can be found from any byte on: events tell where they end here.
+
+        In relay logs they say where in the source's log, before version 4 where they start, or
+        nothing.
+        """
+        if self.format is None or self.is_relay or not self.reader.seekable:
+            return False
+        return self.format.binlog_version >= 4
 
     def _announces_source(self, before: Frame) -> bool:
         """Whether a ROTATE without a position follows: servers before 5.6 set no relay flag.

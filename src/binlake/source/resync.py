@@ -21,8 +21,8 @@ chain, and its last event does not end where the next task starts (`Ledger.join_
 5.7.6, anonymous ones too; MariaDB since 10.0.2): the first of those. Others: the event after
 the first XID, COMMIT or ROLLBACK. Both follow from the events at and after the wanted byte only.
 
-Relay logs (whose log_pos is the source's) and streams are one split: for them the answer is the
-beginning or the end.
+Relay logs (whose log_pos is the source's), logs before version 4 (where it is the event's start, or
+missing) and streams are one split: for them the answer is the beginning or the end.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from binlake.core.frames import (
     scan,
 )
 from binlake.errors import FormatError
-from binlake.events.base import BodyReader
 from binlake.events.format_description import effective_type
 from binlake.events.query import QueryEvent
+from binlake.events.reader import BodyReader
 from binlake.format.event_types import (
     EVENT_TYPES,
     FORMAT_DESCRIPTION_EVENT,
@@ -100,7 +100,7 @@ def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> 
     if at <= _FIRST_EVENT:
         return _FIRST_EVENT
     size = log.size
-    if log.format is None or log.is_relay or not log.reader.seekable or size is None:
+    if log.format is None or not log.is_splittable or size is None:
         return END if size is None else size
     start = first_frame(log.reader, log.format, at, size, limits)
     walk = _Walk(log.reader, log.format)
@@ -157,7 +157,10 @@ def next_transaction(log: LogFile, damaged: int, fmt: EventFormat) -> int:
     the file if there is none. If the damaged event's header is sound and leads to an event,
     the search begins there, so pieces of logs inside its body are not taken for events.
     """
-    walk = (_RelayWalk if log.is_relay else _Walk)(log.reader, fmt)
+    if fmt.binlog_version == 1:  # its headers hold too little to know them by
+        return END if log.size is None else log.size
+    anchored = not log.is_relay and fmt.binlog_version >= 4
+    walk = (_Walk if anchored else _RelayWalk)(log.reader, fmt)
     begin = walk.after_damaged(damaged)
     while (candidate := walk.candidate(begin)) is not None:
         chain = walk.follow(candidate, END)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from binlake.core.checksum import first_bad
-from binlake.core.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan
+from binlake.core.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan, scan_v1
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
 from binlake.format.event_types import EVENT_TYPES, START_ENCRYPTION_EVENT, event_name
 from binlake.source.window import Window, checksum_error
@@ -129,6 +129,9 @@ class Scanner:
 
     def _scan(self, data: bytes, block: FrameBlock) -> BinlogError | None:
         """Fill `block` with events of one format, and set it."""
+        if self.format.binlog_version == 1:
+            scan_v1(data, self._pos, 0, len(data), block)
+            return None
         pos = 0
         while True:
             minimum = HEADER_BYTES + self.format.checksum_bytes
@@ -156,10 +159,12 @@ class Scanner:
         Returns the bytes of the event if it is only longer than `data`, None at the end of
         the log, else the step that says what is wrong.
         """
-        if len(data) < HEADER_BYTES:
+        header_bytes = min(HEADER_BYTES, self.format.header_length)
+        if len(data) < header_bytes:
             return self._end(data, None)
-        frame = read_frame(data, self._pos, 0)
-        minimum = HEADER_BYTES + self.format.checksum_bytes
+        # the fields that the shorter headers of version 1 lack are 0
+        frame = read_frame(data[:header_bytes].ljust(HEADER_BYTES, b"\0"), self._pos, 0)
+        minimum = header_bytes + self.format.checksum_bytes
         if frame.length < minimum:
             if self._only_zeros(data):
                 return self._torn("the rest of the file is zero bytes: reserved, never written")

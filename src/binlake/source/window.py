@@ -58,15 +58,17 @@ class Window:
     def body(self, index: int) -> memoryview:
         """What lies between the common header and the checksum of event `index`.
 
-        FORMAT_DESCRIPTION and ROTATE always have the minimal header of 19 bytes; of the
-        former the checksum is part of the body, since it is there even if all others have
-        none. Raises MalformedError if the event is shorter than its header.
+        FORMAT_DESCRIPTION and ROTATE always have the minimal header of 19 bytes (13 in logs of
+        version 1); of the former the checksum is part of the body, since it is there even if
+        all others have none. Raises MalformedError if the event is shorter than its header.
         """
         raw = self.raw(index)
         type_code = self.block.type_code[index]
         if type_code == FORMAT_DESCRIPTION_EVENT:
             return raw[HEADER_BYTES:]
-        header = HEADER_BYTES if type_code == ROTATE_EVENT else self.format.header_length
+        header = self.format.header_length
+        if type_code == ROTATE_EVENT:
+            header = min(header, HEADER_BYTES)
         end = len(raw) - self.format.checksum_bytes
         if end < header:
             raise MalformedError(

@@ -262,7 +262,7 @@ def _text(window: Window, index: int, steps: Steps) -> bytes:
     """The text of a QUERY event, compressed or not."""
     frame = window.frame(index)
     try:
-        if frame.type_code == QUERY_EVENT:
+        if frame.type_code == QUERY_EVENT and window.format.binlog_version >= 4:
             return steps.query_text(index)
         event = event_at(window, index)
         return event.sql_raw if isinstance(event, QueryEvent) else b""

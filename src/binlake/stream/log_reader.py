@@ -185,7 +185,7 @@ def _start_of_reading(opener: _Opener, start: Spot) -> int:
     if opener.files[start.ordinal].path == "-":
         return FIRST_EVENT
     with opener(start.ordinal) as log:
-        if log.format is None or log.is_relay or not log.reader.seekable:
+        if log.format is None or not log.is_splittable:
             return FIRST_EVENT
         return first_sync(log, start.offset) if opens_with_gtid(log.format) else FIRST_EVENT
 

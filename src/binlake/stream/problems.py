@@ -16,11 +16,12 @@ class Kind(StrEnum):
     BAD_CHECKSUM = "bad checksum"  # stored and computed CRC32 of an event differ
     BAD_LENGTH = "bad length"  # an event's length cannot be: from there on nothing is known
     BAD_EVENT = "bad event"  # an event that no checksum vouches for, or that the checks need, cannot be decoded
+    REENCODED = "not the same encoded again"  # an event's fields are not all of its bytes
     TORN_TAIL = "torn tail"  # the file ends inside an event
     IN_USE = "in use"  # the server has not closed it: it is running, or it crashed
     INCIDENT = "incident"  # the server says that events are missing
     UNSUPPORTED = (
-        "unsupported"  # encrypted, older than MySQL 5.0, an unknown type: cannot be verified yet
+        "unsupported"  # encrypted, of a version or a type that is not known: cannot be verified
     )
     GTID_REPEATED = "GTID repeated"  # a transaction is there twice
     # between files

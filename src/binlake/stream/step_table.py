@@ -77,8 +77,9 @@ def _shape(fmt: EventFormat) -> tuple[bytes, int]:
         if STEP_OF_TYPE[effective_type(code, fmt)] == Step.ROWS:
             # the table id has 4 bytes where the listed post-header is 6, else 6 (formats.md §2.1)
             flags_at[code] = 4 if fmt.post_header_length(code) == 6 else 6
-    query = max(fmt.post_header_length(types.QUERY_EVENT), 13)
-    return bytes(flags_at), query
+    # before version 4 it has 11 bytes: such texts are left to stream/
+    listed = fmt.post_header_length(types.QUERY_EVENT)
+    return bytes(flags_at), listed if fmt.binlog_version < 4 else max(listed, 13)
 
 
 @lru_cache(maxsize=64)

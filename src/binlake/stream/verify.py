@@ -15,13 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from binlake.source.chain import Chain, beside_logs, log_name, survey
+from binlake.source.chain import Chain, LogPath, beside_logs, log_name, survey
 from binlake.stream.problems import ChainProblem, Kind
 from binlake.stream.verify_bodies import ImageCheck, no_images
 from binlake.stream.verify_file import FileReport, verify_file
 from binlake.values.gtid import GtidSet, MariaGtidSet
 
-__all__ = ["VerifyReport", "verify"]
+__all__ = ["FileCheck", "VerifyReport", "verify"]
+
+#: A further look at a file: given it, its ordinal in the chain, and its report, to be added to.
+FileCheck = Callable[[LogPath, int, FileReport], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,12 @@ def verify(
     paths: Sequence[str],
     progress: Callable[[FileReport], None] = lambda _: None,
     images: Callable[[], ImageCheck] = lambda: no_images,
+    checks: Sequence[FileCheck] = (),
 ) -> VerifyReport:
     """Verify the chains that `paths` mean. `progress` is told of every file that is done.
 
-    `images` makes, for every file, what looks into the row images of a log without checksums.
+    `images` makes, for every file, what looks into the row images of a log without checksums;
+    `checks` are what else is asked of each file.
 
     Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
     """
@@ -66,7 +71,7 @@ def verify(
     problems: list[ChainProblem] = []
     ignored: list[str] = []
     for chain in survey(paths):
-        reports = _verify_files(chain, progress, images)
+        reports = _verify_files(chain, progress, images, checks)
         files += reports
         lost = [log_name(entry) for entry in chain.missing]
         problems += [_lost(name, chain.index) for name in lost]
@@ -76,11 +81,16 @@ def verify(
 
 
 def _verify_files(
-    chain: Chain, progress: Callable[[FileReport], None], images: Callable[[], ImageCheck]
+    chain: Chain,
+    progress: Callable[[FileReport], None],
+    images: Callable[[], ImageCheck],
+    checks: Sequence[FileCheck],
 ) -> list[FileReport]:
     reports = []
     for ordinal, path in enumerate(chain.files):
         reports.append(verify_file(path, ordinal, images()))
+        for check in checks:
+            check(path, ordinal, reports[-1])
         progress(reports[-1])
     return reports
 

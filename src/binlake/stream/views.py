@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from binlake.errors import OptionError
 from binlake.events.annotate_rows import AnnotateRowsEvent
-from binlake.events.base import BodyReader, Event
+from binlake.events.base import Event
 from binlake.events.gtid_mariadb import MariadbGtidEvent
 from binlake.events.gtid_mysql import GtidEvent
 from binlake.events.query import QueryEvent
@@ -243,10 +243,6 @@ _STATEMENT_TYPES = frozenset(
     )
 )
 _STATEMENT_CODES = re.compile(b"[" + re.escape(bytes(sorted(_STATEMENT_TYPES))) + b"]", re.DOTALL)
-# EXECUTE_LOAD_QUERY has 13 bytes more of post-header than QUERY: file id, where the file name
-# lies in the text, what to do with duplicates (formats.md §8).
-_QUERY_HEADER_BYTES = 13
-_LOAD_HEADER_BYTES = 26
 
 
 def check_statement_options(options: ReadOptions) -> None:
@@ -277,12 +273,7 @@ def _statement(piece: Piece, at: int, ended: Ended) -> Iterator[StatementRow]:
     index = piece.first + at
     one = Piece(piece.window, index, index + 1, piece.outer, piece.inner + at)
     for event in events_of_piece(one):
-        decoded = event.event
-        if event.frame.type_code == types.EXECUTE_LOAD_QUERY_EVENT:
-            body = bytes(piece.window.body(index))
-            body = body[:_QUERY_HEADER_BYTES] + body[_LOAD_HEADER_BYTES:]
-            decoded = QueryEvent.decode(event.frame, BodyReader(body), piece.window.format)
-        yield StatementRow(event, decoded, ended)
+        yield StatementRow(event, event.event, ended)
 
 
 def _query_field(name: str) -> Callable[[StatementRow], Any]:

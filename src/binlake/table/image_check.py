@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from binlake.core.table_sink import BothImages, TableSink
 from binlake.core.walk import RowWalker
 from binlake.errors import BinlogError, UnsupportedError
-from binlake.events.base import BodyReader
 from binlake.events.format_description import has_permuted_types
+from binlake.events.reader import BodyReader
 from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT, TABLE_MAP_EVENT
 from binlake.table.plan import TableTypes

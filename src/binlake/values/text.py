@@ -1,4 +1,4 @@
-"""Bytes of a server's character set as text: strictly, or an error."""
+"""Bytes of a server's character set as text, and back: strictly, or an error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 
 from binlake.format.charsets import CHARSETS, Charset
 
-__all__ = ["decode", "single_byte_table"]
+__all__ = ["decode", "encode", "single_byte_table"]
 
 
 def decode(charset: str, raw: bytes) -> str:
@@ -77,6 +77,52 @@ def _code_length(charset: str, raw: bytes, pos: int) -> int:
     if charset == "gb18030":
         return 4 if raw[pos + 1 : pos + 2] and 0x30 <= raw[pos + 1] <= 0x39 else 2
     return 2
+
+
+def encode(charset: str, text: str) -> bytes:
+    """The bytes that `decode` makes `text` of; of several, those that the codec prefers.
+
+    Raises UnicodeEncodeError for text that the character set cannot hold, and KeyError for a
+    name that is not in `format.charsets.CHARSETS`.
+    """
+    known = CHARSETS[charset]
+    if known.kind == "utf8":
+        return text.encode("utf-8")
+    if known.kind == "single":
+        return codecs.charmap_encode(text, "strict", _single_byte_codes(charset))[0]
+    if known.name == "ucs2":
+        return text.encode("utf-16-be")
+    patched = _patched_codes(charset)
+    if not patched:
+        return text.encode(known.codec)
+    return b"".join(patched.get(c) or c.encode(known.codec) for c in text)
+
+
+@cache
+def _single_byte_codes(charset: str) -> Mapping[int, int]:
+    """Code of each character of a single-byte set; the first of several."""
+    codes: dict[int, int] = {}
+    for code, character in enumerate(CHARSETS[charset].table):
+        if character != "\ufffe":
+            codes.setdefault(ord(character), code)
+    return codes
+
+
+@cache
+def _patched_codes(charset: str) -> Mapping[str, bytes]:
+    """Codes of the characters that the codec does not write as the server does."""
+    known = CHARSETS[charset]
+    codes: dict[str, bytes] = {}
+    for code, character in known.patches().items():
+        if character is None:
+            continue
+        try:
+            same = decode(charset, character.encode(known.codec)) == character
+        except UnicodeError:
+            same = False
+        if not same:
+            codes.setdefault(character, code)
+    return codes
 
 
 @cache

@@ -170,6 +170,9 @@ def test_verify_says_yes_and_no(
     assert code == 0
     assert "all is well" in out
     assert out.splitlines()[-1].startswith("1 file, ")
+    code, out, err = run(capfd, "verify", "--reencode", log)
+    assert (code, "all is well" in out) == (0, True)
+    assert re.search(r"the same when they are encoded again: [\d,]+ events", err)
     index = tmp_path / "binlog.index"
     index.write_text(f"{log}\n/gone/binlog.000002\n")
     code, out, _ = run(capfd, "verify", str(index))

@@ -17,6 +17,7 @@ from binlake.core.frames import (
     first_unanchored,
     read_frame,
     scan,
+    scan_v1,
 )
 from binlake.values.frame import Frame
 
@@ -176,3 +177,34 @@ def test_first_unanchored_passes_artificial_events() -> None:
     assert first_unanchored(block, 0, 2) == -1
     with pytest.raises(IndexError):
         first_unanchored(block, 0, 4)
+
+
+# --- version 1: headers of 13 bytes -----------------------------------------------------------
+
+HEADER_V1 = struct.Struct("<IBII")
+
+
+def test_short_headers_of_version_1() -> None:
+    data = HEADER_V1.pack(0xFFFFFFFE, 255, 0xFFFFFFFD, 20) + bytes(7)
+    data += HEADER_V1.pack(7, 2, 1, 13)
+    block = FrameBlock(1)
+    assert scan_v1(data, 5 << 40, 0, len(data), block) == (33, MORE)
+    assert block.frame(0) == Frame(5 << 40, 255, 20, 0xFFFFFFFE, 0xFFFFFFFD, 0, 0)
+    assert block.frame(1) == Frame((5 << 40) + 20, 2, 13, 7, 1, 0, 0)
+
+
+def test_cuts_and_bad_lengths_of_version_1() -> None:
+    lengths = [13, 14, 300, 13]
+    data = b"".join(HEADER_V1.pack(0, 2, 0, n) + bytes(n - 13) for n in lengths)
+    ends = [sum(lengths[: n + 1]) for n in range(len(lengths))]
+    for cut in range(len(data) + 1):
+        block = FrameBlock(1)
+        pos, reason = scan_v1(data, 0, 0, cut, block)
+        whole = [end for end in ends if end <= cut]
+        assert (len(block), reason) == (len(whole), MORE)
+        assert pos == (whole[-1] if whole else 0)
+    bad = data + HEADER_V1.pack(0, 2, 0, 12) + bytes(50)
+    block = FrameBlock()
+    assert scan_v1(bad, 0, 0, len(bad), block) == (len(data), BAD_LENGTH)
+    with pytest.raises(IndexError):
+        scan_v1(data, 0, 0, len(data) + 1, block)

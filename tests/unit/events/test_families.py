@@ -56,6 +56,10 @@ def test_fields_are_json_and_the_name_is_the_servers(name: str) -> None:
     assert event.name == types.event_name(SAMPLES[name][0])
 
 
+def test_every_type_that_was_ever_written_has_a_class() -> None:
+    assert set(types.EVENT_TYPES) - set(EVENT_CLASSES) == {types.UNKNOWN_EVENT, types.SLAVE_EVENT}
+
+
 def test_every_type_decodes_as_something() -> None:
     for code in types.EVENT_TYPES:
         if code not in EVENT_CLASSES:

@@ -23,6 +23,7 @@ import pytest
 from binlake.errors import FormatError
 from binlake.events.annotate_rows import AnnotateRowsEvent
 from binlake.events.binlog_checkpoint import BinlogCheckpointEvent
+from binlake.events.encoding import encode_event
 from binlake.events.format_description import FormatDescriptionEvent
 from binlake.events.gtid_list import GtidListEvent
 from binlake.events.gtid_mariadb import MariadbGtidEvent
@@ -30,7 +31,6 @@ from binlake.events.gtid_mysql import GtidEvent
 from binlake.events.heartbeat import HeartbeatEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
 from binlake.events.query import QueryEvent
-from binlake.events.raw import RawEvent
 from binlake.events.registry import decode_event, event_format
 from binlake.events.rotate import RotateEvent
 from binlake.events.rows import RowsEvent
@@ -114,31 +114,48 @@ def test_stop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "crc_bytes"),
+    ("text", "name", "fields", "crc_bytes"),
     [
         (
             "b85f5a59a45d00000028000000210100000000010100000065575026635937462f3b332306bbda62",
             "START_ENCRYPTION_EVENT",
+            {"scheme": 1, "key_version": 1, "nonce": "65575026635937462f3b3323"},
             4,
         ),
         (
             "78ed1c5b0501000000200000000203000000000101000000000000002d3fa2f5",
             "INTVAR_EVENT",
+            {"kind": 1, "value": 1, "variable": "LAST_INSERT_ID"},
             4,
         ),
         (
             "c3e01c5b0e010000002b0000002a020000000003000000666f6f000021000000030000006261726b3dd97d",
             "USER_VAR_EVENT",
+            {
+                "collation_id": 33,
+                "variable": "foo",
+                "type": "STRING",
+                "value": "bar",
+                "unsigned": None,
+                "data_type": None,
+            },
             4,
         ),
-        ("c0e6275a0d8427000023000000a80100000000b5abd6280000000041233b2d00000000", "RAND_EVENT", 0),
+        (
+            "c0e6275a0d8427000023000000a80100000000b5abd6280000000041233b2d00000000",
+            "RAND_EVENT",
+            {"seed1": 685157301, "seed2": 758850369},
+            0,
+        ),
     ],
 )
-def test_named_and_kept_raw(text: str, name: str, crc_bytes: int) -> None:
+def test_context_of_statements(
+    text: str, name: str, fields: dict[str, object], crc_bytes: int
+) -> None:
     event = whole_event(text, MARIADB, crc_bytes=crc_bytes)
-    assert isinstance(event, RawEvent)
-    assert event.name == name
-    assert event.body == bytes.fromhex(text)[HEADER.size : len(text) // 2 - crc_bytes]
+    assert (event.name, event.to_fields()) == (name, fields)
+    fmt = MARIADB if crc_bytes else None
+    assert encode_event(event, fmt).hex() == text
 
 
 def test_heartbeats() -> None:

@@ -23,7 +23,6 @@ from binlake.errors import (
     UnsupportedError,
 )
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
-from binlake.source.reader import ByteReader
 from binlake.source.streams import StreamReader
 from binlake.source.window import Window
 from binlake.values.frame import EventFormat
@@ -41,24 +40,7 @@ from log_builder import (
     LogBuilder,
     header,
 )
-
-
-class MemoryReader(ByteReader):
-    """A seekable reader over bytes; knows the largest read."""
-
-    def __init__(self, data: bytes) -> None:
-        self.name = "memory/binlog.000001"
-        self.data = data
-        self.size = len(data)
-        self.largest = 0
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        data = self.data[offset : offset + size]
-        self.largest = max(self.largest, len(data))
-        return data
-
-    def close(self) -> None:
-        pass
+from memory_reader import MemoryReader
 
 
 def open_bytes(data: bytes) -> LogFile:
@@ -408,8 +390,15 @@ def test_old_relay_logs_are_known_by_their_rotate() -> None:
         (b"\xfdbin" + bytes(600), UnsupportedError, "encrypted"),
         (b"\xfe\xfe\x0d\x01" + bytes(600), UnsupportedError, "ibb"),
         (b"PK\x03\x04 and more", SourceError, "not a binary log"),
-        (MAGIC + header(1, 69, 69) + bytes(50), UnsupportedError, "version 1"),
-        (MAGIC + header(1, 75, 79) + bytes(56), UnsupportedError, "version 3"),
+        (
+            MAGIC + header(1, 75, 79) + b"\x02" + bytes(55),
+            UnsupportedError,
+            "version 2, of the alphas",
+        ),
+        (MAGIC + header(1, 75, 79) + b"\x05" + bytes(55), UnsupportedError, "version 5"),
+        (MAGIC + header(1, 75, 79) + b"\x01" + bytes(55), MalformedError, "of version 1"),
+        (MAGIC + header(1, 69, 0)[:13] + b"\x03" + bytes(55), MalformedError, "of version 3"),
+        (MAGIC + header(1, 1 << 30, 79) + bytes(56), MalformedError, "START_EVENT_V3"),
         (MAGIC + header(4, 43, 47) + bytes(24), MalformedError, "FORMAT_DESCRIPTION"),
         (MAGIC + header(15, 1 << 30, 0) + bytes(99), MalformedError, "FORMAT_DESCRIPTION"),
     ],

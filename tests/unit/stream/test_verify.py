@@ -7,6 +7,7 @@ import pytest
 
 from binlake.errors import SourceError
 from binlake.stream.problems import Kind
+from binlake.stream.reencode import LISTED, Reencoding
 from binlake.stream.verify import VerifyReport, verify
 from binlake.table.image_check import RowImages
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
@@ -21,6 +22,10 @@ from stream_log import (
     rows_body,
     table_map_body,
 )
+
+HEARTBEAT_V2 = 41
+# its file's length takes three bytes, where a server writes one
+NOT_SHORTEST = bytes.fromhex("01 fc0300") + b"abc" + bytes.fromhex("02 01 04 00")
 
 
 def gtids(numbers: str) -> bytes:
@@ -299,3 +304,66 @@ def test_a_crash_is_seen(corpus: Path) -> None:
     for server in sorted((corpus / "generated").glob("*/rotation")):
         logs = [str(path) for path in server.glob("binlog.0*[0-9]")]
         assert [p.kind for p in verify(logs).chain] == [Kind.NO_TERMINATOR]
+
+
+# --- encoded again
+
+
+def test_events_are_the_same_encoded_again(tmp_path: Path) -> None:
+    good_chain(tmp_path)
+    again = Reencoding()
+    report = verify([str(tmp_path)], checks=[again])
+    assert (report.ok, kinds(report)) == (True, ["in use"])
+    assert again.events == sum(file.types.total() for file in report.files)
+
+
+def test_an_event_that_is_not_written_so_by_any_server(tmp_path: Path) -> None:
+    """A length in more bytes than it needs decodes, but no server writes it."""
+    log = StreamLog()
+    pos = log.add(HEARTBEAT_V2, NOT_SHORTEST)
+    log.write(tmp_path)
+    again = Reencoding()
+    report = verify([str(tmp_path)], checks=[again])
+    assert not report.ok
+    (problem,) = report.files[0].problems
+    assert (problem.pos, problem.kind) == (pos, Kind.REENCODED)
+    assert problem.message.startswith(
+        "HEARTBEAT_LOG_EVENT_V2: encoded again it differs from its byte 9 on"
+    )
+    assert again.events == report.files[0].types.total() - 1
+
+
+def test_an_event_whose_checksum_is_wrong_has_one_problem(tmp_path: Path) -> None:
+    path = StreamLog().plain(1).plain(2).write(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[-8] ^= 0xFF  # in the XID
+    path.write_bytes(data)
+    report = verify([str(tmp_path)], checks=[Reencoding()])
+    assert kinds(report) == ["bad checksum"]
+
+
+def test_a_body_that_does_not_decode(tmp_path: Path) -> None:
+    log = StreamLog()
+    log.add(HEARTBEAT_V2, b"\x01\x09abc")
+    log.write(tmp_path)
+    report = verify([str(tmp_path)], checks=[Reencoding()])
+    assert kinds(report) == ["bad event"]
+
+
+def test_only_so_many_problems_are_listed(tmp_path: Path) -> None:
+    log = StreamLog()
+    for _ in range(LISTED + 5):
+        log.add(HEARTBEAT_V2, b"\x01\x09abc")
+    log.write(tmp_path)
+    problems = verify([str(tmp_path)], checks=[Reencoding()]).files[0].problems
+    assert len(problems) == LISTED + 1
+    assert problems[-1].message == "5 more events after it"
+
+
+def test_events_inside_a_payload(tmp_path: Path) -> None:
+    log = StreamLog()
+    log.payload(inner_event(QUERY, query_body(b"BEGIN")) + inner_event(HEARTBEAT_V2, NOT_SHORTEST))
+    log.write(tmp_path)
+    (problem,) = verify([str(tmp_path)], checks=[Reencoding()]).files[0].problems
+    assert problem.kind is Kind.REENCODED
+    assert "HEARTBEAT_LOG_EVENT_V2: encoded again it differs" in problem.message

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,38 +15,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from binlake.core.sinks import make_sink
 from binlake.errors import MalformedError, OptionError, UnsupportedError
 from binlake.format import column_types as ct
-from binlake.table.types.base import ByteValues, ColumnContext, ColumnType, Target
-from binlake.table.types.registry import column_type
-from binlake.table.untold import untold_sentence
+from binlake.table.types.base import ByteValues, Target
 from binlake.values.options import ReadOptions
-from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+from column_types import array_of, kind_of
 
 UTF8MB4, LATIN1, UTF8MB3, GBK, SWE7, BINARY = 45, 8, 33, 28, 10, 63
 
 
-def _kind(
-    target: Target, code: int, options: ReadOptions | None = None, **column: Any
-) -> tuple[ColumnType, list[str]]:
-    definition = ColumnDefinition(0, "c", code, **column)
-    table = TableDefinition("shop", "t", (definition,))
-    warnings: list[str] = []
-    context = ColumnContext(table, options or ReadOptions(), target, warnings.append)
-    kind = column_type(definition, context)
-    named = replace(table, name_source=NameSource.METADATA)
-    sentence = untold_sentence(named, context.untold)
-    if sentence is not None:
-        warnings.append(sentence)
-    return kind, warnings
-
-
-def _array(kind: ColumnType, *values: bytes) -> pa.Array:
-    made = kind.finish(make_sink(kind.plan).decode(b"".join(values), len(values)))
-    made.validate(full=True)
-    assert made.type == kind.arrow_type
-    return made
+_kind, _array = kind_of, array_of
 
 
 def _typed(code: int, *values: bytes, **column: Any) -> tuple[pa.DataType, list[Any]]:

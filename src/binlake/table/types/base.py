@@ -5,7 +5,8 @@ A `ColumnType` is made for one column of one table and one target. Its faces:
 - `plan`: which compiled kernel reads the wire bytes (`values.plan.ColumnPlan`),
 - `arrow_type` and `field()`: the Arrow type of the result, and what MySQL calls it,
 - `finish(buffers)`: the kernel's buffers as an Arrow array of `arrow_type`,
-- `to_json(array)`: such an array as JSON values (server-text target only).
+- `to_json(array)`: such an array as JSON values (server-text target only),
+- `to_wire(value)`: one value of such an array as a row image has it.
 
 One file of this package holds one family; `registry.py` picks the family of a column.
 """
@@ -17,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
@@ -36,6 +37,7 @@ __all__ = [
     "ColumnType",
     "Target",
     "UndecodableType",
+    "fixed_bytes",
     "fixed_width",
     "var_width",
 ]
@@ -127,6 +129,22 @@ class ColumnType(ABC):
     def to_json(self, values: pa.Array) -> pa.Array:
         """JSON values (large_string, null stays null) of what `finish` made for the text target."""
 
+    @abstractmethod
+    def to_wire(self, value: Any) -> bytes:
+        """One value (not null) of what `finish` made for the text target, as it is in a row image.
+
+        Raises ValueError for what no such column can hold.
+        """
+
+    def end_of_same(self, stored: memoryview, pos: int, value: Any) -> int:
+        """Where the value ends that a row image has at `pos`, if it is `value`; else -1.
+
+        Compared are the bytes, where `to_wire` alone decides them.
+        """
+        made = self.to_wire(value)
+        end = pos + len(made)
+        return end if stored[pos:end] == made else -1
+
     @property
     def name(self) -> str:
         """`database.table.column`, as messages spell it."""
@@ -202,6 +220,9 @@ class UndecodableType(ColumnType):
     def to_json(self, values: pa.Array) -> pa.Array:
         return values.cast(pa.large_string())
 
+    def to_wire(self, value: Any) -> bytes:
+        raise ValueError("nothing is known of its values")
+
 
 def _validity(buffers: Buffers) -> pa.Buffer | None:
     return None if buffers.validity is None else pa.py_buffer(buffers.validity)
@@ -225,3 +246,13 @@ def var_width(arrow_type: pa.DataType, buffers: Buffers) -> pa.Array:
         [_validity(buffers), pa.py_buffer(buffers.offsets), pa.py_buffer(buffers.data)],
         buffers.null_count,
     )
+
+
+def fixed_bytes(
+    value: int, width: int, order: Literal["little", "big"], *, signed: bool = False
+) -> bytes:
+    """A number in `width` bytes. Raises ValueError for one that does not fit."""
+    try:
+        return value.to_bytes(width, order, signed=signed)
+    except OverflowError:
+        raise ValueError(f"{value} does not fit into {width} bytes") from None

@@ -6,15 +6,17 @@ and is padded again (formats.md §2.2). In JSON: `0x` and lower-case hex, or bas
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from binlake.format import column_types as ct
 from binlake.table.json_text import base64_text, hex_text, join
-from binlake.table.types.base import Buffers, ColumnType, var_width
+from binlake.table.types.base import Buffers, ColumnType, fixed_bytes, var_width
 from binlake.table.untold import Untold
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
-__all__ = ["BinaryType", "UnknownTextType", "length_prefix_bytes"]
+__all__ = ["BinaryType", "UnknownTextType", "behind_prefix", "length_prefix_bytes", "prefixed"]
 
 _COUNTED_BY_LENGTH = (
     ct.MYSQL_TYPE_VARCHAR,
@@ -29,6 +31,18 @@ def length_prefix_bytes(column: ColumnDefinition) -> int:
     if column.type_code in _COUNTED_BY_LENGTH:
         return 1 if column.length <= 255 else 2
     return column.length
+
+
+def prefixed(raw: bytes, prefix_bytes: int) -> bytes:
+    """Bytes behind their length. Raises ValueError if it does not fit into `prefix_bytes`."""
+    return fixed_bytes(len(raw), prefix_bytes, "little") + raw
+
+
+def behind_prefix(stored: memoryview, pos: int, prefix_bytes: int) -> tuple[bytes, int]:
+    """The bytes behind the length at `pos`, and where they end; -1 if that is not in the image."""
+    start = pos + prefix_bytes
+    end = start + int.from_bytes(stored[pos:start], "little")
+    return bytes(stored[start:end]), end if end <= len(stored) else -1
 
 
 class BinaryType(ColumnType):
@@ -51,6 +65,18 @@ class BinaryType(ColumnType):
         if self.context.options.binary == "base64":
             return join('"', base64_text(values), '"')
         return join('"0x', hex_text(values), '"')
+
+    def to_wire(self, value: Any) -> bytes:
+        return prefixed(self.content(value), self.plan.p0)
+
+    def is_same_content(self, raw: bytes, value: Any) -> bool:
+        """Whether `raw` is the value's bytes."""
+        return raw == self.content(value)
+
+    def content(self, value: Any) -> bytes:
+        """The bytes of a value without their length: BINARY's without the padding."""
+        raw = bytes(value)
+        return raw.rstrip(b"\0") if self.padded_bytes() else raw
 
 
 class UnknownTextType(BinaryType):

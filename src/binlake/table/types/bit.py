@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from binlake.table.json_text import number
-from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width
+from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width
 from binlake.values.plan import ColumnPlan, Kernel
 
 __all__ = ["BitType"]
@@ -28,3 +28,6 @@ class BitType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return number(values)
+
+    def to_wire(self, value: int) -> bytes:
+        return fixed_bytes(value, (self.column.length + 7) // 8, "big")

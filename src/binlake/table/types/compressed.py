@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,10 +19,11 @@ from binlake.table.types.base import (
     ColumnContext,
     ColumnType,
 )
-from binlake.table.types.binary import length_prefix_bytes
+from binlake.table.types.binary import BinaryType, behind_prefix, length_prefix_bytes, prefixed
+from binlake.table.types.text import TextType
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
-__all__ = ["CompressedType", "inflate_value"]
+__all__ = ["CompressedType", "deflate_value", "inflate_value"]
 
 # deflate cannot make more than 1032 bytes of one: a larger claim is a lie
 _MAX_RATIO = 1032
@@ -30,7 +32,9 @@ _MAX_RATIO = 1032
 class CompressedType(ColumnType):
     """VARCHAR, BLOB or TEXT with the attribute COMPRESSED."""
 
-    def __init__(self, column: ColumnDefinition, context: ColumnContext, inner: ColumnType) -> None:
+    def __init__(
+        self, column: ColumnDefinition, context: ColumnContext, inner: BinaryType | TextType
+    ) -> None:
         self.inner = inner  # what the inflated bytes are
         super().__init__(column, context)
 
@@ -67,6 +71,27 @@ class CompressedType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return self.inner.to_json(values)
+
+    def to_wire(self, value: Any) -> bytes:
+        """Another zlib than the server's makes other bytes of the same value."""
+        return prefixed(deflate_value(self.inner.content(value)), self.plan.p0)
+
+    def end_of_same(self, stored: memoryview, pos: int, value: Any) -> int:
+        raw, end = behind_prefix(stored, pos, self.plan.p0)
+        try:
+            same = self.inner.is_same_content(inflate_value(raw), value)
+        except ValueError:
+            return -1
+        return end if same else -1
+
+
+def deflate_value(value: bytes) -> bytes:
+    """A value compressed, or stored behind a head of 0 where that is shorter."""
+    if not value:
+        return b""
+    width = (len(value).bit_length() + 7) // 8
+    packed = bytes((0x80 | width,)) + len(value).to_bytes(width, "big") + zlib.compress(value)
+    return packed if len(packed) <= len(value) else b"\0" + value
 
 
 def inflate_value(raw: bytes) -> bytes:

@@ -5,15 +5,26 @@ Wire: groups of nine digits big-endian, sign in the first bit (formats.md §2.4)
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import pairwise
+
 import pyarrow as pa
 
 from binlake.table.json_text import quoted_plain
-from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width, var_width
+from binlake.table.types.base import (
+    Buffers,
+    ColumnType,
+    Target,
+    fixed_bytes,
+    fixed_width,
+    var_width,
+)
 from binlake.values.plan import ColumnPlan, Kernel
 
 __all__ = ["DecimalType"]
 
 _MAX_DECIMAL128_DIGITS = 38
+_GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # of a group of 0 to 9 digits
 
 
 class DecimalType(ColumnType):
@@ -34,3 +45,28 @@ class DecimalType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return quoted_plain(values)
+
+    def to_wire(self, value: str) -> bytes:
+        precision, scale = self.column.precision, self.column.decimals
+        negative = value.startswith("-")
+        whole, _, fraction = value.lstrip("-").partition(".")
+        digits = whole.lstrip("0").rjust(precision - scale, "0") + fraction.ljust(scale, "0")
+        if len(digits) != precision or not digits.isdecimal():
+            raise ValueError(f"{value!r} is not DECIMAL({precision},{scale})")
+        raw = bytearray()
+        for first, last in _groups(precision - scale, scale):
+            width = _GROUP_BYTES[last - first]
+            raw += fixed_bytes(int(digits[first:last]), width, "big")
+        if negative:
+            raw = bytearray(byte ^ 0xFF for byte in raw)
+        raw[0] ^= 0x80
+        return bytes(raw)
+
+
+@cache
+def _groups(whole: int, scale: int) -> tuple[tuple[int, int], ...]:
+    """The digits of each group on the wire: nines from the point outwards, short groups outside."""
+    point = whole
+    bounds = [*range(point % 9, point + 1, 9), *range(point + 9, point + scale, 9), point + scale]
+    starts = sorted({0, *bounds})
+    return tuple(pairwise(starts))

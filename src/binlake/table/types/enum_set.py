@@ -7,13 +7,21 @@ SET: bitmap of members, 1 to 8 bytes (formats.md §2.2). Without members the num
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import MalformedError
 from binlake.table.json_text import number, quoted
-from binlake.table.types.base import Buffers, ColumnContext, ColumnType, Target, fixed_width
+from binlake.table.types.base import (
+    Buffers,
+    ColumnContext,
+    ColumnType,
+    Target,
+    fixed_bytes,
+    fixed_width,
+)
 from binlake.table.untold import Untold
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
@@ -43,6 +51,24 @@ class EnumType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return number(values) if self.members is None else quoted(values)
+
+    def to_wire(self, value: int | str) -> bytes:
+        number = self._number(value) if isinstance(value, str) else value
+        return fixed_bytes(number, self.column.length, "little")
+
+    def end_of_same(self, stored: memoryview, pos: int, value: Any) -> int:
+        if value == "":  # that of an invalid value, or of a member that is empty
+            end = pos + self.column.length
+            number = int.from_bytes(stored[pos:end], "little")
+            return end if end <= len(stored) and self._is_empty(number) else -1
+        return super().end_of_same(stored, pos, value)
+
+    def _number(self, text: str) -> int:
+        return ("", *(self.members or ())).index(text)
+
+    def _is_empty(self, number: int) -> bool:
+        members = ("", *(self.members or ()))
+        return number < len(members) and members[number] == ""
 
     def _type_of(self, numeric: pa.DataType) -> pa.DataType:
         return numeric if self.members is None else pa.string()
@@ -81,3 +107,10 @@ class SetType(EnumType):
     def _text(self, bitmap: int) -> str:
         assert self.members is not None
         return ",".join(member for bit, member in enumerate(self.members) if bitmap >> bit & 1)
+
+    def _number(self, text: str) -> int:
+        members = list(self.members or ())
+        return sum(1 << members.index(member) for member in text.split(",")) if text else 0
+
+    def _is_empty(self, number: int) -> bool:
+        return self._text(number) == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pyarrow as pa
 
 from binlake.format import column_types as ct
@@ -25,3 +27,6 @@ class FloatingType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return real(values)
+
+    def to_wire(self, value: float) -> bytes:
+        return struct.pack("<f" if self.column.type_code == ct.MYSQL_TYPE_FLOAT else "<d", value)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from binlake.format import column_types as ct
 from binlake.table.json_text import number
-from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width
+from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width
 from binlake.table.untold import Untold
 from binlake.values.plan import ColumnPlan, Kernel
 
@@ -19,6 +19,8 @@ __all__ = ["IntegerType", "YearType"]
 # by bytes on the wire
 _SIGNED = {1: pa.int8(), 2: pa.int16(), 3: pa.int32(), 4: pa.int32(), 8: pa.int64()}
 _UNSIGNED = {1: pa.int16(), 2: pa.int32(), 3: pa.int32(), 4: pa.int64()}
+
+_YEAR_0 = 1900  # a stored 0 is the year 0
 
 
 class IntegerType(ColumnType):
@@ -42,6 +44,10 @@ class IntegerType(ColumnType):
     def to_json(self, values: pa.Array) -> pa.Array:
         return number(values)
 
+    def to_wire(self, value: int) -> bytes:
+        width = ct.COLUMN_TYPES[self.column.type_code].value_bytes or 0
+        return fixed_bytes(value, width, "little", signed=not self.column.unsigned)
+
 
 class YearType(ColumnType):
     """YEAR: one byte, 0 is the year 0, otherwise 1900 + value."""
@@ -54,3 +60,6 @@ class YearType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return number(values)
+
+    def to_wire(self, value: int) -> bytes:
+        return fixed_bytes(value - _YEAR_0 if value else 0, 1, "little")

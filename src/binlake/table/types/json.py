@@ -5,10 +5,13 @@ MariaDB's JSON is LONGTEXT and is text here, too.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.core.json_diff import MARK
+from binlake.table.types.binary import behind_prefix
 from binlake.table.types.text import TextType
 from binlake.values.plan import ColumnPlan, Kernel
 
@@ -29,3 +32,10 @@ class JsonType(TextType):
             return text
         # differences whose document is not known are no JSON themselves
         return pc.if_else(pc.starts_with(values, MARK), text, values.cast(pa.large_string()))
+
+    def to_wire(self, value: str) -> bytes:
+        raise ValueError("a binary document does not follow from its text")
+
+    def end_of_same(self, stored: memoryview, pos: int, value: Any) -> int:
+        """Its bytes are kept: text does not tell a date from a string, or a gap in a document."""
+        return behind_prefix(stored, pos, self.plan.p0)[1]

@@ -7,6 +7,8 @@ text (formats.md §2.2); trailing 0x00 are trimmed in the log and padded again.
 from __future__ import annotations
 
 import struct
+from ipaddress import ip_address
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +40,9 @@ class UuidType(BinaryType):
     def to_json(self, values: pa.Array) -> pa.Array:
         return quoted_plain(values)
 
+    def content(self, value: Any) -> bytes:
+        return super().content(bytes.fromhex(value.replace("-", "")))
+
 
 class InetType(UuidType):
     """INET6 and INET4, as the server writes them."""
@@ -46,6 +51,9 @@ class InetType(UuidType):
         coded = var_width(pa.binary(), buffers).dictionary_encode()
         texts = [_inet_text(raw) for raw in coded.dictionary.to_pylist()]
         return pa.array(texts, pa.string()).take(coded.indices)
+
+    def content(self, value: Any) -> bytes:
+        return BinaryType.content(self, ip_address(value).packed if value else b"")
 
 
 def _inet_text(raw: bytes) -> str:

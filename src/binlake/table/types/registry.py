@@ -88,7 +88,9 @@ def _of_family(column: ColumnDefinition, context: ColumnContext) -> ColumnType:
     return BinaryType(column, context) if charset == BINARY else TextType(column, context, charset)
 
 
-def _inflated(column: ColumnDefinition, context: ColumnContext, charset: str | None) -> ColumnType:
+def _inflated(
+    column: ColumnDefinition, context: ColumnContext, charset: str | None
+) -> BinaryType | TextType:
     if charset is None:
         return UnknownTextType(column, context)
     return (

@@ -16,6 +16,7 @@ from binlake.errors import UnsupportedError
 from binlake.format import column_types as ct
 from binlake.table.json_text import quoted_plain
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width, var_width
+from binlake.table.types.temporal_wire import WIRE_OF_TEXT
 from binlake.values.plan import ColumnPlan, Kernel
 
 __all__ = ["DateTimeType", "DateType", "TemporalType", "TimeType", "TimestampType"]
@@ -77,6 +78,9 @@ class TemporalType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return quoted_plain(values)
+
+    def to_wire(self, value: str) -> bytes:
+        return WIRE_OF_TEXT[self.column.type_code](value, self.column.decimals)
 
 
 class DateType(TemporalType):

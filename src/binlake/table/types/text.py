@@ -12,14 +12,16 @@ the SQL literal of those bytes, `_utf8mb4 0xff41`; never replaced, never dropped
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from binlake.format.charsets import CHARSETS
 from binlake.table.json_text import quoted
 from binlake.table.types.base import Buffers, ColumnContext, ColumnType, var_width
-from binlake.table.types.binary import length_prefix_bytes
+from binlake.table.types.binary import behind_prefix, length_prefix_bytes, prefixed
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
-from binlake.values.text import decode, single_byte_table
+from binlake.values.text import decode, encode, single_byte_table
 
 __all__ = ["InflatedTextType", "TextType"]
 
@@ -62,6 +64,37 @@ class TextType(ColumnType):
 
     def to_json(self, values: pa.Array) -> pa.Array:
         return quoted(values)
+
+    def to_wire(self, value: str) -> bytes:
+        return prefixed(self.content(value), length_prefix_bytes(self.column))
+
+    def end_of_same(self, stored: memoryview, pos: int, value: Any) -> int:
+        raw, end = behind_prefix(stored, pos, length_prefix_bytes(self.column))
+        return end if self.is_same_content(raw, value) else -1
+
+    def is_same_content(self, raw: bytes, value: str) -> bool:
+        """Whether `raw` is the value's bytes; of a character that has two codes, either."""
+        if raw == self.content(value):
+            return True
+        if CHARSETS[self._charset].kind == "utf8":
+            return False
+        try:  # cp932, for one, has IBM's characters also where NEC has them
+            return decode(self._charset, raw) == value
+        except UnicodeDecodeError:
+            return False
+
+    def content(self, value: str) -> bytes:
+        """The bytes of a value in the column's character set, without their length."""
+        lead = f"_{self._charset} 0x"
+        if value.startswith(lead):
+            try:
+                raw = bytes.fromhex(value[len(lead) :])
+                decode(self._charset, raw)
+            except UnicodeDecodeError:
+                return raw  # shown as hex because it is not text
+            except ValueError:
+                pass
+        return encode(self._charset, value)
 
     def _is_valid(self, values: pa.Array, buffers: Buffers) -> bool:
         try:

@@ -4,6 +4,9 @@ which only a schema can tell from other bytes (formats.md §2.2).
 
 from __future__ import annotations
 
+import struct
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -59,3 +62,6 @@ class VectorType(BinaryType):
         if values.null_count:
             return pc.if_else(values.is_valid(), text, pa.scalar(None, pa.large_string()))
         return text
+
+    def content(self, value: Any) -> bytes:
+        return struct.pack(f"<{len(value)}f", *value)

@@ -1,0 +1,50 @@
+"""Field tables: what the bytes of a field are, said once for reading and for writing.
+
+An event whose body is a plain sequence of fields has no decoder and no encoder of its own: its
+`layout` names the fields in the order of the wire, each with one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from binlake.events.reader import BodyReader
+from binlake.events.writer import BodyWriter
+
+__all__ = ["REST", "SHORT", "U8", "U16", "U32", "U64", "Wire", "counted", "fixed"]
+
+
+class Wire(NamedTuple):
+    """How a field is read and written; both take its name for errors."""
+
+    read: Callable[[BodyReader, str], Any]
+    write: Callable[[BodyWriter, str, Any], None]
+
+
+U8 = Wire(BodyReader.u8, BodyWriter.u8)
+U16 = Wire(BodyReader.u16, BodyWriter.u16)
+U32 = Wire(BodyReader.u32, BodyWriter.u32)
+U64 = Wire(BodyReader.u64, BodyWriter.u64)
+#: Bytes after their one-byte length.
+SHORT = Wire(BodyReader.short, BodyWriter.short)
+#: Bytes up to the end.
+REST = Wire(BodyReader.rest, BodyWriter.rest)
+
+
+def fixed(count: int) -> Wire:
+    """Exactly `count` bytes."""
+    return Wire(
+        lambda reader, name: reader.take(name, count),
+        lambda writer, name, raw: writer.take(name, count, raw),
+    )
+
+
+def counted(width: int) -> Wire:
+    """Bytes after their length in `width` bytes."""
+
+    def write(writer: BodyWriter, name: str, raw: bytes) -> None:
+        writer.le_uint(name, width, len(raw))
+        writer.rest(name, raw)
+
+    return Wire(lambda reader, name: reader.counted_by(name, width), write)
