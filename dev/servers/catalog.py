@@ -59,6 +59,10 @@ class Installation(ABC):
         """The server's own reader of binary logs (mysqlbinlog)."""
 
     @abstractmethod
+    def client_command(self) -> list[str]:
+        """The program that sends it statements (mysql)."""
+
+    @abstractmethod
     def own_options(self) -> list[str]:
         """Where the server finds its own files."""
 
@@ -118,6 +122,9 @@ class _MySQL97(_Debian):
     def reader_command(self) -> list[str]:
         return [*self.command("usr/bin/mysqlbinlog"), "--no-defaults"]
 
+    def client_command(self) -> list[str]:
+        return [*self.command("usr/bin/mysql"), "--no-defaults"]
+
     def own_options(self) -> list[str]:
         share = self.root / "usr/share/mysql"
         return [
@@ -143,6 +150,9 @@ class _MariaDB(_Debian):
 
     def reader_command(self) -> list[str]:
         return [*self.command("usr/bin/mariadb-binlog"), "--no-defaults"]
+
+    def client_command(self) -> list[str]:
+        return [*self.command("usr/bin/mariadb"), "--no-defaults"]
 
     @property
     def _share(self) -> Path:
@@ -196,6 +206,9 @@ class _MySQL56(Installation):
 
     def reader_command(self) -> list[str]:
         return installation("mariadb-10.11").reader_command()
+
+    def client_command(self) -> list[str]:
+        return installation("mariadb-10.11").client_command()
 
     def own_options(self) -> list[str]:
         share = self.root / "server/share"

@@ -198,6 +198,18 @@ class Server:
         command = [*self.kind.reader_command(), *arguments]
         return subprocess.run(command, capture_output=True, check=False)
 
+    def feed(self, text: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """Run the server's own client on `text`, as root."""
+        command = [
+            *self.kind.client_command(),
+            f"--socket={self.run / 'server.sock'}",
+            "--user=root",
+            "--local-infile=1",
+            "--binary-mode",
+            *arguments,
+        ]
+        return subprocess.run(command, input=text, capture_output=True, check=False)
+
 
 def _free_port() -> int:
     with socket.socket() as probe:

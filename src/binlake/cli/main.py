@@ -24,6 +24,7 @@ COMMANDS = {
     "inspect": "binlake.cli.inspect:inspect",
     "rows": "binlake.cli.rows:rows",
     "verify": "binlake.cli.verify:verify",
+    "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
     "export": "binlake.cli.export:export",
 }
 
