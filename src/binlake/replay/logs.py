@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from binlake.errors import BinlogError, OptionError
 from binlake.replay.load_files import LoadFiles
@@ -36,6 +37,7 @@ def print_logs(
     replays it rolls back what is not whole. Raises BinlogError; OptionError for logs of both
     flavours.
     """
+    options = replace(options, restores_gtid_variables=selection.by_maria_gtid)
     printer: Printer | None = None
     selector = Selector(selection, sum(len(chain.files) for chain in chains))
     flavour = file = None

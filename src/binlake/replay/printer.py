@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import ClassVar
 
+from binlake.errors import FormatError
 from binlake.events.annotate_rows import AnnotateRowsEvent
 from binlake.events.base import Event
 from binlake.events.binlog_checkpoint import BinlogCheckpointEvent
@@ -47,7 +48,7 @@ from binlake.format.event_types import (
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_BINLOG_IN_USE_F
 from binlake.replay.load_files import LoadFiles
 from binlake.replay.rows import PseudoSql, RowStatement, rows_flags_text, table_name
-from binlake.replay.session import Session
+from binlake.replay.session import Session, is_transaction_word
 from binlake.replay.shown import Shown, shown_event
 from binlake.replay.statements import (
     ends_group,
@@ -237,7 +238,7 @@ class Printer:
         self._flush_variables()
         compressed = EVENT_TYPES[event.frame.type_code].compressed
         self._say_query(shown, event, b"\tQuery" + b"_compressed" * compressed, database)
-        self.write(statement_text(event))
+        self._say_statement(shown, event)
         if ends_group(event):
             self._group_ends()
         elif starts_group(event):
@@ -245,9 +246,12 @@ class Printer:
         elif not self.in_transaction:
             self._group_ends()
 
+    def _say_statement(self, shown: Shown, event: QueryEvent) -> None:
+        self.write(statement_text(event))
+
     def _is_hidden(self, event: QueryEvent) -> bool:
         """Whether a statement is of a database that is not shown."""
-        if starts_group(event) or ends_group(event):
+        if is_transaction_word(event):
             return False
         return not self.options.shows(self.options.renamed(event.database))
 
@@ -348,13 +352,25 @@ class Printer:
         self._say_rows(shown, words.encode() + b"\n")
         self.statement.add(shown)
         if self._decodes_rows or self._counts_rows:
-            log = self._place
+            self._decode(event)
+        if event.is_statement_end:
+            self._statement_ends()
+
+    def _decode(self, event: RowsEvent) -> None:
+        """Count row changes, and comment them if wanted.
+
+        A value that cannot be told is no reason to leave out the statement, which a server applies.
+        """
+        log = self._place
+        try:
             changes = self.pseudo.changes(log.window, log.index, event)
             self.statement.rows += changes.rows
             if self._decodes_rows:
                 self.statement.add_comments(changes.lines)
-        if event.is_statement_end:
-            self._statement_ends()
+        except FormatError as error:
+            if self._decodes_rows:
+                self.warn(str(error.at(file=log.file, event_pos=log.pos)))
+                self.statement.add_comments(iter((f"### {error.message}\n".encode(),)))
 
     def _refuse_rows(self) -> None:
         """With --base64-output=never rows cannot be printed: what MySQL's tool says."""

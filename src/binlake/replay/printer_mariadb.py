@@ -15,23 +15,26 @@ from binlake.events.table_map import TableMapEvent
 from binlake.format.event_types import (
     EVENT_TYPES,
 )
+from binlake.format.flags import FL_COMMIT_ALTER, FL_ROLLBACK_ALTER, FL_START_ALTER
 from binlake.replay.gtids import (
     MariadbGtids,
     gtid_list_text,
 )
 from binlake.replay.load_files import LoadFiles
-from binlake.replay.printer import Printer
+from binlake.replay.printer import END, Printer
 from binlake.replay.session import MariadbSession
 from binlake.replay.shown import Shown
 from binlake.replay.table_metadata import metadata_lines
 from binlake.replay.text import (
     TextOptions,
+    base64_lines,
     mariadb_dump,
 )
 
 __all__ = ["MariadbPrinter"]
 
 _HAS_TRIGGERS = 0x4000
+_ALTER = FL_START_ALTER | FL_COMMIT_ALTER | FL_ROLLBACK_ALTER
 
 
 class MariadbPrinter(Printer):
@@ -67,6 +70,24 @@ class MariadbPrinter(Printer):
         self.write(b"DELIMITER ;\nDELIMITER /*!*/;\n")
         self.session = self.session_class(short_form=self.options.short_form)
         self._gtids = MariadbGtids()
+
+    def _say_statement(self, shown: Shown, event: QueryEvent) -> None:
+        phase = event.status_values.get("gtid_flags3", {}).get("flags", 0) & _ALTER
+        if not phase:
+            super()._say_statement(shown, event)
+            return
+        # an ALTER in two phases: as text it would be done twice
+        if self.options.prints_base64:
+            begin, end = (b"/*!100600 ", b" */") if phase & FL_START_ALTER else (b"", b"")
+            self.write(begin + b"BINLOG '\n" + base64_lines(shown.raw) + b"'" + end + END)
+        if self._decodes_rows:
+            self.write(b"### " + event.sql_raw.replace(b"\n", b"\n### ") + b"\n")
+
+    def end(self) -> None:
+        super().end()
+        if self.options.restores_gtid_variables:
+            for name in (b"SERVER_ID", b"GTID_DOMAIN_ID"):
+                self.write(b"/*!100001 SET @@SESSION.%s=@@GLOBAL.%s */;\n" % (name, name))
 
     def _xid_word(self, event: QueryEvent) -> str:
         return f"\txid={event.status_values.get('xid', 0)}"

@@ -42,6 +42,7 @@ __all__ = ["MysqlPrinter"]
 
 _UTF8 = 33  # utf8mb3_general_ci
 _INVISIBLE_KEY = 0x0004
+_FIRST_WITH_INVISIBLE_KEYS = 80030
 
 
 class MysqlPrinter(Printer):
@@ -61,6 +62,7 @@ class MysqlPrinter(Printer):
         super().__init__(options, write, load_files, warn)
         self._has_gtid = False
         self._names_next = False
+        self._server_version = 0  # of the transaction, as its GTID event says it
 
     def hide(self, log_event: LogEvent) -> None:
         if log_event.inner is None:
@@ -120,6 +122,7 @@ class MysqlPrinter(Printer):
         for line in mysql_gtid_lines(event):
             self.write(line)
         self._has_gtid = self._names_next = True
+        self._server_version = event.immediate_server_version or 0
 
     def _name_in_comment(self, event: TableMapEvent) -> bytes:
         # names are not quoted where nothing reads them
@@ -154,7 +157,7 @@ class MysqlPrinter(Printer):
         if self.options.short_form:
             return
         hidden_key = bool(event.flags & _INVISIBLE_KEY)
-        if event.description.optional.order:
+        if self._server_version >= _FIRST_WITH_INVISIBLE_KEYS:
             self.write(f"# has_generated_invisible_primary_key={hidden_key:d}\n".encode())
         if self.options.print_table_metadata:
             self.write(b"".join(metadata_lines(event)))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from binlake.core.table_sink import TableSink
 from binlake.core.walk import RowWalker
-from binlake.errors import BinlogError, MissingContextError, UnsupportedError
+from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.reader import BodyReader
 from binlake.events.rows import RowsEvent
 from binlake.events.table_map import TableMapEvent
@@ -91,7 +91,10 @@ class PseudoSql:
 
     def take_table(self, window: Window, index: int) -> None:
         """Take in a TABLE_MAP. What is wrong with it is told when it has rows."""
-        self._walk(window, index)
+        try:
+            self._walk(window, index)
+        except (UnsupportedError, FormatError):
+            self._start()
 
     def changes(self, window: Window, index: int, event: RowsEvent) -> RowChanges:
         """The decoded changes of a rows event. Raises FormatError.
@@ -111,8 +114,9 @@ class PseudoSql:
         except UnsupportedError as error:
             self._start()
             return RowChanges(0, iter((f"### {error.message}\n".encode(),)))
-        except BinlogError as error:
-            raise error.at(file=window.file.name) from None
+        except BinlogError:
+            self._start()
+            raise
         lines = (
             self._tables[sink].lines(rows, event.operation, comments=self._comments)
             for sink, rows in found

@@ -23,6 +23,7 @@ from binlake.format.event_types import (
     STOP_EVENT,
 )
 from binlake.stream.log_events import LogEvent
+from binlake.values.frame import Frame
 from binlake.values.gtid import Gtid, GtidSet
 
 __all__ = ["Choice", "Selection", "Selector"]
@@ -37,7 +38,7 @@ class Choice(Enum):
 
     SHOW = "show"
     PASS = "pass"
-    HIDE = "hide"  # its GTID leaves it out
+    HIDE = "hide"  # MySQL: its GTID leaves it out, but its place is said
     STOP = "stop"  # it, and all after it
 
 
@@ -64,6 +65,18 @@ class Selection:
     include_gtids: GtidSet | None = None
     exclude_gtids: GtidSet | None = None
 
+    @property
+    def by_maria_gtid(self) -> bool:
+        """Whether servers, domains or GTIDs of MariaDB choose."""
+        return bool(
+            self.start_gtids
+            or self.stop_gtids
+            or self.server_ids
+            or self.ignored_server_ids
+            or self.domain_ids
+            or self.ignored_domain_ids
+        )
+
 
 class Selector:
     """Chooses from the events of `files` logs, which come in their order."""
@@ -81,7 +94,9 @@ class Selector:
         wanted = self._wanted
         frame = event.frame
         if frame.type_code in _FORMATS:
-            return Choice.SHOW
+            self._left_out -= bool(self._left_out)
+            self._group = Choice.SHOW
+            return Choice.STOP if self._is_late(frame) else Choice.SHOW
         if file == 0 and wanted.start_position is not None and event.pos < wanted.start_position:
             return Choice.PASS
         if event.inner is None and self._left_out:
@@ -92,12 +107,15 @@ class Selector:
         if frame.type_code != ROTATE_EVENT and not self._is_server_wanted(frame.server_id):
             return Choice.PASS
         self._start_time = None
-        if wanted.stop_time is not None and frame.timestamp >= wanted.stop_time:
+        if self._is_late(frame):
             return Choice.STOP
         stop = wanted.stop_position
         if file == self._last_file and stop is not None and event.pos >= stop:
             return Choice.STOP
         return self._by_group(event)
+
+    def _is_late(self, frame: Frame) -> bool:
+        return self._wanted.stop_time is not None and frame.timestamp >= self._wanted.stop_time
 
     def _is_server_wanted(self, server_id: int) -> bool:
         wanted = self._wanted
@@ -109,7 +127,7 @@ class Selector:
         """What the GTID of the event's transaction says."""
         code = event.frame.type_code
         if code in _OUTSIDE_OF_GROUPS:
-            return Choice.SHOW
+            return Choice.PASS if self._group is Choice.PASS else Choice.SHOW
         if code in _GTIDS:
             self._group = Choice.HIDE if self._is_gtid_hidden(event) else Choice.SHOW
         elif code == GTID_EVENT:
@@ -137,14 +155,14 @@ class Selector:
         if wanted.stop_gtids and not self._open_domains:
             return Choice.STOP
         if wanted.domain_ids and domain not in wanted.domain_ids:
-            return Choice.HIDE
+            return Choice.PASS
         if domain in wanted.ignored_domain_ids:
-            return Choice.HIDE
+            return Choice.PASS
         if said.seq_no <= wanted.start_gtids.get(domain, -1):
-            return Choice.HIDE
+            return Choice.PASS
         if not wanted.stop_gtids:
             return Choice.SHOW
         last = wanted.stop_gtids.get(domain, -1)
         if said.seq_no >= last:
             self._open_domains.discard(domain)
-        return Choice.SHOW if said.seq_no <= last else Choice.HIDE
+        return Choice.SHOW if said.seq_no <= last else Choice.PASS

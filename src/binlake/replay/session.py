@@ -14,7 +14,7 @@ from binlake.format.collations import COLLATIONS
 from binlake.replay.text import DELIMITER
 from binlake.table.pseudo_sql import quoted_name
 
-__all__ = ["MariadbSession", "MysqlSession", "Session"]
+__all__ = ["MariadbSession", "MysqlSession", "Session", "is_transaction_word"]
 
 _THREAD_SPECIFIC = 0x0004
 _SUPPRESS_USE = 0x0008
@@ -26,7 +26,7 @@ _NO_FOREIGN_KEY_CHECKS = 1 << 26
 _RELAXED_UNIQUE_CHECKS = 1 << 27
 
 # words that need no database
-TRANSACTION_WORDS = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA ")
+TRANSACTION_WORDS = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE SAVEPOINT", "XA ")
 
 
 class Session:

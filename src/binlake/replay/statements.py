@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _END = b"\n" + DELIMITER + b"\n"
-_IGNORE, _REPLACE = 1, 2
+_REPLACE = 2
 _STARTS = re.compile(rb"\s*(BEGIN|START\s+TRANSACTION|XA\s+START)\b", re.I)
 _ENDS = re.compile(rb"\s*(COMMIT|ROLLBACK(?!\s+TO)|XA\s+(COMMIT|ROLLBACK))\b", re.I)
 
@@ -47,9 +47,9 @@ def statement_text(query: QueryEvent) -> bytes:
 
 
 def load_statement(query: ExecuteLoadQueryEvent, file: Path) -> bytes:
-    """LOAD DATA of a file on the machine of the client."""
+    """LOAD DATA of a file on the machine of the client, where IGNORE goes without saying."""
     said = query.sql_raw
-    doing = {_IGNORE: b" IGNORE", _REPLACE: b" REPLACE"}.get(query.duplicate_handling, b"")
+    doing = b" REPLACE" if query.duplicate_handling == _REPLACE else b""
     name = str(file).replace("\\", "\\\\").replace("'", "\\'").encode()
     return (
         said[: query.file_name_start]

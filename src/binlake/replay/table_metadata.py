@@ -132,7 +132,7 @@ def _charset_words(column: ColumnDefinition) -> bytes:
 def _string_words(column: ColumnDefinition) -> str:
     code = column.type_code
     known = COLLATIONS.get(column.collation_id) if column.collation_id is not None else None
-    is_bytes = known is not None and known.charset == BINARY
+    is_bytes = known is None or known.charset == BINARY  # as the tools: bytes until told otherwise
     if code in (ct.MYSQL_TYPE_STRING, ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_VAR_STRING,
                 ct.MYSQL_TYPE_VARCHAR_COMPRESSED):  # fmt: skip
         wide = known is not None and not is_bytes and known.charset in CHARSETS
@@ -144,5 +144,5 @@ def _string_words(column: ColumnDefinition) -> str:
         return f"{kinds[not is_bytes]}({length}){tail}"
     size = _BLOB_SIZES.get(column.length, "")
     tail = " COMPRESSED" if code == ct.MYSQL_TYPE_BLOB_COMPRESSED else ""
-    word = "BLOB" if known is None or is_bytes else "TEXT"
+    word = "BLOB" if is_bytes else "TEXT"
     return f"{size}{word}{tail}"

@@ -45,7 +45,8 @@ class TextOptions:
     """What is printed of the chosen events, by the names that the servers' tools give it.
 
     `verbose` counts -v. `databases` are those shown (all when empty), after `rewrite_db` (old name
-    to new). `local_load` is the folder for the files of LOAD DATA.
+    to new). `local_load` is the folder for the files of LOAD DATA. `restores_gtid_variables`: at the
+    end, MariaDB's session gets its own server and domain back.
     """
 
     base64_output: Base64 = Base64.AUTO
@@ -62,6 +63,7 @@ class TextOptions:
     databases: frozenset[str] = frozenset()
     rewrite_db: dict[str, str] = field(default_factory=dict)
     local_load: str | None = None
+    restores_gtid_variables: bool = False
 
     @property
     def prints_base64(self) -> bool:

@@ -18,8 +18,10 @@ from __future__ import annotations
 import calendar
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from binlake.core.image import ImageBuffers
@@ -176,36 +178,46 @@ def _json(column: ColumnDefinition) -> Callable[[str], bytes]:
     def show(value: str) -> bytes:
         if value.startswith(MARK):
             return _differences(f"@{column.ordinal + 1}", value[len(MARK) :]).encode()
-        return b"'%s'" % value.replace("\\", "\\\\").replace("'", "\\'").encode()
+        # a document that is a string is shown as the string
+        text = parse_json(value) if value.startswith('"') else value
+        return quoted_text(text.encode(), "mysql")
 
     return show
 
 
+_NEXT_LINE = ",\n###      "
+
+
 def _differences(column: str, text: str) -> str:
-    """JSON differences as the functions that make them, the first one innermost."""
+    """JSON differences as the functions that make them, the first one innermost.
+
+    Neighbours that do the same are one call, with a line for each.
+    """
     made = column
-    for difference in parse_json(text):
-        function = f"JSON_{difference['op'].upper()}"
-        path = "'" + difference["path"].replace("'", "\\'") + "'"
-        if "value" not in difference:
-            made = f"{function}({made}, {path})"
-            continue
-        made = f"{function}({made}, {path}, {_json_literal(difference['value'])})"
+    for operation, group in groupby(parse_json(text), key=itemgetter("op")):
+        places = _NEXT_LINE.join(map(_place, group))
+        inner = f"{column}, " if made == column else f"\n###      {made}{_NEXT_LINE}"
+        made = f"JSON_{operation.upper()}({inner}{places})"
     return made
+
+
+def _place(difference: Mapping[str, Any]) -> str:
+    path = _literal(difference["path"])
+    if "value" not in difference:
+        return path
+    return f"{path}, {_json_literal(difference['value'])}"
 
 
 def _json_literal(value: Any) -> str:
     """A JSON value as an SQL expression of that value."""
-    if isinstance(value, dict | list):
-        return f"CAST('{_sql_escaped(write_json(value))}' AS JSON)"
-    if value is None or isinstance(value, bool):
-        return {None: "CAST('null' AS JSON)", True: "TRUE", False: "FALSE"}[value]
     text = write_json(value)
-    return f"'{_sql_escaped(str(value))}'" if text.startswith('"') else text
+    if isinstance(value, dict | list):
+        return f"CAST({_literal(text)} AS JSON)"
+    return _literal(value) if text.startswith('"') else text
 
 
-def _sql_escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
+def _literal(text: str) -> str:
+    return quoted_text(text.encode(), "mysql").decode()
 
 
 def _vector(_column: ColumnDefinition) -> Callable[[bytes], bytes]:
