@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from binlake.errors import FormatError
@@ -27,6 +28,8 @@ from binlake.events.gtid_mysql import GtidEvent
 from binlake.events.gtid_tagged import GtidTaggedEvent
 from binlake.events.incident import IncidentEvent
 from binlake.events.load_blocks import FileBlockEvent, LoadedFileEvent
+from binlake.events.load_data import CreateFileEvent, LoadEvent
+from binlake.events.partial_row_data import PartialRowDataEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
 from binlake.events.query import QueryEvent
 from binlake.events.rotate import RotateEvent
@@ -45,8 +48,13 @@ from binlake.format.event_types import (
     DELETE_FILE_EVENT,
     EVENT_TYPES,
 )
-from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_BINLOG_IN_USE_F
+from binlake.format.flags import (
+    LOG_EVENT_ARTIFICIAL_F,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    LOG_EVENT_IGNORABLE_F,
+)
 from binlake.replay.load_files import LoadFiles
+from binlake.replay.old_load import old_load_statement
 from binlake.replay.rows import PseudoSql, RowStatement, rows_flags_text, table_name
 from binlake.replay.session import Session, is_transaction_word
 from binlake.replay.shown import Shown, shown_event
@@ -99,6 +107,7 @@ class Printer:
         self.hidden_tables: set[int] = set()
         self.in_transaction = False
         self._variables: list[Shown] = []
+        self._old_loads: dict[int, LoadEvent] = {}
         self._inside_payload = False
         self._log: LogEvent | None = None
 
@@ -411,8 +420,38 @@ class Printer:
         deleted = event.frame.type_code == DELETE_FILE_EVENT
         word = "Delete_file" if deleted else "Exec_load"
         self.write(self.header(shown, f"\n#{word}: file_id={event.file_id}\n".encode()))
+        load = self._old_loads.pop(event.file_id, None)
         if deleted:
             self.load_files.drop(event.file_id)
+            return
+        file = self.load_files.take(event.file_id)
+        if load is None or file is None:
+            self._file_without_beginning(event.file_id)
+        else:
+            self._say_old_load(load, file)
+
+    def _old_load(self, shown: Shown, event: LoadEvent) -> None:
+        """LOAD DATA of a file of the server's, which is not in the log."""
+        self.write(self.header(shown, f"\tLoad\tthread_id={event.thread_id}\n".encode()))
+        self._say_old_load(event, None)
+
+    def _create_file(self, shown: Shown, event: CreateFileEvent) -> None:
+        words = f"\n#Create_file: file_id: {event.file_id}  block_len: {event.block_bytes}\n"
+        self.write(self.header(shown, words.encode()))
+        self.load_files.begin(event.file_id, event.block)
+        self._old_loads[event.file_id] = event
+
+    def _say_old_load(self, event: LoadEvent, file: Path | None) -> None:
+        database = self.options.renamed(event.database)
+        if not self.options.shows(database):
+            self._variables = []
+            return
+        self._flush_variables()
+        if file is None:
+            self.warn(f"LOAD DATA reads {event.file} on the server, which is not in the log")
+        for line in self.session.prepare_load(event, database):
+            self.write(line)
+        self.write(old_load_statement(event, file))
 
     def _execute_load(self, shown: Shown, event: ExecuteLoadQueryEvent) -> None:
         database = self.options.renamed(event.database)
@@ -460,6 +499,14 @@ class Printer:
         self._unknown(shown)
 
     def _unknown(self, shown: Shown) -> None:
+        """An event that has no text: said where it may change data."""
+        event = shown.event
+        ignorable = shown.frame.flags & LOG_EVENT_IGNORABLE_F
+        if isinstance(event, PartialRowDataEvent) or (
+            shown.frame.type_code not in EVENT_TYPES and not ignorable
+        ):
+            place = self._place
+            self.warn(f"{event.name} at {place.file}:{place.pos} has no text, and is left out")
         name = shown.event.name.removesuffix("_EVENT").capitalize()
         self.write(self.header(shown, f"\t{name}\n".encode()))
 
@@ -484,6 +531,8 @@ _METHODS: dict[type[Event], str] = {
     RowsQueryEvent: "_rows_query",
     FileBlockEvent: "_block",
     LoadedFileEvent: "_loaded_file",
+    LoadEvent: "_old_load",
+    CreateFileEvent: "_create_file",
     ExecuteLoadQueryEvent: "_execute_load",
     IncidentEvent: "_incident",
     TransactionPayloadEvent: "_payload",

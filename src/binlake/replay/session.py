@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from binlake.events.load_data import LoadEvent
 from binlake.events.query import QueryEvent
 from binlake.format.collations import COLLATIONS
 from binlake.replay.text import DELIMITER
@@ -86,10 +87,24 @@ class Session:
         if query.frame.flags & _SUPPRESS_USE:
             if not is_transaction_word(query):
                 self._database = ""  # the statement may have dropped it
-        elif database != self._database:
+        else:
+            yield from self._use_database(database)
+
+    def _use_database(self, database: str) -> Iterator[bytes]:
+        if database != self._database:
             self._database = database
             if database:
                 yield b"use " + quoted_name(database) + DELIMITER + b"\n"
+
+    def prepare_load(self, event: LoadEvent, database: str) -> Iterator[bytes]:
+        """The same before a LOAD DATA of MySQL before 5.0, whose events say no more."""
+        yield from self._use_database(database)
+        yield _set(f"TIMESTAMP={event.frame.timestamp}")
+        if self._thread != event.thread_id:
+            self._thread = event.thread_id
+            yield _set(
+                f"@@session.pseudo_thread_id={_ANY_THREAD if self._short_form else event.thread_id}"
+            )
 
     def _set_flags(self, status: Mapping[str, Any]) -> Iterator[bytes]:
         flags = status.get("flags2")
