@@ -60,11 +60,11 @@ class Installation(ABC):
 
     @abstractmethod
     def client_command(self) -> list[str]:
-        """The command-line client, without options."""
+        """The command-line client; options files are not read."""
 
     @abstractmethod
     def dump_command(self) -> list[str]:
-        """mysqldump, without options."""
+        """mysqldump; options files are not read."""
 
     @abstractmethod
     def own_options(self) -> list[str]:
@@ -138,10 +138,10 @@ class _MySQL97(_Debian):
         return [*self.command("usr/bin/mysqlbinlog"), "--no-defaults"]
 
     def client_command(self) -> list[str]:
-        return self.command("usr/bin/mysql")
+        return [*self.command("usr/bin/mysql"), "--no-defaults"]
 
     def dump_command(self) -> list[str]:
-        return self.command("usr/bin/mysqldump")
+        return [*self.command("usr/bin/mysqldump"), "--no-defaults"]
 
     def own_options(self) -> list[str]:
         share = self.root / "usr/share/mysql"
@@ -170,10 +170,10 @@ class _MariaDB(_Debian):
         return [*self.command("usr/bin/mariadb-binlog"), "--no-defaults"]
 
     def client_command(self) -> list[str]:
-        return self.command("usr/bin/mariadb")
+        return [*self.command("usr/bin/mariadb"), "--no-defaults"]
 
     def dump_command(self) -> list[str]:
-        return self.command("usr/bin/mariadb-dump")
+        return [*self.command("usr/bin/mariadb-dump"), "--no-defaults"]
 
     @property
     def _share(self) -> Path:

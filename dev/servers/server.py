@@ -210,7 +210,6 @@ class Server:
     def _login(self) -> list[str]:
         socket_file = self.run / "server.sock"
         return [
-            "--no-defaults",
             f"--socket={socket_file}",
             "--user=root",
             "--max-allowed-packet=256M",
@@ -226,6 +225,18 @@ class Server:
         """Run the server's own reader of binary logs."""
         command = [*self.kind.reader_command(), *arguments]
         return subprocess.run(command, capture_output=True, check=False)
+
+    def feed(self, text: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """Run the server's own client on `text`, as root."""
+        command = [
+            *self.kind.client_command(),
+            f"--socket={self.run / 'server.sock'}",
+            "--user=root",
+            "--local-infile=1",
+            "--binary-mode",
+            *arguments,
+        ]
+        return subprocess.run(command, input=text, capture_output=True, check=False)
 
 
 def _free_port() -> int:

@@ -11,7 +11,19 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "binlake"
 
 # Each room may import itself and those before it; everyone may import errors.
-ROOMS = ["format", "values", "core", "events", "source", "stream", "table", "spark", "lake", "cli"]
+ROOMS = [
+    "format",
+    "values",
+    "core",
+    "events",
+    "source",
+    "stream",
+    "table",
+    "replay",
+    "spark",
+    "lake",
+    "cli",
+]
 # Modules beside the rooms: which room they stand in for.
 BESIDE = {"api": "table", "__init__": "table"}
 

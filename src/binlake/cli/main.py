@@ -28,6 +28,7 @@ COMMANDS = {
     "schema": "binlake.cli.schema:schema",
     "sql": "binlake.cli.sql:sql",
     "verify": "binlake.cli.verify:verify",
+    "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
     "export": "binlake.cli.export:export",
 }
 

@@ -49,5 +49,8 @@ cdef class TableSink:
 cdef class BothImages(TableSink):
     pass
 
+cdef class StoredImages(BothImages):
+    pass
+
 cdef class CurrentRow(TableSink):
     pass

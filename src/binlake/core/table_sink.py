@@ -23,6 +23,7 @@ __all__ = [
     "BothImages",
     "CurrentRow",
     "EventFacts",
+    "StoredImages",
     "TableBuffers",
     "TableSink",
 ]
@@ -247,7 +248,6 @@ class TableSink:
         return done
 
 
-@cython.final
 @cython.cclass
 class BothImages(TableSink):
     """`before`: before-images of updates and deletes; `after`: after-images of inserts and
@@ -279,6 +279,19 @@ class BothImages(TableSink):
     def precede(self, c: Cursor) -> int:
         """As TableSink."""
         return self.before.append(c)
+
+
+@cython.final
+@cython.cclass
+class StoredImages(BothImages):
+    """As BothImages, but JSON differences stay what they are, also where the before-image has
+    the document that they change.
+    """
+
+    def change_partially(self, c: Cursor) -> int:
+        """As TableSink."""
+        self.precede(c)
+        return self.partial.append(self.after, c, {})
 
 
 @cython.final

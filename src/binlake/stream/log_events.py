@@ -58,6 +58,21 @@ class LogEvent:
         return self._window.file.name
 
     @property
+    def window(self) -> Window:
+        """The window that holds the event, at `index`."""
+        return self._window
+
+    @property
+    def index(self) -> int:
+        """The event's place in `window`."""
+        return self._index
+
+    @property
+    def outer(self) -> Frame | None:
+        """The header of the payload event that holds it, None for an event of the file itself."""
+        return self._outer
+
+    @property
     def pos(self) -> int:
         """Offset in the file of the event, or of the payload event that holds it."""
         return (self._outer or self.frame).offset

@@ -1,0 +1,148 @@
+"""What TABLE_MAP says of a table's columns, as comments (--print-table-metadata)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binlake.events.table_map import TableMapEvent
+from binlake.format import column_types as ct
+from binlake.format.charsets import BINARY, CHARSETS
+from binlake.format.collations import COLLATIONS
+from binlake.table.pseudo_sql import quoted_name, quoted_text
+from binlake.values.plan import ColumnDefinition, TableDefinition
+
+__all__ = ["metadata_lines"]
+
+_NUMBERS = {
+    ct.MYSQL_TYPE_TINY: "TINYINT",
+    ct.MYSQL_TYPE_SHORT: "SMALLINT",
+    ct.MYSQL_TYPE_INT24: "MEDIUMINT",
+    ct.MYSQL_TYPE_LONG: "INT",
+    ct.MYSQL_TYPE_LONGLONG: "BIGINT",
+    ct.MYSQL_TYPE_FLOAT: "FLOAT",
+    ct.MYSQL_TYPE_DOUBLE: "DOUBLE",
+    ct.MYSQL_TYPE_YEAR: "YEAR",
+    ct.MYSQL_TYPE_DATE: "DATE",
+    ct.MYSQL_TYPE_NEWDATE: "DATE",
+    ct.MYSQL_TYPE_TIME: "TIME",
+    ct.MYSQL_TYPE_DATETIME: "DATETIME",
+    ct.MYSQL_TYPE_TIMESTAMP: "TIMESTAMP",
+    ct.MYSQL_TYPE_JSON: "JSON",
+}
+_FRACTIONAL = {
+    ct.MYSQL_TYPE_TIME2: "TIME",
+    ct.MYSQL_TYPE_DATETIME2: "DATETIME",
+    ct.MYSQL_TYPE_TIMESTAMP2: "TIMESTAMP",
+}
+_BLOB_SIZES = {1: "TINY", 2: "", 3: "MEDIUM", 4: "LONG"}
+_GEOMETRIES = (
+    "GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING",
+    "MULTIPOLYGON",
+)  # fmt: skip
+_COLLECTION = {"mysql": "GEOMCOLLECTION", "mariadb": "GEOMETRYCOLLECTION"}
+_UNSIGNED_WORDS = " UNSIGNED"
+
+
+def metadata_lines(event: TableMapEvent) -> Iterator[bytes]:
+    """`# Columns(…)` and `# Primary Key(…)`, what the log tells of them."""
+    table = event.definition()
+    named = event.description.optional.column_names is not None
+    members = _members_of(event)
+    lead = b"# Columns("
+    for column in table.columns:
+        if column.type_code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET):
+            words = _members(column, members.get(column.ordinal), table.flavour)
+        else:
+            words = _type_words(column, table.flavour)
+        name = _name(column.name, table.flavour) if named else b""
+        end = b")\n" if column.ordinal + 1 == len(table.columns) else b",\n"
+        said = b"" if column.nullable else b" NOT NULL"
+        yield lead + name + words + said + _charset_words(column) + _hidden(column) + end
+        lead = b"#         "
+    if event.description.optional.primary_key is not None:
+        yield b"# Primary Key(" + b", ".join(_key_parts(table)) + b")\n"
+
+
+def _name(name: str, flavour: str) -> bytes:
+    # MariaDB's tool does not double backticks here, MySQL's does
+    return b"`" + name.encode() + b"` " if flavour == "mariadb" else quoted_name(name) + b" "
+
+
+def _hidden(column: ColumnDefinition) -> bytes:
+    return b"" if column.visible else b" INVISIBLE"
+
+
+def _key_parts(table: TableDefinition) -> Iterator[bytes]:
+    for ordinal, prefix in zip(table.primary_key, table.key_prefixes, strict=True):
+        yield table.columns[ordinal].name.encode() + (b"(%d)" % prefix if prefix else b"")
+
+
+def _type_words(column: ColumnDefinition, flavour: str) -> bytes:
+    code = column.type_code
+    sign = _UNSIGNED_WORDS if column.unsigned and code != ct.MYSQL_TYPE_YEAR else ""
+    if code in _NUMBERS:
+        return (_NUMBERS[code] + sign).encode()
+    if code in _FRACTIONAL:
+        digits = f"({column.decimals})" if column.decimals else ""
+        return (_FRACTIONAL[code] + digits).encode()
+    if code == ct.MYSQL_TYPE_NEWDECIMAL:
+        return f"DECIMAL({column.precision},{column.decimals}){sign}".encode()
+    if code == ct.MYSQL_TYPE_BIT:
+        return f"BIT({column.length})".encode()
+    if code == ct.MYSQL_TYPE_GEOMETRY:
+        names = (*_GEOMETRIES, _COLLECTION[flavour])
+        number = column.geometry_type or 0
+        return names[number if number < len(names) else 0].encode()
+    if code == ct.MYSQL_TYPE_VECTOR:
+        size = f"({column.dimensionality})" if column.dimensionality else ""
+        return f"VECTOR{size}".encode()
+    return _string_words(column).encode()
+
+
+def _members(column: ColumnDefinition, members: tuple[bytes, ...] | None, flavour: str) -> bytes:
+    word = b"ENUM" if column.type_code == ct.MYSQL_TYPE_ENUM else b"SET"
+    if members is None:
+        return word
+    # as they are stored, as names and values are everywhere in the text
+    separator = b"," if flavour == "mariadb" else b", "
+    return word + b"(" + separator.join(quoted_text(raw, flavour) for raw in members) + b")"
+
+
+def _members_of(event: TableMapEvent) -> dict[int, tuple[bytes, ...]]:
+    """The members of each ENUM and SET by column, as bytes in the column's character set."""
+    optional = event.description.optional
+    found: dict[int, tuple[bytes, ...]] = {}
+    for code, lists in (
+        (ct.MYSQL_TYPE_ENUM, optional.enum_members),
+        (ct.MYSQL_TYPE_SET, optional.set_members),
+    ):
+        columns = [c.ordinal for c in event.definition().columns if c.type_code == code]
+        if lists is not None:
+            found.update(zip(columns, lists, strict=True))
+    return found
+
+
+def _charset_words(column: ColumnDefinition) -> bytes:
+    known = COLLATIONS.get(column.collation_id) if column.collation_id is not None else None
+    if known is None or known.charset == BINARY:
+        return b""
+    return f" CHARSET {known.charset} COLLATE {known.name}".encode()
+
+
+def _string_words(column: ColumnDefinition) -> str:
+    code = column.type_code
+    known = COLLATIONS.get(column.collation_id) if column.collation_id is not None else None
+    is_bytes = known is None or known.charset == BINARY  # as the tools: bytes until told otherwise
+    if code in (ct.MYSQL_TYPE_STRING, ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_VAR_STRING,
+                ct.MYSQL_TYPE_VARCHAR_COMPRESSED):  # fmt: skip
+        wide = known is not None and not is_bytes and known.charset in CHARSETS
+        length = (
+            column.length // CHARSETS[known.charset].max_bytes if wide and known else column.length
+        )
+        kinds = ("BINARY", "CHAR") if code == ct.MYSQL_TYPE_STRING else ("VARBINARY", "VARCHAR")
+        tail = " COMPRESSED" if code == ct.MYSQL_TYPE_VARCHAR_COMPRESSED else ""
+        return f"{kinds[not is_bytes]}({length}){tail}"
+    size = _BLOB_SIZES.get(column.length, "")
+    tail = " COMPRESSED" if code == ct.MYSQL_TYPE_BLOB_COMPRESSED else ""
+    word = "BLOB" if is_bytes else "TEXT"
+    return f"{size}{word}{tail}"

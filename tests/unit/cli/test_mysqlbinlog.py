@@ -1,0 +1,236 @@
+"""`binlake mysqlbinlog` without a server: what it refuses, and how it ends what is not whole."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import re
+import zlib
+from pathlib import Path
+
+import pytest
+
+from binlake.cli.main import main
+from log_builder import ROWS, TABLE_MAP, LogBuilder, query_body
+from stream_log import StreamLog, rows_body, table_map_body
+
+BEGIN_LOAD_QUERY, EXECUTE_LOAD_QUERY, APPEND_BLOCK = 17, 18, 9
+ROLLBACK = b"ROLLBACK /* added by mysqlbinlog */ /*!*/;\n"
+END = (
+    b"DELIMITER ;\n# End of log file\n"
+    b"/*!50003 SET COMPLETION_TYPE=@OLD_COMPLETION_TYPE*/;\n"
+    b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=0*/;\n"
+)
+
+
+def run(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int, bytes, str]:
+    code = main(["mysqlbinlog", *arguments])
+    out, err = capfdbinary.readouterr()
+    return code, out, err.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-R"], "--read-from-remote-server: this command reads log files"),
+        (["-u", "root"], "--user: this command reads log files"),
+        (["--host=db1"], "--host: this command reads log files"),
+        (["--raw"], "--raw: this command reads log files"),
+        (["--stop-never"], "--stop-never: this command reads log files"),
+        (["-B"], "--flashback: this command has no flashback"),
+        (["-j", "here"], "--start-position 'here'"),
+        (["--stop-position=0-1-4,0-1-5"], "a domain is named twice"),
+        (["--start-datetime=yesterday"], "--start-datetime 'yesterday'"),
+        (["--server-id=one"], "--server-id: 'one' is not a number"),
+        (["--include-gtids=1-2"], "--include-gtids: "),
+        (["--rewrite-db=shop"], "expected 'old->new'"),
+        (["--local-load=/nowhere/at/all"], "/nowhere/at/all is not a folder"),
+        (["--set-charset=x'; DROP"], "is not the name of a character set"),
+        (["--base64-output=sometimes"], "--base64-output"),
+        (["-r", "/nowhere/at/all"], "/nowhere/at/all cannot be written"),
+    ],
+)
+def test_a_users_mistake_is_one_line(
+    arguments: list[str], says: str, golden: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    log = str(golden / "mysql-9.7/gtid/binlog.000001")
+    code, out, err = run(capfdbinary, *arguments, log)
+    assert (code, out) == (2, b"")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_logs_of_both_flavours_are_refused(
+    golden: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    logs = [str(golden / server / "gtid/binlog.000001") for server in ("mysql-9.7", "mariadb-11.8")]
+    code, _, err = run(capfdbinary, *logs)
+    assert code == 2
+    assert "of MySQL and of MariaDB" in err
+
+
+def test_standard_input_and_compressed_files(
+    golden: Path,
+    tmp_path: Path,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = golden / "mariadb-11.8/transactions/binlog.000001"
+    code, text, _ = run(capfdbinary, "-v", str(log))
+    assert code == 0
+    packed = tmp_path / "binlog.000001.gz"
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    assert run(capfdbinary, "-v", str(packed)) == (0, text, "")
+    written = tmp_path / "text.sql"
+    assert run(capfdbinary, "-v", "-r", str(written), str(log)) == (0, b"", "")
+    assert written.read_bytes() == text
+
+
+def test_a_torn_transaction_is_rolled_back(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    log = StreamLog()
+    log.plain(1)
+    log.gtid(2).query(b"BEGIN").rows()
+    path = str(log.write(tmp_path))
+    code, text, _ = run(capfdbinary, path)
+    assert code == 0
+    automatic = b"SET @@SESSION.GTID_NEXT= 'AUTOMATIC' /* added by mysqlbinlog */ /*!*/;\n"
+    assert text.endswith(b"'/*!*/;\n" + ROLLBACK + automatic + END)
+    log.xid()
+    _, text, _ = run(capfdbinary, str(log.write(tmp_path)))
+    assert ROLLBACK not in text
+    assert text.endswith(b"COMMIT/*!*/;\n" + automatic + END)
+
+
+def test_a_statement_without_an_end_is_left_out(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """A server would keep its tables open, and apply the half that it has."""
+    log = StreamLog()
+    log.query(b"BEGIN")
+    log.add(TABLE_MAP, table_map_body())
+    log.add(ROWS, rows_body(flags=0))
+    end = log.add(ROWS, rows_body())
+    log.xid()
+    path = str(log.write(tmp_path))
+    code, text, err = run(capfdbinary, f"--stop-position={end}", path)
+    assert code == 0
+    assert "inside a statement of row changes" in err
+    assert text.count(b"BINLOG '") == 1  # the format description's
+    assert ROLLBACK in text
+    _, text, err = run(capfdbinary, path)
+    assert text.count(b"BINLOG '") == 2
+    assert not err
+
+
+def test_the_rest_of_a_statement_that_is_partly_hidden_is_ended(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    log = StreamLog()
+    log.query(b"BEGIN")
+    other = table_map_body(9).replace(b"\x04shop", b"\x04park")
+    assert other != table_map_body(9)
+    log.add(TABLE_MAP, table_map_body(7))
+    log.add(TABLE_MAP, other)
+    log.add(ROWS, rows_body(flags=0, table_id=7))
+    log.add(ROWS, rows_body(table_id=9))
+    log.xid()
+    code, text, _ = run(capfdbinary, "-d", "shop", str(log.write(tmp_path)))
+    assert code == 0
+    encoded = re.findall(rb"BINLOG '\n(.*?)'", text, re.DOTALL)[-1]
+    raw = b"".join(map(base64.b64decode, encoded.splitlines()))
+    table_map, rows = _events(raw)
+    assert (table_map[4], rows[4]) == (TABLE_MAP, ROWS)
+    assert rows[19 + 6] & 1  # STMT_END
+    assert zlib.crc32(rows[:-4]) == int.from_bytes(rows[-4:], "little")
+
+
+def _events(raw: bytes) -> list[bytes]:
+    found = []
+    stream = io.BytesIO(raw)
+    while head := stream.read(13):
+        length = int.from_bytes(head[9:13], "little")
+        found.append(head + stream.read(length - 13))
+    return found
+
+
+def test_a_damaged_log_ends_the_text_in_order(
+    golden: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    data = bytearray((golden / "mysql-9.7/transactions/binlog.000001").read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    log = tmp_path / "binlog.000001"
+    log.write_bytes(data)
+    code, text, err = run(capfdbinary, str(log))
+    assert code == 1
+    assert "bad checksum" in err
+    assert text.endswith(END)
+
+
+def test_rows_without_base64_are_refused(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    log = StreamLog()
+    log.plain(1)
+    code, text, err = run(capfdbinary, "--base64-output=never", str(log.write(tmp_path)))
+    assert code == 1
+    assert "--base64-output=never cannot print" in err
+    assert text.endswith(END)
+
+
+def _load_log(*blocks: tuple[int, bytes]) -> LogBuilder:
+    log = LogBuilder()
+    for code, block in blocks:
+        log.add(code, (7).to_bytes(4, "little") + block)
+    sql = b"LOAD DATA INFILE '../../etc/passwd' INTO TABLE t"
+    start, end = sql.index(b" INFILE"), sql.index(b"INTO ") + 4
+    body = query_body(sql)
+    own = b"".join(number.to_bytes(4, "little") for number in (7, start, end)) + b"\x02"
+    # the fields of LOAD DATA follow those of every query
+    log.add(EXECUTE_LOAD_QUERY, body[:13] + own + body[13:])
+    return log
+
+
+def test_load_data_has_a_file_of_ours(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Whatever a log says: the file lies where the user wants it, under a name of ours."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    log = _load_log((BEGIN_LOAD_QUERY, b"1,one\n"), (APPEND_BLOCK, b"2,two\n"))
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(log.bytes())
+    code, text, _ = run(capfdbinary, f"--local-load={folder}", str(path))
+    assert code == 0
+    (file,) = folder.iterdir()
+    assert file.read_bytes() == b"1,one\n2,two\n"
+    said = f"LOAD DATA LOCAL INFILE '{file}' REPLACE INTO TABLE t\n/*!*/;\n".encode()
+    assert said in text
+    assert b"etc/passwd" not in text
+    # printed again, the file of before is kept
+    run(capfdbinary, f"--local-load={folder}", str(path))
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_load_data_without_the_beginning_of_its_file(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    log = _load_log((APPEND_BLOCK, b"2,two\n"))
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(log.bytes())
+    code, text, err = run(capfdbinary, f"--local-load={tmp_path}", str(path))
+    assert code == 0
+    assert "the beginning of the file 7 of LOAD DATA is not in the events shown" in err
+    assert b"LOAD DATA" not in text
+
+
+def test_what_is_stored_is_shown(golden: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """YEAR 0 and geometries, where the servers' tools go wrong."""
+    log = str(golden / "mysql-9.7/types-full/binlog.000001")
+    _, text, _ = run(capfdbinary, "-vv", "--base64-output=decode-rows", log)
+    assert b"###   @14=0000 /* YEAR meta=0 nullable=1 is_null=0 */\n" in text
+    point = rb"'\x00\x00\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00" + b"\xf0?"
+    assert point in text
+    assert b"-1 (18446744073709551615) /* LONGINT" in text
