@@ -21,7 +21,7 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["Line", "events", "row_lines", "split_lines"]
+__all__ = ["Line", "events", "lines_without_ddl", "row_lines", "split_lines"]
 
 Line = dict[str, Any]
 
@@ -33,6 +33,14 @@ def row_lines(*paths: Path | str, ledger: Ledger | None = None, **given: Any) ->
     for reader in LogReader.of_chains(resolve([str(path) for path in paths]), options, held):
         decoder = ChangeDecoder(options, Target.TEXT, held)
         yield from _lines(decoder.read(reader), options)
+
+
+def lines_without_ddl(*paths: Path | str, **given: Any) -> Iterator[Line]:
+    """The same objects, of names that row events and the schema tell: what Spark's tasks know."""
+    options = ReadOptions.parse(given)
+    held = Ledger()
+    for reader in LogReader.of_chains(resolve([str(path) for path in paths]), options, held):
+        yield from _lines(ChangeDecoder(options, Target.TEXT, held).decode(reader.runs()), options)
 
 
 def split_lines(splits: Iterable[Split], ledger: Ledger, **given: Any) -> Iterator[Line]:
