@@ -43,7 +43,7 @@ _BYTES_PER_LINE = 16
 
 
 def _gtid(event: Any) -> str:
-    return str(event.gtid)
+    return "anonymous" if event.gtid is None else str(event.gtid)
 
 
 def _file_and_position(event: Any) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from binlake.cli.flags import with_read_options
-from binlake.cli.terminal import note, say_nothing_found, say_result, say_time_zone
+from binlake.cli.terminal import fail_if_lost, note, say_nothing_found, say_result, say_time_zone
 from binlake.errors import BinlogError, OptionError
 from binlake.table.schema_file import declared_schema
 from binlake.values.options import ReadOptions, parse_bytes
@@ -106,6 +106,7 @@ def export(
     _print_closing(result)
     if not result.rows:
         say_nothing_found(files, options)
+    fail_if_lost(result.ledger)
 
 
 def _size(flag: str, text: str) -> int:

@@ -13,6 +13,7 @@ import typer
 from binlake.cli.event_text import field_lines, hex_lines, one_line
 from binlake.cli.flags import with_event_options
 from binlake.cli.terminal import (
+    fail_if_lost,
     hinting,
     note,
     reading,
@@ -71,6 +72,7 @@ def inspect(
     say_result(ledger)
     if not shown:
         say_nothing_found(files, options)
+    fail_if_lost(ledger)
     if bad:
         note(f"{bad} of the events shown {'have' if bad > 1 else 'has'} a bad checksum")
         raise typer.Exit(1)

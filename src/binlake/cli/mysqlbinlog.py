@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from binlake.cli.terminal import note, say_result
+from binlake.cli.terminal import fail_if_lost, note, say_result
 from binlake.errors import OptionError, SourceError
 from binlake.replay.logs import print_logs
 from binlake.replay.selection import Selection
@@ -308,6 +308,7 @@ def mysqlbinlog(
     with _output(result_file) as write:
         print_logs(resolve(files), selection, options, write, note, ledger)
     say_result(ledger)
+    fail_if_lost(ledger)
 
 
 def _position(flag: str, text: str | None) -> int | dict[int, int] | None:

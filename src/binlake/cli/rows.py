@@ -12,7 +12,14 @@ import pyarrow as pa
 import typer
 
 from binlake.cli.flags import with_read_options
-from binlake.cli.terminal import hinting, reading, say_nothing_found, say_result, say_time_zone
+from binlake.cli.terminal import (
+    fail_if_lost,
+    hinting,
+    reading,
+    say_nothing_found,
+    say_result,
+    say_time_zone,
+)
 from binlake.errors import OptionError
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
@@ -79,6 +86,7 @@ def rows(
     say_result(ledger)
     if not ledger.rows:
         say_nothing_found(files, options)
+    fail_if_lost(ledger)
 
 
 def _changes(

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from binlake.cli.flags import with_options
-from binlake.cli.terminal import note, reading, say_result
+from binlake.cli.terminal import fail_if_lost, note, reading, say_result
 from binlake.errors import OptionError
 from binlake.source.chain import Chain, resolve
 from binlake.stream.ddl import DdlStatement
@@ -70,6 +70,7 @@ def schema(
         note("the logs hold no DDL of such tables")
     ledger.unshown.clear()  # rows were not asked for
     say_result(ledger)
+    fail_if_lost(ledger)
 
 
 class _Writer:

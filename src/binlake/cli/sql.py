@@ -11,6 +11,7 @@ import typer
 
 from binlake.cli.flags import with_sql_options
 from binlake.cli.terminal import (
+    fail_if_lost,
     hinting,
     note,
     reading,
@@ -92,6 +93,7 @@ def sql(
     say_result(ledger)
     if not ledger.rows:
         say_nothing_found(files, options)
+    fail_if_lost(ledger)
 
 
 def _exact(options: ReadOptions) -> ReadOptions:

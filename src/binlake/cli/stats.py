@@ -14,6 +14,7 @@ from binlake.cli.flags import with_read_options
 from binlake.cli.stats_html import page
 from binlake.cli.stats_text import report, statement_line
 from binlake.cli.terminal import (
+    fail_if_lost,
     hinting,
     note,
     reading,
@@ -92,6 +93,7 @@ def stats(
     say_result(ledger)
     if not found.total.transactions:
         say_nothing_found(files, options)
+    fail_if_lost(ledger)
 
 
 def _write(path: Path, text: str) -> None:
@@ -119,6 +121,7 @@ def _print_statements(files: list[str], options: ReadOptions, as_json: bool) -> 
     say_result(ledger)
     if not shown:
         say_nothing_found(files, options)
+    fail_if_lost(ledger)
 
 
 def _statements(files: list[str], options: ReadOptions, ledger: Ledger) -> Iterator[dict[str, Any]]:

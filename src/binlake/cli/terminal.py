@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TypeVar
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -26,7 +27,15 @@ from binlake.stream.overview import nothing_found
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["hinting", "note", "reading", "say_nothing_found", "say_result", "say_time_zone"]
+__all__ = [
+    "fail_if_lost",
+    "hinting",
+    "note",
+    "reading",
+    "say_nothing_found",
+    "say_result",
+    "say_time_zone",
+]
 
 T = TypeVar("T")
 
@@ -104,6 +113,12 @@ def say_nothing_found(files: Sequence[str], options: ReadOptions) -> None:
     if options.filters:
         sys.stdout.flush()
         note(nothing_found(resolve(files), options))
+
+
+def fail_if_lost(ledger: Ledger) -> None:
+    """End with exit code 1 if damage cost anything: with --on-error skip no error says so."""
+    if ledger.skipped:
+        raise typer.Exit(1)
 
 
 def say_result(ledger: Ledger) -> None:

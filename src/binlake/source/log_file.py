@@ -424,7 +424,8 @@ class LogFile:
         else:
             self.reader.rejoin(step.offset)
             lost_to = next_transaction(self, step.offset, scanner.format)
-            scanner.resume(lost_to)
+            if step.offset < lost_to < (END if self.size is None else self.size):
+                scanner.resume(lost_to)  # else nothing is left: what is there stays damaged
         if ledger is not None:
             ledger.skipped.append(SkippedRange(self.name, step.offset, lost_to, error.message))
         return step.offset

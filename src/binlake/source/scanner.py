@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TORN_TAIL", "Scanner", "Step", "TailReport", "torn_tail_error"]
 
+MAGIC_BYTES = 4  # before the first event
 # At least this much is read at once: more events than one, also before a near `stop`.
 _MIN_READ_BYTES = 64 << 10
 # A longer event must look like one before memory is taken for it.
@@ -261,7 +262,9 @@ def torn_tail_error(log: LogFile, tail: TailReport) -> TruncatedError:
 
 def _counts(window: Window, *, verified: bool) -> FileCounts:
     types = window.block.types(0, len(window))
-    counts = FileCounts(bytes=window.end - window.start)
+    # the magic before the first event belongs to it: a file's bytes add up to its length
+    start = 0 if window.start == MAGIC_BYTES else window.start
+    counts = FileCounts(bytes=window.end - start)
     counts.events_by_type.update({code: n for code, n in enumerate(types) if n})
     if verified:
         counts.verified = len(window)

@@ -37,8 +37,9 @@ class ColumnCheck:
 
     def finish(self) -> None:
         """Raises OptionError for a name that no table had; where none was read, nobody knows."""
+        known = {name.casefold() for names in self._tables.values() for name in names}
         for name in self._wanted:
-            if self._tables and not any(name in names for names in self._tables.values()):
+            if self._tables and name.casefold() not in known:
                 raise unknown_column(name, self._tables)
 
 
