@@ -215,7 +215,8 @@ def main() -> None:
     if "spark" in wanted:
         with tempfile.TemporaryDirectory(prefix="binlake-bench-") as scratch:
             spark(bench, Path(scratch))
-    page = report(bench, "make bench")
+    given = " ".join(sys.argv[1:])
+    page = report(bench, f'make bench ARGS="{given}"' if given else "make bench")
     results = HERE / "results"
     results.mkdir(exist_ok=True)
     stem = results / f"{datetime.now(UTC):%Y-%m-%d}"
