@@ -184,7 +184,7 @@ CASES = [
     for server in TOOLS
     for path in sorted((GOLDEN / server).iterdir())
     # MySQL's tool reads no v1 rows, and MariaDB's stops at old temporals
-    if path.name not in ("types-v1", "types-old-temporals", "encrypted")
+    if path.name not in ("types-v1", "types-old-temporals") and "encrypted" not in path.name
 ]
 
 

@@ -86,9 +86,7 @@ def test_partial_images_are_done_again(server: Server, tmp_path: Path) -> None:
         after = contents(server)
         _first_state(server, work)
         script = sql(log, *told)
-        assert (b"= JSON_REMOVE(`j`" in script) == (
-            server.name == "mysql-9.7" and image == "MINIMAL"
-        )
+        assert (b"JSON_REMOVE(`j`" in script) == (server.name == "mysql-9.7" and image == "MINIMAL")
         server.run_script(script)
         assert_same(contents(server), after)
         refused = run_sql(log, "--undo", *told)
