@@ -9,7 +9,8 @@ Source: sql-common/json_binary.cc, json_dom.cc (wrapper_to_string), strings/dtoa
 
 Offsets come from outside and may lie. Each byte of a document belongs to one value, so a
 rendering may use up as many bytes as the document has, and no more: a document whose values
-overlap, which could otherwise grow without end, is malformed.
+overlap, which could otherwise grow without end, is malformed. One long module: its small functions
+are inlined into the loop over a container, which C does only inside of one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 It knows five things about a log: GTID events begin transactions, TABLE_MAP events say which
 table an id means, rows events hold images, QUERY events are BEGIN or COMMIT, XID commits. All
 else is passed over. Nothing is allocated per event: tables are found by the bytes of their
-definition, first in a small table by id.
+definition, first in a small table by id. One long module, as the calls of the loop stay inside it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
     for event in log_events: printer.show(event)
     printer.end()
 
-MySQL logs come out as MySQL's mysqlbinlog prints them, MariaDB logs as mariadb-binlog does.
+MySQL logs come out as MySQL's mysqlbinlog prints them, MariaDB logs as mariadb-binlog does. Long,
+because it has one short method for each type of event, which the flavours' printers override.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The walk over frames: transactions, table ids, presence, resuming, limits, hostile bytes."""
+"""The walk over frames: transactions, table ids, presence, resuming, limits, hostile bytes.
+
+Long: every rule of the walk has its small log here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the fields of the sample events mean, family by family."""
+"""What the fields of the sample events mean, family by family.
+
+Long: one sample and its bytes for every family of events.
+"""
 
 from __future__ import annotations
 

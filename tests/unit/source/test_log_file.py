@@ -1,4 +1,7 @@
-"""Windows: whole, verified events of one format; every ending and every damage told apart."""
+"""Windows: whole, verified events of one format; every ending and every damage told apart.
+
+Long: every kind of file and of damage, once.
+"""
 
 from __future__ import annotations
 

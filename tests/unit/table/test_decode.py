@@ -1,4 +1,7 @@
-"""From log files to batches and lines: what the decoder makes of small logs."""
+"""From log files to batches and lines: what the decoder makes of small logs.
+
+Long: every way in which rows come out, once.
+"""
 
 from __future__ import annotations
 
