@@ -9,6 +9,7 @@ definition, first in a small table by id. One long module, as the calls of the l
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import cython
@@ -174,10 +175,7 @@ class RowWalker:
         self.format = fmt
         self.header_bytes = fmt.header_length
         self.checksum_bytes = fmt.checksum_bytes
-        # 5.1's first releases wrote table ids of 4 bytes, with post-headers of 6 (formats.md §1.4)
-        self.id_bytes_of = bytes(
-            4 if fmt.post_header_length(code) == 6 else 6 for code in range(256)
-        )
+        self.id_bytes_of = _id_bytes_of(fmt)
         # what a definition means depends on the server that wrote it
         self.tables = self.caches.setdefault((fmt.server_version, fmt.flavour), {})
         self.slots = [None] * _SLOTS
@@ -512,3 +510,12 @@ class RowWalker:
         if self.held_bytes >= self.limit_bytes:
             self.full = True
         return 0
+
+
+@lru_cache(maxsize=64)
+def _id_bytes_of(fmt: EventFormat) -> bytes:
+    """Bytes of the table id, by event type; kept, as every payload changes the format and back.
+
+    5.1's first releases wrote ids of 4 bytes, with post-headers of 6 (formats.md §1.4).
+    """
+    return bytes(4 if fmt.post_header_length(code) == 6 else 6 for code in range(256))
