@@ -1,0 +1,1 @@
+"""The replication protocol: a live server as a source of events."""
