@@ -30,6 +30,7 @@ COMMANDS = {
     "verify": "binlake.cli.verify:verify",
     "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
     "export": "binlake.cli.export:export",
+    "tail": "binlake.cli.tail:tail",
 }
 
 app = typer.Typer(
