@@ -31,6 +31,7 @@ COMMANDS = {
     "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
     "export": "binlake.cli.export:export",
     "tail": "binlake.cli.tail:tail",
+    "doctor": "binlake.cli.doctor:doctor",
 }
 
 app = typer.Typer(
