@@ -16,7 +16,9 @@ from __future__ import annotations
 import random
 import re
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -78,7 +80,9 @@ class Follower:
         options: FollowOptions | None = None,
     ) -> None:
         self.urls = _parsed(urls)
-        self.options = FollowOptions.of(self.urls[0]) if options is None else options
+        given = FollowOptions.of(self.urls[0]) if options is None else options
+        # two with one UUID would throw each other out, also where they have their options in common
+        self.options = replace(given, replica_uuid=str(uuid.uuid4()))
         self.server: ServerConnection | None = None
         self._start = start
         self._identity = start.server_uuid
