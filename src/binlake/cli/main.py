@@ -28,6 +28,7 @@ COMMANDS = {
     "schema": "binlake.cli.schema:schema",
     "sql": "binlake.cli.sql:sql",
     "verify": "binlake.cli.verify:verify",
+    "index": "binlake.cli.index:index",
     "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
     "export": "binlake.cli.export:export",
 }
