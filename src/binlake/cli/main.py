@@ -30,6 +30,7 @@ COMMANDS = {
     "verify": "binlake.cli.verify:verify",
     "index": "binlake.cli.index:index",
     "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
+    "archive": "binlake.cli.archive:archive",
     "export": "binlake.cli.export:export",
 }
 
