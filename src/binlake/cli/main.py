@@ -32,6 +32,7 @@ COMMANDS = {
     "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
     "archive": "binlake.cli.archive:archive",
     "export": "binlake.cli.export:export",
+    "tail": "binlake.cli.tail:tail",
 }
 
 app = typer.Typer(
