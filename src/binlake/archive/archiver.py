@@ -61,8 +61,7 @@ class ArchiveOptions:
     `COMPRESSIONS`. `first`: with which log the archive of a server begins that is new here: a name,
     "oldest" or "newest". `restart_if_lost`: where the server has purged what comes next, begin
     another directory instead of failing. `sync_s`: how long data may wait, while more is
-    coming, before it is made durable (None: 1 second, in an object store 10). `semi_sync`:
-    acknowledge, as a semi-synchronous replica. `attempts`: connections that may fail in a row
+    coming, before it is made durable (None: 1 second, in an object store 10). `attempts`: connections that may fail in a row
     before giving up, None: no bound.
     """
 
@@ -72,7 +71,6 @@ class ArchiveOptions:
     restart_if_lost: bool = False
     retention: Retention = field(default_factory=Retention)
     sync_s: float | None = None
-    semi_sync: bool = False
     attempts: int | None = None
     backoff_s: float = 0.5
     longest_backoff_s: float = 30.0
@@ -229,7 +227,6 @@ class Archiver:
         self, url: ServerUrl, writer: HistoryWriter, start: Position, finisher: Finisher
     ) -> None:
         options = FollowOptions.of(url, attempts=0, until_current=self._options.until_current)
-        options = replace(options, semi_sync=options.semi_sync or self._options.semi_sync)
         pacer = _Pacer(writer, self._options, options.semi_sync)
         with Follower(url, start, options) as follower:
             self._follower = follower
