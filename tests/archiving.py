@@ -155,7 +155,7 @@ class Load:
                         session.execute("FLUSH BINARY LOGS")
                     if self._random.random() < 0.02:
                         session.execute("ALTER TABLE notes COMMENT 'again'")
-                    self._over.wait(0.001)
+                    self._over.wait(0.003)
         except RefusedError as error:
             self.error = error
 

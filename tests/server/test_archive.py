@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+import binlake
 from archiving import (
     Load,
     archive,
     archiving,
+    command,
     contents,
     has_caught_up,
     of_server,
@@ -37,6 +39,13 @@ RESET = {"mysql-9.7": "RESET BINARY LOGS AND GTIDS", "mariadb-11.8": "RESET MAST
 def fresh(name: str) -> Iterator[Server]:
     """A server with small logs, for one test."""
     with running(name, SMALL_LOGS) as started:
+        yield started
+
+
+@pytest.fixture
+def roomy() -> Iterator[Server]:
+    """A server with few logs."""
+    with running("mysql-9.7", ["--max-binlog-size=1048576"]) as started:
         yield started
 
 
@@ -67,6 +76,39 @@ def test_equal_to_the_tool_and_to_the_server(server: Server, tmp_path: Path) -> 
     *complete, last = sorted(ours)
     assert all((folder / f"{name}.index.parquet").exists() for name in complete)
     assert (state(folder)["file"], state(folder)["offset"]) == (last, len(ours[last]))
+
+
+def test_mysqlbinlog_raw(server: Server, tmp_path: Path) -> None:
+    """The tool's options, its file names, and the same bytes; from a position too."""
+    write(server, 3)
+    server.execute("FLUSH LOGS")
+    write(server, 3)
+    server.execute("FLUSH LOGS")
+    logs = sorted(path.name for path in server.log_files())
+    events = binlake.open(server.data / logs[-3]).events()
+    event = next(e for e in events if e.type == "QUERY_EVENT")
+    login = ["-R", "--raw", f"--socket={server.run / 'server.sock'}", "-u", "root"]
+    cases = [
+        ["-t", logs[0]],
+        [logs[-3], logs[-2]],
+        ["--to-last-log", "-j", str(event.pos), logs[-3]],
+    ]
+    for number, asked in enumerate(cases):
+        ours, theirs = tmp_path / f"ours{number}", tmp_path / f"theirs{number}"
+        ours.mkdir()
+        theirs.mkdir()
+        words = [*login, "-r"]
+        done = subprocess.run(command("mysqlbinlog", *words, f"{ours}/a-", *asked), check=False)
+        assert done.returncode == 0
+        assert server.read_log(*words, f"{theirs}/a-", *asked).returncode == 0
+        found = {path.name: path.read_bytes() for path in theirs.iterdir()}
+        assert {path.name: path.read_bytes() for path in ours.iterdir()} == found, asked
+        assert found
+    text = [
+        subprocess.run(command("mysqlbinlog", *words), check=True, capture_output=True).stdout
+        for words in (["-R", *login[2:], logs[-2]], [server.data / logs[-2]])
+    ]
+    assert text[0] == text[1]
 
 
 @BOTH
@@ -225,6 +267,28 @@ def test_one_at_a_time_metrics_and_retention(fresh: Server, tmp_path: Path) -> N
     assert list(contents(folder)) == list(after)
 
 
+@pytest.mark.parametrize("name", ["mariadb-11.8"])
+def test_a_commit_waits_until_it_is_durable_here(fresh: Server, tmp_path: Path) -> None:
+    """Semi-synchronous: when a COMMIT returns, the archive has it."""
+    write(fresh, 1)
+    fresh.execute(
+        "SET GLOBAL rpl_semi_sync_master_enabled=1", "SET GLOBAL rpl_semi_sync_master_timeout=60000"
+    )
+
+    def status(name: str) -> int:
+        return int(fresh.rows(f"SHOW STATUS LIKE 'Rpl_semi_sync_master_{name}'")[0][1] or 0)
+
+    with archiving(url_of(fresh), tmp_path, "--semi-sync", "on"):
+        until(lambda: status("clients") == 1)
+        until(lambda: list(tmp_path.glob("*/binlog.000001")))
+        (log,) = tmp_path.glob("*/binlog.000001")
+        for _ in range(20):
+            write(fresh, 1)
+            assert log.stat().st_size >= fresh.position()[1]
+        assert status("no_tx") == 0
+        assert status("yes_tx") >= 20
+
+
 @pytest.mark.parametrize("name", ["mysql-9.7"])
 def test_failover_to_a_replica(fresh: Server, tmp_path: Path) -> None:
     """The new server's archive begins with the log that holds the next transaction."""
@@ -302,23 +366,22 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         process.wait()
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7"])
-def test_into_an_object_store(fresh: Server, store: str, tmp_path: Path) -> None:
+def test_into_an_object_store(roomy: Server, store: str) -> None:
     chance = random.Random(5)
-    with Load(fresh, seed=3):
+    with Load(roomy, seed=3):
         for _ in range(3):
-            with archiving(url_of(fresh), store, "--sync-seconds", "0.1") as process:
+            with archiving(url_of(roomy), store, "--sync-seconds", "0.1") as process:
                 deadline = chance.uniform(1.0, 3.0)
                 try:
                     process.wait(deadline)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-    done = archive(url_of(fresh), store, "--compress", "zstd")
+    done = archive(url_of(roomy), store, "--compress", "zstd")
     assert done.returncode == 0, done.stderr
-    fresh.execute("FLUSH BINARY LOGS")
-    assert archive(url_of(fresh), store, "--compress", "zstd").returncode == 0
+    roomy.execute("FLUSH BINARY LOGS")
+    assert archive(url_of(roomy), store, "--compress", "zstd").returncode == 0
     found = contents(store)
-    expected = of_server(fresh)
+    expected = of_server(roomy)
     complete = sorted(expected)[:-1]
     assert found == {name: expected[name] for name in complete}
