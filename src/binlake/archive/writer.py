@@ -67,6 +67,15 @@ class HistoryWriter:
     def resume(self) -> Position | None:
         """Where the server has to be asked from; None: nothing is here yet. Raises SourceError."""
         self.folder.lock()
+        try:
+            return self._resume()
+        except BaseException:
+            if self._log is not None:
+                self._log.close()
+            self.folder.unlock()
+            raise
+
+    def _resume(self) -> Position | None:
         names = logs_among([*self.folder.sizes(), *self.folder.unfinished()])
         while names and self._is_growing(names[-1]):
             last = names.pop()

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from binlake.archive.archiver import ArchiveOptions, Archiver
-from binlake.archive.finishing import COMPRESSIONS
+from binlake.archive.finishing import COMPRESSIONS, Finish
 from binlake.archive.folder import open_folder
 from binlake.archive.metrics import ArchiveMetrics
 from binlake.archive.retention import Retention
@@ -51,6 +51,9 @@ def archive(
         str,
         typer.Option(metavar="HOW", help=f"Complete logs ({'|'.join(COMPRESSIONS)})."),
     ] = "none",
+    index: Annotated[
+        bool, typer.Option("--index/--no-index", help="Write an index beside each complete log.")
+    ] = True,
     sync_seconds: Annotated[
         float | None,
         typer.Option(
@@ -113,7 +116,7 @@ def archive(
         )
     options = ArchiveOptions(
         until_current=until_current,
-        compression=compress,
+        finish=Finish(compress, index),
         first=first,
         restart_if_lost=restart_if_lost,
         retention=Retention(keep_days, _size(keep_bytes)),
