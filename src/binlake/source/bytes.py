@@ -3,6 +3,7 @@
     open_reader("binlog.000001")        a local file, read with pread
     open_reader("s3://bucket/b.000001") anything pyarrow.fs knows
     open_reader("binlog.000001.gz")     inflated on the way (.gz, .zst; told by the magic)
+    open_reader("mysql://u@db1/b.000001")  a log of a live server
     open_reader("-")                    standard input, compressed or not
 
 A *seekable* reader reads anywhere at any time. A stream reads forward; it keeps the bytes that
@@ -21,12 +22,18 @@ from urllib.parse import unquote, urlsplit
 from binlake.errors import SourceError
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.reader import ByteReader, source_error, what, without_secrets
+from binlake.source.replica.url import is_server_url
 from binlake.source.streams import StreamReader
 
-__all__ = ["ByteReader", "file_system_for", "is_uri", "local_path", "open_reader"]
-
-
-_SERVERS = ("mysql", "mariadb")
+__all__ = [
+    "ByteReader",
+    "file_system_for",
+    "is_uri",
+    "local_path",
+    "open_reader",
+    "sync_directory",
+    "write_whole",
+]
 
 
 class LocalReader(ByteReader):
@@ -106,6 +113,10 @@ def open_reader(path: str, size: int | None = None) -> ByteReader:
     """
     if path == "-":
         return StreamReader("-", _open_stdin, reopenable=False)
+    if is_server_url(path):
+        from binlake.source.replica.server_log import open_server_log
+
+        return open_server_log(path, size)
     if is_uri(path):
         reader: ByteReader = RemoteReader(path, size)
     else:
@@ -148,11 +159,8 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     scheme, _, rest = uri.partition("://")
-    if scheme.lower() in _SERVERS:
-        raise SourceError(
-            f"{without_secrets(uri)}: live servers cannot be read yet",
-            hint="read their files, or what mysqlbinlog --read-from-remote-server --raw writes",
-        )
+    if is_server_url(uri):
+        raise SourceError(f"{without_secrets(uri)} is a live server, which holds no files")
     if scheme.lower() in ("s3a", "s3n"):  # Hadoop's names for what pyarrow calls s3
         uri = f"s3://{rest}"
     try:
@@ -160,6 +168,47 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise SourceError(f"cannot open {without_secrets(uri)}: {what(error, uri)}") from None
     return file_system, path
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Make a file of a local path or URI, or replace it: whole and durable, or not at all.
+
+    Raises SourceError.
+    """
+    if is_uri(path):
+        files, inner = file_system_for(path)
+        try:
+            with files.open_output_stream(inner, compression=None) as out:  # there when closed
+                out.write(data)
+        except OSError as error:
+            raise _write_error(path, error) from error
+        return
+    target = Path(local_path(path))
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+        sync_directory(target.parent)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise _write_error(path, error) from error
+
+
+def sync_directory(folder: Path) -> None:
+    """Make names in a directory durable. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_error(path: str, error: OSError) -> SourceError:
+    reason = error.strerror or what(error, path)
+    return SourceError(f"{without_secrets(path)} cannot be written: {reason}")
 
 
 def _is_regular(path: str) -> bool:
