@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from binlake.archive.layout import STATE, ArchiveState
 from binlake.core.frames import HEADER_BYTES, read_frame
 from binlake.errors import OptionError, PositionLostError, SourceError, UnsupportedError
 from binlake.source.chain import Chain, LogPath, survey
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.places import place
 from binlake.stream.splits import numbered
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
@@ -104,6 +106,7 @@ class DirectoryLogs(StreamLogs):
     def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
         super().__init__(options)
         self._paths = tuple(paths)
+        self._servers: dict[str, str] = {}  # by directory of an archive
 
     def look(self) -> LogsNow:
         # The names first, then the lengths: a file that had a successor when its length was taken
@@ -112,7 +115,18 @@ class DirectoryLogs(StreamLogs):
         files = [_sized(file) for file in self._chain().files if file.name in names]
         if not files:
             raise SourceError(f"no binary log in {', '.join(self._paths)}")
-        return LogsNow(self._paths, numbered(files))
+        return LogsNow(self._paths, numbered(files), self._server_of(files[-1]))
+
+    def _server_of(self, file: LogPath) -> str:
+        """Whose logs these are, if an archive says it; else ""."""
+        directory, slash, _ = file.path.rpartition("/")
+        if directory not in self._servers:
+            state = place(f"{directory}{slash}{STATE}")
+            known = state.kind() == "file"
+            self._servers[directory] = (
+                ArchiveState.from_bytes(state.read(), state.shown).identity if known else ""
+            )
+        return self._servers[directory]
 
     def _chain(self) -> Chain:
         chains = survey(self._paths)

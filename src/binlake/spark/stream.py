@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from binlake.errors import BinlogError, OptionError, PositionLostError
+from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.spark.course import Course
 from binlake.spark.hosts import Shipped, in_few_lines
 from binlake.spark.logs import DirectoryLogs, StreamLogs
@@ -26,6 +27,7 @@ from binlake.spark.offsets import StreamOffset
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition, pack_partitions
 from binlake.spark.schema import Conformer, arrow_schema
+from binlake.spark.server_logs import ServerLogs
 from binlake.spark.typed import PinnedView
 from binlake.spark.views import ViewReader
 from binlake.stream.boundary import UNLIMITED, Limits
@@ -42,7 +44,7 @@ except ImportError:  # Spark 4.1
 __all__ = ["BinlogStreamReader"]
 
 
-class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Follows the logs of one server; each batch is whole transactions, in commit order."""
 
     def __init__(
@@ -198,4 +200,19 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
 
 def logs_of(options: SourceOptions) -> StreamLogs:
     """Where the logs that the options name are."""
-    return DirectoryLogs(options.paths, options.read)
+    urls = [path for path in options.paths if is_server_url(path)]
+    if not urls:
+        return DirectoryLogs(options.paths, options.read)
+    if len(options.paths) > 1:
+        raise OptionError(
+            "a stream follows one server, and several paths are given",
+            name="path",
+            hint="servers that replicate one another are one URL: mysql://user@db1,db2/",
+        )
+    if ServerUrl.parse_all(urls[0])[0].log_name:
+        raise OptionError(
+            "a stream follows a server, and the URL names one of its logs",
+            name="server",
+            hint="leave the log out of the URL; starting_offsets says where to begin",
+        )
+    return ServerLogs(urls[0], options.read)
