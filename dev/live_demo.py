@@ -103,8 +103,10 @@ def watch(server: Server, folder: Path) -> int:
     query.processAllAvailable()
     query.stop()
     with server.session() as shop:
-        there = set(shop.rows("SELECT id, state, total FROM shop.orders"))
-    here = {(str(i), state, str(total)) for i, (state, total) in mirror.rows.items()}
+        there = {tuple(row) for row in shop.rows("SELECT id, state, total FROM shop.orders")}
+    here: set[tuple[str | None, ...]] = {
+        (str(i), state, str(total)) for i, (state, total) in mirror.rows.items()
+    }
     same = here == there
     console.print(
         f"server: {len(there)} orders, stream: {len(mirror.rows)}: "

@@ -16,7 +16,11 @@ from pyspark import cloudpickle
 from binlake.spark.source import BinlogDataSource
 from binlake.spark.stream import BinlogStreamReader
 
-__all__ = ["Checkpoint", "Query41", "Query42", "ReadAllAvailable"]
+__all__ = ["OPENED", "Checkpoint", "Query41", "Query42", "ReadAllAvailable"]
+
+
+#: Every query that was made: whoever makes them with real servers closes them.
+OPENED: list[Query41] = []
 
 
 class ReadAllAvailable:
@@ -51,6 +55,11 @@ class Query41:
         assert isinstance(made, BinlogStreamReader)
         self.reader = made
         self._initial: str | None = None
+        OPENED.append(self)
+
+    def close(self) -> None:
+        """The query ends."""
+        self.reader.stop()
 
     def start(self) -> None:
         """Begin, or go on after a restart: a planned batch that was not committed is repeated."""

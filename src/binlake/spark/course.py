@@ -200,6 +200,7 @@ class Course:
         numbers = now.between(first, last)
         if not numbers or (first == last and self._at_end(now, start, stops.get(last))):
             return start
+        numbers = self._begun(now, numbers)
         if not limits.any:
             numbers = self._only_newest(now, start, numbers)
         # the GTIDs before a file are told by its head, but for those shown elsewhere
@@ -228,6 +229,12 @@ class Course:
         end = now.files[self._number(now, start)].size if stop is None else stop
         return end is not None and end <= start.position.offset
 
+    def _begun(self, now: LogsNow, numbers: list[int]) -> list[int]:
+        """Without the newest file as long as its format description is not whole."""
+        if len(numbers) == 1 or numbers[-1] != now.numbers[-1]:
+            return numbers
+        return numbers if self._logs.created(now, numbers[-1]) is not None else numbers[:-1]
+
     def _only_newest(self, now: LogsNow, start: StreamOffset, numbers: list[int]) -> list[int]:
         """The newest of the files to scan: its head tells the GTIDs of those before it.
 
@@ -236,7 +243,7 @@ class Course:
         if len(numbers) == 1:
             return numbers
         with self._logs.open(now, numbers[-1]) as log:
-            known = log.format is not None and head_gtids(log) is not None
+            known = head_gtids(log) is not None
         return numbers[-1:] if known or not start.position.gtid_set else numbers
 
     # -- places ---------------------------------------------------------------------------------
@@ -286,7 +293,32 @@ class Course:
     def _valid(self, now: LogsNow, offset: StreamOffset) -> StreamOffset:
         """The offset, or the same place in the logs that are there now."""
         why = self._misfit(now, offset)
-        return offset if why is None else self._by_gtids(now, offset.position.gtid_set, why)
+        if why is None:
+            return offset
+        position = offset.position
+        if not position.gtid_set:
+            raise PositionLostError(
+                why, hint=f"without GTIDs the place cannot be found again; {_NEW_CHECKPOINT}"
+            )
+        if position.server_uuid and now.server_uuid and position.server_uuid != now.server_uuid:
+            return self._by_gtids(now, position.gtid_set, why)
+        return self._behind_purged(now, offset, why)
+
+    def _behind_purged(self, now: LogsNow, offset: StreamOffset, why: str) -> StreamOffset:
+        """The beginning of the oldest log, if the offset was the end of the one before it.
+
+        On one server (or one of which nothing is known) nothing else can be said: logs that were
+        reset number transactions anew, and so one GTID has two meanings.
+        """
+        oldest = self._file_start(now, now.numbers[0])
+        seen, head = GtidProgress(offset.position.gtid_set), GtidProgress(oldest.position.gtid_set)
+        number = _NUMBER.search(offset.position.file)
+        later = number is not None and int(number[1]) < now.numbers[0]
+        if later and seen.has_all(head) and head.has_all(seen):
+            return oldest
+        missing = seen.lacks(head) if later else ""
+        purged = f"; these transactions, which it has not seen, are purged: {missing}"
+        raise PositionLostError(why + (purged if missing else ""), hint=_NEW_CHECKPOINT)
 
     def _misfit(self, now: LogsNow, offset: StreamOffset) -> str | None:
         """Why an offset is not one of these logs; None if it is."""
@@ -302,7 +334,7 @@ class Course:
                 f"the stream came to {position}, and that file is not there: there are {now.shown}"
             )
         size = now.files[number].size
-        if size is not None and size < position.offset:
+        if size is not None and size < position.offset > FIRST_EVENT:
             return f"the stream came to {position}, and that file has only {size} bytes"
         if offset.log_created not in (None, self._logs.created(now, number)):
             return f"the stream came to {position}, and that file is another log now"
@@ -310,12 +342,8 @@ class Course:
 
     def _by_gtids(self, now: LogsNow, text: str, why: str) -> StreamOffset:
         """Before the first transaction that is not in a GTID set."""
-        if not text:
-            raise PositionLostError(
-                why, hint=f"without GTIDs the place cannot be found again; {_NEW_CHECKPOINT}"
-            )
         shown = GtidProgress(text)
-        first = None
+        first, head = None, GtidProgress()
         for number in reversed(now.numbers):
             head = GtidProgress(self._file_start(now, number).position.gtid_set)
             if shown.has_all(head):

@@ -64,9 +64,10 @@ class ServerLogs(StreamLogs):
     def created(self, now: LogsNow, number: int) -> int | None:
         # asked whenever an offset is checked, and a dump to ask: so once per file and login
         key = (now.server_uuid, now.files[number].name)
-        if key not in self._created:
-            self._created[key] = super().created(now, number)
-        return self._created[key]
+        created = self._created.get(key)
+        if created is None:
+            created = self._created[key] = super().created(now, number)
+        return created
 
     def close(self) -> None:
         if self._server is not None:

@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 import binlake
+from binlake.archive.layout import ArchiveState
 from binlake.errors import OptionError, PositionLostError, SchemaError, SourceError
 from binlake.source.log_file import LogFile
 from binlake.spark.offsets import StreamOffset
@@ -34,6 +35,8 @@ CASES = (
     "mariadb-10.11/rotation",
 )
 QUERIES = pytest.mark.parametrize("query", [Query41, Query42])
+
+OLD, NEW = str(SID), "7aef6be2-e595-11f1-81fc-02fc00000001"
 
 Key = tuple[str, int, int]
 
@@ -214,6 +217,21 @@ def test_starting_latest_is_pinned_by_the_first_batch(query: type[Query41], tmp_
     assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:4", f"{SID}:5"]
 
 
+def test_spark_4_1_that_asks_before_it_tells(tmp_path: Path) -> None:
+    """`latestOffset` first, then the place of the checkpoint: a limited answer cannot be right."""
+    checkpoint = stopped_in_the_middle(tmp_path)
+    run = Query41(checkpoint, path=tmp_path)
+    end = run.latest()
+    run.start()
+    checkpoint.ends.append(end)
+    run._run(1)
+    assert len(checkpoint.all_rows) == 6
+    limited = Query41(checkpoint, path=tmp_path, max_rows_per_batch=1)
+    limited.latest()
+    with pytest.raises(OptionError, match=r"Spark 4\.1 cannot limit"):
+        limited.start()
+
+
 @QUERIES
 def test_the_first_batch_repeated_begins_where_it_began(
     query: type[Query41], tmp_path: Path
@@ -328,26 +346,34 @@ def test_a_gap(tmp_path: Path) -> None:
 
 
 def test_another_log_of_that_name(tmp_path: Path) -> None:
+    """The logs were reset: their GTIDs are numbered anew, and mean other transactions."""
     checkpoint = stopped_in_the_middle(tmp_path)
     for path in tmp_path.iterdir():
         path.unlink()
-    anew = many(8)
-    (tmp_path / "binlog.000001").write_bytes(begun(anew))
+    (tmp_path / "binlog.000001").write_bytes(begun(many(8)))
     run = Query41(checkpoint, path=tmp_path)
     run.start()
-    run.drain()  # it has the GTIDs that were seen: the stream goes on behind them
-    assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:{n}" for n in range(1, 9)]
-
-
-def test_another_log_that_lacks_what_was_seen(tmp_path: Path) -> None:
-    checkpoint = stopped_in_the_middle(tmp_path)
-    for path in tmp_path.iterdir():
-        path.unlink()
-    (tmp_path / "binlog.000001").write_bytes(begun(many(1)))
-    run = Query41(checkpoint, path=tmp_path)
-    run.start()
-    with pytest.raises(PositionLostError, match=f"not in the logs: {SID}:2"):
+    with pytest.raises(PositionLostError, match="another log now"):
         run.batch()
+
+
+def archive(folder: Path, identity: str, log: StreamLog, seconds: int = 1_700_000_000) -> Path:
+    """A log as it lies in the archive of a server."""
+    directory = folder / identity
+    directory.mkdir(exist_ok=True)
+    (directory / "binlog.000001").write_bytes(begun(log, seconds))
+    (directory / "archive.json").write_bytes(ArchiveState(identity, "mysql").to_bytes())
+    return directory
+
+
+def test_another_server_that_lacks_what_was_seen(tmp_path: Path) -> None:
+    run = Query41(Checkpoint(), path=archive(tmp_path, OLD, many(4)))
+    run.start()
+    run.drain()
+    other = Query41(run.checkpoint, path=archive(tmp_path, NEW, many(3)))
+    other.start()
+    with pytest.raises(PositionLostError, match=f"not in the logs: {SID}:4"):
+        other.batch()
 
 
 def begun(log: StreamLog, seconds: int = 1_700_000_001) -> bytes:
@@ -362,21 +388,17 @@ def begun(log: StreamLog, seconds: int = 1_700_000_001) -> bytes:
 @QUERIES
 def test_a_server_that_takes_over_in_another_order(query: type[Query41], tmp_path: Path) -> None:
     """Transactions that were shown lie behind ones that were not: by GTID, each once."""
-    old, new = tmp_path / "old", tmp_path / "new"
-    old.mkdir()
-    new.mkdir()
-    many(4).write(old)
     checkpoint = Checkpoint()
-    run = query(checkpoint, path=old)
+    run = query(checkpoint, path=archive(tmp_path, OLD, many(4)))
     run.start()
     run.drain()
     other = StreamLog()
     for gno in (1, 2, 5, 3, 6, 4, 7):
         other.plain(gno)
-    (new / "binlog.000001").write_bytes(begun(other))
-    run = query(checkpoint, path=new)
-    run.start()
-    run.drain()
+    for seconds in (1_700_000_009, 1_700_000_009):
+        run = query(checkpoint, path=archive(tmp_path, NEW, other, seconds))
+        run.start()
+        run.drain()
     shown = [int(row["gtid"].rpartition(":")[2]) for row in checkpoint.all_rows]
     assert shown == [1, 2, 3, 4, 5, 6, 7]
 
@@ -385,20 +407,15 @@ def test_a_server_that_takes_over_in_another_order(query: type[Query41], tmp_pat
 def test_a_batch_planned_on_a_lost_server_is_repeated_on_another(
     query: type[Query41], tmp_path: Path
 ) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    old.mkdir()
-    new.mkdir()
-    many(4).write(old)
     checkpoint = Checkpoint()
-    run = query(checkpoint, path=old, max_transactions_per_batch=2)
+    run = query(checkpoint, path=archive(tmp_path, OLD, many(4)), max_transactions_per_batch=2)
     run.start()
     run.batch()
     run.plan()  # 3 and 4, never committed
     other = StreamLog()
     for gno in (1, 2, 4, 5, 3, 6):
         other.plain(gno)
-    (new / "binlog.000001").write_bytes(begun(other))
-    run = query(checkpoint, path=new)
+    run = query(checkpoint, path=archive(tmp_path, NEW, other))
     run.start()
     assert [row["gtid"] for row in checkpoint.rows[1]] == [f"{SID}:4", f"{SID}:3"]
     run.drain()
