@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from binlake.errors import OptionError, PositionLostError
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
-from binlake.spark.logs import LogsNow, StreamLogs, log_created
+from binlake.spark.logs import LogsNow, StreamLogs
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.boundary import UNLIMITED, BoundaryScan, Keeps, Limits, Wants, seek
 from binlake.stream.filters import TransactionFilter
@@ -186,8 +186,19 @@ class Course:
             if stop is not None and start >= stop:
                 continue
             borders = (start,) if stop is None else (start, stop)
+            created = self._logs.created(now, number)
             for low, high in cut(file, split_bytes, start, stop):
-                yield StreamSplit(now.inputs, 0, file, number, low, high, filters, borders=borders)
+                yield StreamSplit(
+                    now.inputs,
+                    0,
+                    file,
+                    number,
+                    low,
+                    high,
+                    filters,
+                    borders=borders,
+                    created=created,
+                )
 
     def _advanced(
         self, now: LogsNow, start: StreamOffset, limits: Limits, until: StreamOffset | None
@@ -210,12 +221,14 @@ class Course:
         shown = start.shown
         for number in numbers:
             with self._logs.open(now, number) as log:
+                if number == first and start.log_created not in (None, log.created):
+                    raise PositionLostError(_another(start.position), hint=_NEW_CHECKPOINT)
                 begin = start.position.offset if number == first else FIRST_EVENT
                 if begin == FIRST_EVENT and shown and self._head_has(log, start):
                     shown = ""
                 walk = scan.as_far_as if number == now.numbers[-1] else scan.through
                 walk(log, begin, stops.get(number))
-                created = log_created(log)
+                created = log.created
             if scan.full:
                 break
         position = Position(now.server_uuid, now.files[number].name, scan.offset, scan.gtids.text)
@@ -259,7 +272,7 @@ class Course:
             position = Position(
                 now.server_uuid, log.name, FIRST_EVENT, "" if head is None else str(head)
             )
-            return StreamOffset(position, log_created(log))
+            return StreamOffset(position, log.created)
 
     def _end_of_file(self, now: LogsNow, number: int) -> StreamOffset:
         """The last boundary in a file; the beginning of the next if there is one."""
@@ -280,7 +293,7 @@ class Course:
             if offset is None:
                 return None
             position = Position(now.server_uuid, log.name, offset, gtids.text)
-            return StreamOffset(position, log_created(log))
+            return StreamOffset(position, log.created)
 
     def _head_has(self, log: LogFile, start: StreamOffset) -> bool:
         """Whether all that was shown before lies before this file."""
@@ -337,7 +350,7 @@ class Course:
         if size is not None and size < position.offset > FIRST_EVENT:
             return f"the stream came to {position}, and that file has only {size} bytes"
         if offset.log_created not in (None, self._logs.created(now, number)):
-            return f"the stream came to {position}, and that file is another log now"
+            return _another(position)
         return None
 
     def _by_gtids(self, now: LogsNow, text: str, why: str) -> StreamOffset:
@@ -407,6 +420,10 @@ class Course:
         """What is left out: by the option, and because it was shown before."""
         asked = self._options.exclude_gtid
         return parse_gtid_filter(shown if asked is None else f"{asked},{shown}")
+
+
+def _another(position: Position) -> str:
+    return f"the stream came to {position}, and that file is another log now"
 
 
 def _numbered_spot(place: FilePosition | None, option: str) -> Spot | None:

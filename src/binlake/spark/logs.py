@@ -13,17 +13,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from binlake.archive.layout import STATE, ArchiveState
-from binlake.core.frames import HEADER_BYTES, read_frame
 from binlake.errors import OptionError, PositionLostError, SourceError, UnsupportedError
 from binlake.source.chain import Chain, LogPath, survey
 from binlake.source.keyring import Keyring
-from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.log_file import LogFile
 from binlake.source.places import place
 from binlake.stream.splits import numbered
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
 
-__all__ = ["DirectoryLogs", "LogsNow", "StreamLogs", "log_created"]
+__all__ = ["DirectoryLogs", "LogsNow", "StreamLogs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +90,9 @@ class StreamLogs(ABC):
         return log
 
     def created(self, now: LogsNow, number: int) -> int | None:
-        """`log_created` of a file that a look has found. Raises BinlogError."""
+        """`LogFile.created` of a file that a look has found. Raises BinlogError."""
         with self.open(now, number) as log:
-            return log_created(log)
+            return log.created
 
     def close(self) -> None:
         """Give back what is held."""
@@ -152,14 +151,3 @@ class DirectoryLogs(StreamLogs):
 def _sized(file: LogPath) -> LogPath:
     """A file whose size is that of its log: of a compressed one it is not known."""
     return replace(file, size=None) if file.path.endswith((".gz", ".zst")) else file
-
-
-def log_created(log: LogFile) -> int | None:
-    """The time in a file's format description, seconds since 1970; None if it is not whole yet.
-
-    Another log of the same name (RESET BINARY LOGS AND GTIDS, another server) has another.
-    """
-    if log.format is None:
-        return None
-    head = log.reader.read_at(FIRST_EVENT, HEADER_BYTES)
-    return read_frame(head, FIRST_EVENT, 0).timestamp

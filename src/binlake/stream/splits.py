@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from binlake.errors import PositionLostError
 from binlake.source.chain import LogPath, resolve
 from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url, without_password
@@ -73,14 +74,21 @@ class StreamSplit(Split):
 
     A file's ordinal is therefore its number (0 where it has none). `borders` are offsets known to
     be transaction boundaries, which need not be looked for, and could not be in every log.
+    `created` is that of the file that was planned (`LogFile.created`), None where nobody knows.
     """
 
     borders: tuple[int, ...] = ()
+    created: int | None = None
 
     def chain_files(self) -> Mapping[int, LogPath]:
         return numbered(resolve(self.inputs)[self.chain].files)
 
     def border(self, log: LogFile, at: int) -> int:
+        if self.created not in (None, log.created):
+            raise PositionLostError(
+                f"{log.path} is another log than the one that the batch was planned for",
+                hint="it was replaced, or another server answers; start the query again",
+            )
         return at if at in self.borders else first_sync(log, at)
 
     def elsewhere(self, chain: OpensFiles, first: Spot) -> Elsewhere:

@@ -70,22 +70,33 @@ class _ServerLogReader(StreamReader):
     def __init__(self, url: ServerUrl, size: int) -> None:
         self._url = url
         self._length = size
-        super().__init__(str(url), lambda: _LogStream(url, size), reopenable=True)
+        self._stream = _LogStream(url, size)
+        super().__init__(str(url), self._from_the_start, reopenable=True)
+
+    def _from_the_start(self) -> _LogStream:
+        return self._begin(0)
+
+    def _begin(self, offset: int) -> _LogStream:
+        """A dump from the start of an event on, of the file that was read before."""
+        self._stream = _LogStream(self._url, self._length, offset, self._stream.created)
+        return self._stream
 
     def read_at(self, offset: int, size: int) -> bytes:
         with self._lock:
             if self._pieces is not None and self._kept.end < offset < self._length:
-                self._restart(_LogStream(self._url, self._length, offset), offset)
+                self._restart(self._begin(offset), offset)
         return super().read_at(offset, size)
 
 
 class _LogStream:
     """One dump of the bytes [start, size) of a log, as an object with `read` and `close`.
 
-    `start` is 0 or the start of an event.
+    `start` is 0 or the start of an event. `created` as in FollowOptions.
     """
 
-    def __init__(self, url: ServerUrl, size: int, start: int = 0) -> None:
+    def __init__(
+        self, url: ServerUrl, size: int, start: int = 0, created: int | None = None
+    ) -> None:
         self._url = url
         self._size = size
         self._start = max(start, len(_MAGIC))
@@ -93,9 +104,14 @@ class _LogStream:
             url.log(""),
             Position("", url.log_name, self._start),
             # its readers verify checksums, and say what they found
-            FollowOptions.of(url, verify_checksum=False, attempts=5),
+            FollowOptions.of(url, verify_checksum=False, attempts=5, created=created),
         )
         self._pieces = chain((_MAGIC[start:size],) if start < len(_MAGIC) else (), self._blocks())
+
+    @property
+    def created(self) -> int | None:
+        """The time of the file's format description, None while it has not come."""
+        return self._follower.created
 
     def read(self, size: int) -> bytes:
         """The next bytes, however many; b"" at the end."""
