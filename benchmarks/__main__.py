@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.archive import TOOL, archive
 from benchmarks.measure import Measured, machine, measure
 from dev.servers import Server, installation
 
@@ -28,6 +29,7 @@ TABLE = "shop.orders"
 SERVER = "mysql-9.7"
 PYTHON_PEER_SECONDS = "20"
 FRESHNESS_SECONDS = 30
+PARTS = ("decoders", "memory", "python", "archive", "spark", "stream")
 
 
 @dataclass
@@ -98,6 +100,9 @@ GOALS = (
          lambda d: d["1 GB transaction"].peak_memory_bytes / (1 << 20), "< 512", lambda v: v < 512),
     Goal("the same, compressed, MB",
          lambda d: d["1 GB transaction, compressed"].peak_memory_bytes / (1 << 20), "< 512", lambda v: v < 512),
+    Goal("mysqlbinlog --raw: the server's tool vs binlake's", _ratio(TOOL, "binlake " + TOOL), ">= 1", lambda v: v >= 1),
+    Goal("the same vs archive", _ratio(TOOL, "archive"), ">= 1", lambda v: v >= 1),
+    Goal("the same vs archive until the indexes are there too", _ratio(TOOL, "archive, indexes"), "", bool),
     Goal("cores busy during export of one file", lambda d: d["export"].output["cores_busy"], "about 2", lambda v: v > 1.6),
 )  # fmt: skip
 
@@ -212,9 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument(
-        "--only", action="append", choices=["decoders", "memory", "python", "spark", "stream"]
-    )
+    parser.add_argument("--only", action="append", choices=list(PARTS))
     options = parser.parse_args()
     if not (options.folder / "binlog.000003").exists():
         print("making the logs …", flush=True)
@@ -222,7 +225,7 @@ def main() -> None:
             [sys.executable, "-m", "dev.bench_log", options.folder], cwd=ROOT, check=True
         )
     bench = Bench(options.folder, options.runs)
-    wanted = options.only or ["decoders", "memory", "python", "spark", "stream"]
+    wanted = options.only or list(PARTS)
     if "decoders" in wanted:
         decoders(bench)
         bench.case("window 1 %", "window.py", bench.log, TABLE)
@@ -231,6 +234,9 @@ def main() -> None:
             bench.case(f"1 GB transaction{name}", "decode.py", bench.folder / log, TABLE, warmup=0)
     if "python" in wanted:
         python_peer(bench)
+    if "archive" in wanted:
+        with tempfile.TemporaryDirectory(prefix="binlake-bench-", dir=bench.folder) as scratch:
+            archive(bench, SERVER, Path(scratch))
     if "spark" in wanted:
         with tempfile.TemporaryDirectory(prefix="binlake-bench-") as scratch:
             spark(bench, Path(scratch))

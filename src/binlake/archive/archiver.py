@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from binlake.archive.finishing import Finisher, unfinished_logs
+from binlake.archive.finishing import Finish, Finisher, unfinished_logs
 from binlake.archive.folder import Folder
 from binlake.archive.layout import ArchiveState, checked_identity, number_of
 from binlake.archive.metrics import ArchiveMetrics
@@ -57,22 +57,20 @@ _TRIES_PER_SERVER = 3
 class ArchiveOptions:
     """How an archive is made.
 
-    `until_current`: end where the server's log ends now. `compression`: of complete logs, a key of
-    `COMPRESSIONS`. `first`: with which log the archive of a server begins that is new here: a name,
+    `until_current`: end where the server's log ends now. `finish`: what becomes of
+    complete logs. `first`: with which log the archive of a server begins that is new here: a name,
     "oldest" or "newest". `restart_if_lost`: where the server has purged what comes next, begin
     another directory instead of failing. `sync_s`: how long data may wait, while more is
-    coming, before it is made durable (None: 1 second, in an object store 10). `semi_sync`:
-    acknowledge, as a semi-synchronous replica. `attempts`: connections that may fail in a row
+    coming, before it is made durable (None: 1 second, in an object store 10). `attempts`: connections that may fail in a row
     before giving up, None: no bound.
     """
 
     until_current: bool = False
-    compression: str = "none"
+    finish: Finish = field(default_factory=Finish)
     first: str = OLDEST
     restart_if_lost: bool = False
     retention: Retention = field(default_factory=Retention)
     sync_s: float | None = None
-    semi_sync: bool = False
     attempts: int | None = None
     backoff_s: float = 0.5
     longest_backoff_s: float = 30.0
@@ -96,7 +94,9 @@ class Archiver:
         self.metrics = metrics if metrics is not None else ArchiveMetrics()
         self._failures = 0
         self._turn = 0
-        self._reset = ""  # why the next connection begins another history
+        self._identity = ""  # of the server that was followed last
+        # whose logs were reset, and what shows it: its next connection begins another history
+        self._reset = ("", "")
         self._closed = threading.Event()
         self._follower: Follower | None = None
         self._finishers: dict[str, Finisher] = {}
@@ -122,7 +122,7 @@ class Archiver:
                     if self._options.until_current:
                         return
                 except AnotherHistory as why:
-                    self._reset = str(why)
+                    self._reset = (self._identity, str(why))
                 except (ServerError, OSError, EOFError) as error:
                     if self._closed.is_set():
                         return
@@ -141,14 +141,14 @@ class Archiver:
 
     def _follow(self, url: ServerUrl) -> None:
         with connect(url) as server:
-            writer, start = self._begin(server, url)
-        self._was_connected = True
+            writer, start = self._begin(server)
+        self._was_connected, self._identity = True, writer.state.identity
         path = writer.folder.path
         if path not in self._finishers:
-            self._finishers[path] = Finisher(writer.folder, self._options.compression)
+            self._finishers[path] = Finisher(writer.folder, self._options.finish)
         finisher = self._finishers[path]
         try:
-            finisher.add(unfinished_logs(writer.folder, self._options.compression, writer.end[0]))
+            finisher.add(unfinished_logs(writer.folder, self._options.finish, writer.end[0]))
             self._copy(url, writer, start, finisher)
         finally:
             self._follower = None
@@ -157,11 +157,12 @@ class Archiver:
             writer.close()
             self._finish(writer, finisher)
 
-    def _begin(self, server: ServerConnection, url: ServerUrl) -> tuple[HistoryWriter, Position]:
+    def _begin(self, server: ServerConnection) -> tuple[HistoryWriter, Position]:
         """Open the directory of a server; where it has to be asked from."""
         known = known_histories(self._root)
         state = newest_history(known, server)
-        why = self._reset
+        identity = checked_identity(server.identity)
+        why = self._reset[1] if self._reset[0] == identity else ""
         if state is not None and not why:
             writer = HistoryWriter(self._root.sub(state.directory), state)
             start = writer.resume()
@@ -171,20 +172,19 @@ class Archiver:
                 writer.close()
                 raise
             if not why:
-                start = start or self._first(server, url, [])
+                start = start or self._first(server, [])
                 self._greet(server, writer, start)
                 return writer, replace(start, server_uuid=server.identity)
             writer.close()
         generation = 1 if state is None else state.generation + 1
-        identity = checked_identity(server.identity)
         begun = ArchiveState(identity, server.flavour, generation)
         others = [history for history in known if history.state.identity != identity]
-        start = self._first(server, url, [] if state is not None else others)
+        start = self._first(server, [] if state is not None else others)
         if state is not None:
             self._say(f"{why}: the server's logs go on in {begun.directory}/; what is here is kept")
         writer = HistoryWriter(self._root.sub(begun.directory), begun)
         writer.resume()
-        self._reset = ""
+        self._reset = ("", "")
         self._greet(server, writer, start)
         return writer, replace(start, server_uuid=server.identity)
 
@@ -209,7 +209,7 @@ class Archiver:
             alike = begins_alike(server, log)
         return None if alike else f"{file} of the server is another one than that which is here"
 
-    def _first(self, server: ServerConnection, url: ServerUrl, others: Sequence[Known]) -> Position:
+    def _first(self, server: ServerConnection, others: Sequence[Known]) -> Position:
         name, why = first_log(server, others, self._options.first)
         self._say(f"begins with {name}: {why}")
         before = gtids_before(server, name)
@@ -229,7 +229,6 @@ class Archiver:
         self, url: ServerUrl, writer: HistoryWriter, start: Position, finisher: Finisher
     ) -> None:
         options = FollowOptions.of(url, attempts=0, until_current=self._options.until_current)
-        options = replace(options, semi_sync=options.semi_sync or self._options.semi_sync)
         pacer = _Pacer(writer, self._options, options.semi_sync)
         with Follower(url, start, options) as follower:
             self._follower = follower

@@ -4,7 +4,7 @@ Done by a process of its own, one log after the other, so that following the ser
 for it. It may be killed at any time, and done twice: a log is what it was until what takes its
 place is durable and has been read back.
 
-    python -m binlake.archive.finishing DIR/<identity> zstd binlog.000012 …
+    python -m binlake.archive.finishing DIR/<identity> zstd index binlog.000012 …
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from binlake.source.chain import LogPath, log_name
 from binlake.stream.log_index import index_path
 from binlake.table.indexing import index_of
 
-__all__ = ["COMPRESSIONS", "Finisher", "finish_log", "unfinished_logs"]
+__all__ = ["COMPRESSIONS", "Finish", "Finisher", "finish_log", "unfinished_logs"]
 
 #: How finished logs can be compressed, and what that adds to their names.
 COMPRESSIONS = {"none": "", "zstd": ".zst"}
@@ -37,30 +38,55 @@ _PIECE_BYTES = 4 << 20
 _NICENESS = 10
 
 
-def finish_log(folder: Folder, name: str, compression: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What is done with complete logs. `compression` is a key of COMPRESSIONS."""
+
+    compression: str = "none"
+    index: bool = True
+
+    @property
+    def nothing(self) -> bool:
+        """Whether they stay as they are."""
+        return not self.index and not COMPRESSIONS[self.compression]
+
+    def to_words(self) -> list[str]:
+        """As arguments of a command line."""
+        return [self.compression, "index" if self.index else "no-index"]
+
+    @classmethod
+    def of_words(cls, compression: str, index: str) -> Finish:
+        """What `to_words` made."""
+        return cls(compression, index == "index")
+
+
+def finish_log(folder: Folder, name: str, finish: Finish) -> None:
     """Index and compress a complete log. Raises BinlogError; then the log is as it was."""
     path = folder.path_of(name)
     sizes = folder.sizes()
     if name not in sizes:
         return  # somebody else has done it
     beside = log_name(index_path(name))
-    if beside not in sizes:
+    if finish.index and beside not in sizes:
         try:
             index = index_of(LogPath(path, name, None, sizes[name]))
             folder.write(beside, index.to_bytes())
         except UnsupportedError:
             pass  # such a log has none
-    if suffix := COMPRESSIONS[compression]:
+    if suffix := COMPRESSIONS[finish.compression]:
         compress(path, path + suffix)
         folder.remove(name)
 
 
-def unfinished_logs(folder: Folder, compression: str, growing: str) -> list[str]:
+def unfinished_logs(folder: Folder, finish: Finish, growing: str) -> list[str]:
     """The complete logs of a directory that were not finished, as after a kill."""
+    if finish.nothing:
+        return []
     sizes = folder.sizes()
     names = [name for name in logs_among(sizes) if name in sizes and name != growing]
-    wants_no_more = not COMPRESSIONS[compression]
-    return [n for n in names if not (wants_no_more and log_name(index_path(n)) in sizes)]
+    if COMPRESSIONS[finish.compression]:
+        return names
+    return [name for name in names if log_name(index_path(name)) not in sizes]
 
 
 def compress(path: str, target: str) -> None:
@@ -124,15 +150,16 @@ def _settle(partial: Path, target: Path) -> None:
 class Finisher:
     """Finishes logs of one directory in a process of its own, one after the other."""
 
-    def __init__(self, folder: Folder, compression: str) -> None:
+    def __init__(self, folder: Folder, finish: Finish) -> None:
         self._folder = folder
-        self._compression = compression
+        self._finish = finish
         self._waiting: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
 
     def add(self, names: Iterable[str]) -> None:
         """More logs are complete."""
-        self._waiting += [name for name in names if name not in self._waiting]
+        if not self._finish.nothing:
+            self._waiting += [name for name in names if name not in self._waiting]
         self.poll()
 
     def poll(self) -> None:
@@ -141,7 +168,11 @@ class Finisher:
             self._process = None
         if self._process is None and self._waiting:
             names, self._waiting = self._waiting, []
-            command = [sys.executable, "-m", __name__, self._folder.path, self._compression, *names]
+            command = [
+                *(sys.executable, "-m", __name__, self._folder.path),
+                *self._finish.to_words(),
+                *names,
+            ]
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, start_new_session=True
             )
@@ -155,13 +186,14 @@ class Finisher:
 
 
 def _main(arguments: list[str]) -> int:
-    path, compression, *names = arguments
+    path, compression, index, *names = arguments
+    finish = Finish.of_words(compression, index)
     os.nice(_NICENESS)
     folder = open_folder(path)
     code = 0
     for name in names:
         try:
-            finish_log(folder, name, compression)
+            finish_log(folder, name, finish)
         except BinlogError as error:
             print(f"binlake: {name} is not finished: {error}", file=sys.stderr)
             code = 1

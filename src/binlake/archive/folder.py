@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from binlake.archive.layout import LOCK
-from binlake.errors import SourceError
+from binlake.errors import OptionError, SourceError
 from binlake.source.bytes import (
     LocalReader,
     file_system_for,
@@ -118,6 +118,12 @@ class Folder(ABC):
 def open_folder(path: str) -> Folder:
     """The directory that a local path or a URI names; it need not be there. Raises SourceError."""
     path = local_path(path)
+    if is_uri(path) and "?" in path:
+        raise OptionError(
+            f"{without_secrets(path)}: a store is named without options",
+            name="DIR",
+            hint="its address comes from the environment: AWS_ENDPOINT_URL, AWS_DEFAULT_REGION",
+        )
     return StoreFolder(path) if is_uri(path) else LocalFolder(path)
 
 

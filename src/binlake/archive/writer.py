@@ -67,6 +67,15 @@ class HistoryWriter:
     def resume(self) -> Position | None:
         """Where the server has to be asked from; None: nothing is here yet. Raises SourceError."""
         self.folder.lock()
+        try:
+            return self._resume()
+        except BaseException:
+            if self._log is not None:
+                self._log.close()
+            self.folder.unlock()
+            raise
+
+    def _resume(self) -> Position | None:
         names = logs_among([*self.folder.sizes(), *self.folder.unfinished()])
         while names and self._is_growing(names[-1]):
             last = names.pop()
@@ -120,6 +129,8 @@ class HistoryWriter:
         data = block.data
         if self._overlap is not None:
             data = self._compared(block)
+            if not data:
+                return
         if self._log is None or block.file != self._log.name:
             self._begin(block)
         log = self._log

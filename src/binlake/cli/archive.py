@@ -11,14 +11,14 @@ from typing import Annotated, Any
 import typer
 
 from binlake.archive.archiver import ArchiveOptions, Archiver
-from binlake.archive.finishing import COMPRESSIONS
+from binlake.archive.finishing import COMPRESSIONS, Finish
 from binlake.archive.folder import open_folder
 from binlake.archive.metrics import ArchiveMetrics
 from binlake.archive.retention import Retention
 from binlake.archive.start import OLDEST
+from binlake.cli.server_flags import ServerUrls, with_server_flags_except
 from binlake.cli.terminal import note, stderr
 from binlake.errors import OptionError
-from binlake.source.replica.url import ServerUrl
 from binlake.values.options import parse_bytes
 
 __all__ = ["archive"]
@@ -29,9 +29,12 @@ _LINE_SECONDS = 60.0
 _TERMINAL_LINE_SECONDS = 1.0
 
 
+# of a connection, its compression is said in the URL: here --compress is that of complete logs
+@with_server_flags_except("--compress", "--skip-replication")
 def archive(
-    urls: Annotated[
-        list[str], typer.Argument(metavar="URL… DIR", help="Server(s), and where its logs go.")
+    server: ServerUrls,
+    directory: Annotated[
+        str, typer.Argument(metavar="DIR", help="Where the logs go: a directory or a URI.")
     ],
     until_current: Annotated[
         bool, typer.Option("--until-current", help="End where the server's log ends now.")
@@ -48,10 +51,9 @@ def archive(
         str,
         typer.Option(metavar="HOW", help=f"Complete logs ({'|'.join(COMPRESSIONS)})."),
     ] = "none",
-    semi_sync: Annotated[
-        bool,
-        typer.Option("--semi-sync", help="Acknowledge what is durable, as a semi-sync replica."),
-    ] = False,
+    index: Annotated[
+        bool, typer.Option("--index/--no-index", help="Write an index beside each complete log.")
+    ] = True,
     sync_seconds: Annotated[
         float | None,
         typer.Option(
@@ -97,42 +99,33 @@ def archive(
 
     DIR is a directory or a URI (s3://…); each server has its own directory in it, DIR/<server
     UUID>/. Started again after whatever ended it, it goes on where it was: nothing is lost and
-    nothing double. Several URLs are servers that stand in for one another. Every command that takes
-    FILE takes DIR.
+    nothing double. Every command that takes FILE takes DIR.
 
     Examples:
       binlake archive mysql://repl@db1/ /backup/binlogs
 
       binlake archive mysql://repl@db1/ s3://bucket/binlogs --compress zstd --keep-days 30
 
-      binlake archive mysql://repl@db1/ mysql://repl@db2/ /backup/binlogs --metrics-port 9105
+      binlake archive mysql://repl@db1,db2/ /backup/binlogs --metrics-port 9105
 
       binlake archive mariadb://repl@db1/ /backup/binlogs --until-current
     """
-    *sources, directory = urls
-    if not sources:
-        raise OptionError(
-            "archive: a server and a directory are needed",
-            name="URL",
-            hint="binlake archive mysql://user@host/ DIR",
-        )
     if compress not in COMPRESSIONS:
         raise OptionError(
             f"--compress {compress}: not one of {', '.join(COMPRESSIONS)}", name="compress"
         )
     options = ArchiveOptions(
         until_current=until_current,
-        compression=compress,
+        finish=Finish(compress, index),
         first=first,
         restart_if_lost=restart_if_lost,
         retention=Retention(keep_days, _size(keep_bytes)),
         sync_s=sync_seconds,
-        semi_sync=semi_sync,
         attempts=5 if until_current else None,
     )
     metrics = ArchiveMetrics()
     root = open_folder(directory)
-    archiver = Archiver(ServerUrl.parse_all(sources), root, options, note, metrics)
+    archiver = Archiver(server, root, options, note, metrics)
     served = metrics.serve(metrics_address, metrics_port) if metrics_port is not None else None
     if served is not None:
         note(f"metrics: http://{metrics_address}:{served.server_port}/metrics")

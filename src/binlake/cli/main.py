@@ -15,6 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from binlake.cli.hidden_arguments import hide_passwords
+from binlake.cli.mysqlbinlog_server import password_asked_for
 from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, SourceError
 
 __all__ = ["COMMANDS", "app", "main"]
@@ -36,6 +37,9 @@ COMMANDS = {
     "tail": "binlake.cli.tail:tail",
     "doctor": "binlake.cli.doctor:doctor",
 }
+
+# The tool whose options this command has means a host by -h.
+_SETTINGS = {"mysqlbinlog": {"help_option_names": ["-?", "--help"]}}
 
 app = typer.Typer(
     name="binlake",
@@ -72,7 +76,7 @@ def _register() -> None:
         if isinstance(command, typer.Typer):  # a command with commands of its own
             app.add_typer(command, name=name)
         else:
-            app.command(name)(command)
+            app.command(name, context_settings=_SETTINGS.get(name))(command)
 
 
 _register()
@@ -91,8 +95,11 @@ def main(argv: list[str] | None = None) -> int:
     """Run the program; returns its exit code."""
     if argv is None:
         hide_passwords(sys.argv)
+    given = sys.argv[1:] if argv is None else argv
+    if given[:1] == ["mysqlbinlog"]:
+        given = password_asked_for(given)
     try:
-        code = app(args=argv, prog_name="binlake", standalone_mode=False)
+        code = app(args=given, prog_name="binlake", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except TyperException as error:

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from binlake.archive.raw import RawOptions, write_raw
+from binlake.cli.mysqlbinlog_server import Login, check_raw, raw_position, remote_files, server_url
 from binlake.cli.terminal import fail_if_lost, note, say_result
 from binlake.errors import OptionError, SourceError
 from binlake.replay.logs import print_logs
@@ -25,6 +27,7 @@ __all__ = ["mysqlbinlog"]
 
 _CHOICE = "Which events"
 _TEXT = "How they are printed"
+_SERVER = "From a server"
 
 
 def _refused(why: str) -> Callable[[typer.CallbackParam, Any], None]:
@@ -36,14 +39,11 @@ def _refused(why: str) -> Callable[[typer.CallbackParam, Any], None]:
     return refuse
 
 
-_FILES_ONLY = _refused(
-    "this command reads log files; it does not connect to a server. Give it the server's files"
-)
 _ELSEWHERE = _refused("this command has no flashback; see binlake --help")
 
 
-def _server(*names: str) -> Any:
-    return typer.Option(*names, hidden=True, callback=_FILES_ONLY)
+def _server(*names: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=_SERVER, **more)
 
 
 def mysqlbinlog(
@@ -242,19 +242,63 @@ def mysqlbinlog(
     ] = True,
     _force_read: Annotated[bool, typer.Option("--force-read", "-f", hidden=True)] = False,
     _verify: Annotated[bool, typer.Option("--verify-binlog-checksum", "-c", hidden=True)] = False,
-    # what needs a server, or is another command's
-    _remote: Annotated[bool, _server("--read-from-remote-server", "-R")] = False,
-    _source: Annotated[
-        str | None, _server("--read-from-remote-source", "--read-from-remote-master")
+    # from a server
+    remote: Annotated[
+        bool,
+        _server("--read-from-remote-server", "-R", help="FILE… are logs of a server."),
+    ] = False,
+    source: Annotated[
+        str | None,
+        _server(
+            "--read-from-remote-source",
+            "--read-from-remote-master",
+            metavar="TYPE",
+            help="The same (binlog-dump-non-gtids|binlog-dump-gtids).",
+        ),
     ] = None,
-    _raw: Annotated[bool, _server("--raw")] = False,
-    _host: Annotated[str | None, _server("--host")] = None,
-    _user: Annotated[str | None, _server("--user", "-u")] = None,
-    _password: Annotated[str | None, _server("--password", "-p")] = None,
-    _port: Annotated[str | None, _server("--port", "-P")] = None,
-    _socket: Annotated[str | None, _server("--socket", "-S")] = None,
-    _stop_never: Annotated[bool, _server("--stop-never")] = False,
-    _to_last_log: Annotated[bool, _server("--to-last-log", "-t")] = False,
+    raw: Annotated[
+        bool, _server("--raw", help="Copy the logs; --result-file is a prefix.")
+    ] = False,
+    host: Annotated[str, _server("--host", "-h", metavar="HOST", help="The server.")] = "",
+    port: Annotated[
+        int, _server("--port", "-P", metavar="PORT", help="Its port.", min=0, max=65535)
+    ] = 0,
+    socket: Annotated[
+        str, _server("--socket", "-S", metavar="FILE", help="Its socket on this machine.")
+    ] = "",
+    user: Annotated[str, _server("--user", "-u", metavar="USER", help="Log in as.")] = "",
+    password: Annotated[
+        str | None,
+        _server(
+            "--password",
+            "-p",
+            metavar="TEXT",
+            help="Without a text it is asked for. Others see it in the list of processes: ~/.my.cnf and BINLAKE_PASSWORD are safer.",
+        ),
+    ] = None,
+    ssl_mode: Annotated[
+        str | None, _server("--ssl-mode", metavar="MODE", help="How far TLS is insisted on.")
+    ] = None,
+    ssl_ca: Annotated[
+        str | None, _server("--ssl-ca", metavar="FILE", help="Who signs its certificate.")
+    ] = None,
+    to_last_log: Annotated[
+        bool, _server("--to-last-log", "-t", help="Also the logs after the one named.")
+    ] = False,
+    stop_never: Annotated[
+        bool, _server("--stop-never", help="With --raw: and what is written later.")
+    ] = False,
+    connection_server_id: Annotated[
+        int,
+        _server(
+            "--connection-server-id",
+            "--stop-never-slave-server-id",
+            metavar="N",
+            min=0,
+            max=(1 << 32) - 1,
+            help="Our number among its replicas.",
+        ),
+    ] = 0,
     _flashback: Annotated[
         bool, typer.Option("--flashback", "-B", hidden=True, callback=_ELSEWHERE)
     ] = False,
@@ -270,7 +314,32 @@ def mysqlbinlog(
       binlake mysqlbinlog -vv --base64-output=decode-rows binlog.000012 | less
 
       binlake mysqlbinlog -j 4711 --stop-datetime '2026-11-21 14:00' binlog.0000* > redo.sql
+
+      binlake mysqlbinlog -R -h db1 -u repl --raw --to-last-log -r /backup/ binlog.000012
     """
+    remote = remote or source is not None
+    if remote:
+        login = Login(host, port, socket, user, password, ssl_mode, ssl_ca)
+        url = server_url(login)
+    if raw or stop_never:
+        given = {
+            "--stop-position": stop_position, "--start-datetime": start_datetime,
+            "--stop-datetime": stop_datetime, "--offset": offset, "--database": database,
+            "--server-id": server_id, "--include-gtids": include_gtids,
+            "--exclude-gtids": exclude_gtids, "--skip-gtids": skip_gtids,
+        }  # fmt: skip
+        check_raw(remote, raw, [name for name, value in given.items() if value])
+        options_of_raw = RawOptions(
+            prefix=result_file or "",
+            start_position=raw_position(start_position),
+            to_last_log=to_last_log,
+            stop_never=stop_never,
+            replica_id=connection_server_id,
+        )
+        write_raw(url, files, options_of_raw, note)
+        return
+    if remote:
+        files = remote_files(url, files, to_last_log)
     start = _position("--start-position", start_position)
     stop = _position("--stop-position", stop_position)
     selection = Selection(

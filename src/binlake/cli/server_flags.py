@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from binlake.source.replica.url import ServerUrl
 
-__all__ = ["CONNECTION_FLAGS", "ServerUrls", "with_server_flags"]
+__all__ = ["CONNECTION_FLAGS", "ServerUrls", "with_server_flags", "with_server_flags_except"]
 
 #: The servers that were named: of several, those that replicate one another.
 ServerUrls: TypeAlias = tuple[ServerUrl, ...]
@@ -47,13 +47,22 @@ CONNECTION_FLAGS: dict[str, tuple[str, str, str]] = {
 
 def with_server_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the argument URL and the flags; it receives them as `server`."""
+    return with_server_flags_except()(command)
 
+
+def with_server_flags_except(*flags: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The same for a command to which some of the flags mean nothing, or something else."""
+    kept = [flag for flag in CONNECTION_FLAGS if flag not in flags]
+    return lambda command: _with(command, kept)
+
+
+def _with(command: Callable[..., Any], flags: Sequence[str]) -> Callable[..., Any]:
     @functools.wraps(command)
     def run(**given: Any) -> Any:
         text = given.pop("url")
         options = {
-            option.replace("-", "_"): given.pop(_parameter_name(flag))
-            for flag, (option, _, _) in CONNECTION_FLAGS.items()
+            CONNECTION_FLAGS[flag][0].replace("-", "_"): given.pop(_parameter_name(flag))
+            for flag in flags
         }
         urls = tuple(url.with_options(**options) for url in ServerUrl.parse_all(text))
         return command(server=urls, **given)
@@ -72,7 +81,7 @@ def with_server_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         for parameter in inspect.signature(command, eval_str=True).parameters.values()
         if parameter.name != "server"
     ]
-    parameters = [url, *others, *(_parameter(flag) for flag in CONNECTION_FLAGS)]
+    parameters = [url, *others, *(_parameter(flag) for flag in flags)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     del run.__wrapped__  # the signature above is the real one

@@ -33,11 +33,10 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["-R"], "--read-from-remote-server: this command reads log files"),
-        (["-u", "root"], "--user: this command reads log files"),
-        (["--host=db1"], "--host: this command reads log files"),
-        (["--raw"], "--raw: this command reads log files"),
-        (["--stop-never"], "--stop-never: this command reads log files"),
+        (["--raw"], "--raw copies logs of a server"),
+        (["-R", "--stop-never"], "--stop-never: only with --raw"),
+        (["-R", "--raw", "--stop-position=5"], "--stop-position: --raw copies whole logs"),
+        (["-R", "--raw", "-j", "0-1-4"], "--start-position '0-1-4': with --raw it is a number"),
         (["-B"], "--flashback: this command has no flashback"),
         (["-j", "here"], "--start-position 'here'"),
         (["--stop-position=0-1-4,0-1-5"], "a domain is named twice"),

@@ -179,8 +179,9 @@ class DumpStream:
         else:
             yield from self._event(frame, raw)
             if answer.wants_ack:
-                yield from self._flush()
+                # said before it is handed on: it may be durable when that returns
                 self.awaited = (self.file, self.offset)
+                yield from self._flush()
 
     def _announce(self, raw: bytes) -> None:
         """The artificial ROTATE before each file: its name, and where in it the source begins."""

@@ -1,0 +1,127 @@
+"""Logs of a server as files, the way of `mysqlbinlog --read-from-remote-server --raw`.
+
+No directory of an archive: files `<prefix><log name>`, written anew, as that tool does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from binlake.archive.folder import writing_error
+from binlake.archive.layout import checked_name
+from binlake.archive.writer import MAGIC
+from binlake.errors import SourceError
+from binlake.source.replica.connection import connect
+from binlake.source.replica.follower import Block, Follower, FollowOptions
+from binlake.source.replica.url import ServerUrl
+from binlake.values.position import Position
+
+__all__ = ["RawOptions", "write_raw"]
+
+_FIRST_EVENT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RawOptions:
+    """`prefix` stands before the names of the files. `start_position`: of the first log.
+    `to_last_log`: also those that follow the named one. `stop_never`: and what is written later, for
+    ever. `replica_id`: our number among the replicas, 0: one is chosen.
+    """
+
+    prefix: str = ""
+    start_position: int = _FIRST_EVENT
+    to_last_log: bool = False
+    stop_never: bool = False
+    replica_id: int = 0
+
+
+def write_raw(
+    url: ServerUrl, names: Sequence[str], options: RawOptions, say: Callable[[str], None]
+) -> None:
+    """Write the logs `names` of a server. Raises ServerError, SourceError."""
+    with connect(url) as server:
+        there = [log.name for log in server.logs()]
+        identity = server.identity
+    for name in names:
+        if name not in there:
+            raise SourceError(
+                f"{url.where} has no log {name}", hint=f"there are {there[0]} to {there[-1]}"
+            )
+    wanted = list(names)
+    if options.to_last_log or options.stop_never:
+        wanted = [names[0]]
+    start = options.start_position
+    for name in wanted:
+        position = Position(identity, name, max(start, _FIRST_EVENT))
+        _write(url, position, options, say)
+        start = _FIRST_EVENT
+
+
+def _write(
+    url: ServerUrl, start: Position, options: RawOptions, say: Callable[[str], None]
+) -> None:
+    """Write one log from a position on, and those that follow if they are wanted."""
+    follow = FollowOptions.of(url, until_current=not options.stop_never)
+    if options.replica_id:
+        follow = replace(follow, replica_id=options.replica_id)
+    goes_on = options.to_last_log or options.stop_never
+    with Follower(url, start, follow) as follower, _Files(options.prefix) as files:
+        if start.offset > _FIRST_EVENT:
+            say(f"{start.file}: what is before {start.offset} is left out")
+        for item in follower:
+            if item.file != start.file and not goes_on:
+                return
+            if isinstance(item, Block):
+                files.write(item, follower.format_description)
+        files.begin_if_none(start.file)
+
+
+class _Files:
+    """The file that is being written, and those before it."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._name = ""
+        self._file: BinaryIO | None = None
+
+    def begin_if_none(self, name: str) -> None:
+        """A log of which nothing came is a file all the same."""
+        if self._file is None:
+            self._begin(name)
+
+    def _begin(self, name: str) -> BinaryIO:
+        """A new file, with the magic in it."""
+        if self._file is not None:
+            self._file.close()
+        path = f"{self._prefix}{checked_name(name)}"
+        try:
+            self._file = Path(path).open("wb", buffering=0)  # noqa: SIM115
+            self._file.write(MAGIC)
+        except OSError as error:
+            raise writing_error(path, error) from error
+        self._name = name
+        return self._file
+
+    def write(self, block: Block, format_description: bytes) -> None:
+        """Append a block; `format_description` goes before one from inside of a log."""
+        is_new = block.file != self._name or self._file is None
+        file = self._begin(block.file) if is_new else self._file
+        assert file is not None
+        try:
+            if is_new and block.start > _FIRST_EVENT:
+                file.write(format_description)
+            left = memoryview(block.data)
+            while left:
+                left = left[file.write(left) :]
+        except OSError as error:
+            raise writing_error(f"{self._prefix}{block.file}", error) from error
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()

@@ -1,0 +1,99 @@
+"""The part of `binlake mysqlbinlog` that is about servers: who, and which of their logs."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from binlake.errors import OptionError
+from binlake.source.chain import resolve
+from binlake.source.replica.passwords import remember
+from binlake.source.replica.url import ServerUrl
+
+__all__ = [
+    "ASK_PASSWORD",
+    "Login",
+    "check_raw",
+    "password_asked_for",
+    "raw_position",
+    "remote_files",
+    "server_url",
+]
+
+#: What stands for a password that is to be asked for: no text that a shell can give.
+ASK_PASSWORD = "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What the tool's options say of a connection; "" and 0: what ~/.my.cnf says."""
+
+    host: str = ""
+    port: int = 0
+    socket: str = ""
+    user: str = ""
+    password: str | None = field(default=None, repr=False)
+    ssl_mode: str | None = None
+    ssl_ca: str | None = None
+
+
+def server_url(login: Login) -> ServerUrl:
+    """The URL that a login means; its password is remembered, not in the URL. Raises OptionError."""
+    host = "" if login.socket or (login.host == "localhost" and not login.port) else login.host
+    url = ServerUrl(
+        "mysql", host, 0 if login.socket else login.port, login.user, login.socket
+    ).with_options(
+        ssl_mode=login.ssl_mode.lower() if login.ssl_mode is not None else None,
+        ssl_ca=login.ssl_ca,
+    )
+    password = login.password
+    if password == ASK_PASSWORD:
+        password = getpass.getpass("Enter password: ")
+    if password is not None:
+        remember(url.account, password)
+    return url
+
+
+def password_asked_for(arguments: Sequence[str]) -> list[str]:
+    """A command line with `-p` and `--password` without a text as the tools mean them: ask."""
+    return [f"--password={ASK_PASSWORD}" if a in ("-p", "--password") else a for a in arguments]
+
+
+def check_raw(remote: bool, raw: bool, given: Sequence[str]) -> None:
+    """Whether what is asked for goes with --raw. Raises OptionError."""
+    if not raw:
+        raise OptionError(
+            "--stop-never: only with --raw", name="--stop-never",
+            hint="binlake tail URL prints changes as they are made",
+        )  # fmt: skip
+    if not remote:
+        raise OptionError(
+            "--raw copies logs of a server", name="--raw", hint="give --read-from-remote-server too"
+        )
+    if given:
+        raise OptionError(
+            f"{given[0]}: --raw copies whole logs, from --start-position on", name=given[0]
+        )
+
+
+def raw_position(text: str | None) -> int:
+    """A byte position. Raises OptionError."""
+    if text is None:
+        return 0
+    if not text.isdecimal():
+        raise OptionError(
+            f"--start-position {text!r}: with --raw it is a number", name="--start-position"
+        )
+    return int(text)
+
+
+def remote_files(url: ServerUrl, names: Sequence[str], to_last_log: bool) -> list[str]:
+    """The logs of a server as what every command reads. Raises SourceError, ServerError."""
+    if not to_last_log:
+        return [str(url.log(name)) for name in names]
+    (chain,) = resolve([str(url)])
+    first = next((n for n, file in enumerate(chain.files) if file.name == names[0]), None)
+    if first is None:
+        raise OptionError(f"{url.where} has no log {names[0]}", name="FILE")
+    return [file.path for file in chain.files[first:]]

@@ -1,0 +1,114 @@
+"""Complete logs: indexed, compressed, and in the end removed, in an order that loses nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import binlake
+from binlake.archive import finishing
+from binlake.archive.finishing import Finish, finish_log, unfinished_logs
+from binlake.archive.folder import Folder, open_folder
+from binlake.archive.retention import Retention, expired, purge
+from binlake.archive.writer import write_index_file
+from binlake.errors import SourceError
+from binlake.source.bytes import open_reader
+
+DAY = 86_400
+
+
+@pytest.fixture
+def folder(golden: Path, tmp_path: Path) -> Folder:
+    for path in sorted((golden / "mysql-9.7/rotation").glob("binlog.0*")):
+        shutil.copy(path, tmp_path / path.name)
+    found = open_folder(str(tmp_path))
+    write_index_file(found)
+    return found
+
+
+def content(folder: Folder, name: str) -> bytes:
+    with open_reader(folder.path_of(name)) as reader:
+        return reader.read_at(0, 1 << 20)
+
+
+def test_a_log_is_indexed_and_compressed(folder: Folder) -> None:
+    before = [t.gtid for t in binlake.open(folder.path).transactions()]
+    whole = content(folder, "binlog.000001")
+    names = unfinished_logs(folder, Finish("zstd"), "binlog.000005")
+    assert names == [f"binlog.00000{n}" for n in (1, 2, 3, 4)]
+    for name in names:
+        finish_log(folder, name, Finish("zstd"))
+    sizes = folder.sizes()
+    assert "binlog.000001" not in sizes
+    assert {"binlog.000001.zst", "binlog.000001.index.parquet", "binlog.000005"} <= set(sizes)
+    assert content(folder, "binlog.000001.zst") == whole
+    assert [t.gtid for t in binlake.open(folder.path).transactions()] == before
+    assert [t.gtid for t in binlake.open(folder.path_of("binlog.index")).transactions()] == before
+    assert unfinished_logs(folder, Finish("zstd"), "binlog.000005") == []
+    finish_log(folder, "binlog.000001", Finish("zstd"))  # done already
+
+
+def test_what_was_left_by_a_kill_is_done(folder: Folder) -> None:
+    finish_log(folder, "binlog.000001", Finish())
+    shutil.copy(folder.path_of("binlog.000002"), folder.path_of("binlog.000002.77.partial"))
+    Path(folder.path_of("binlog.000002.zst")).write_bytes(b"half of it")
+    assert unfinished_logs(folder, Finish(), "binlog.000005") == [
+        f"binlog.00000{n}" for n in (2, 3, 4)
+    ]
+    assert unfinished_logs(folder, Finish(index=False), "binlog.000005") == []
+    whole = content(folder, "binlog.000002")
+    finish_log(folder, "binlog.000002", Finish("zstd"))
+    assert content(folder, "binlog.000002.zst") == whole
+
+
+def test_what_does_not_come_back_is_kept(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = finishing._written
+    monkeypatch.setattr(
+        finishing, "_written", lambda log, target: (written(log, target)[0], b"another digest")
+    )
+    with pytest.raises(SourceError, match="the log is kept"):
+        finish_log(folder, "binlog.000001", Finish("zstd"))
+    assert "binlog.000001" in folder.sizes()
+
+
+def test_a_damaged_log_is_kept_as_it_is(folder: Folder) -> None:
+    path = Path(folder.path_of("binlog.000001"))
+    data = bytearray(path.read_bytes())
+    data[1000] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(binlake.BinlogError, match="bad checksum"):
+        finish_log(folder, "binlog.000001", Finish("zstd"))
+    assert path.read_bytes() == data
+
+
+def test_retention_by_bytes(folder: Folder) -> None:
+    sizes = {n: s for n, s in folder.sizes().items() if n[-6:].isdigit()}
+    total = sum(sizes.values())
+    growing = "binlog.000005"
+    assert expired(folder, Retention(bytes=total), growing) == []
+    assert expired(folder, Retention(bytes=total - 1), growing) == ["binlog.000001"]
+    everything = [f"binlog.00000{n}" for n in (1, 2, 3, 4)]
+    assert expired(folder, Retention(bytes=1), growing) == everything
+    assert expired(folder, Retention(bytes=1), "binlog.000003") == everything[:2]
+    assert expired(folder, Retention(), growing) == []
+
+
+def test_retention_by_time(folder: Folder) -> None:
+    times = [e.frame.timestamp for e in binlake.open(folder.path).events() if e.pos == 4]
+    ended = times[2]  # the second log ended when the third began
+    rule = Retention(days=1)
+    before = [f"binlog.00000{n}" for n in (1, 2)]
+    assert expired(folder, rule, "binlog.000005", now=ended + DAY + 1)[:2] == before
+    assert expired(folder, rule, "binlog.000005", now=times[1] + DAY) == []
+
+
+def test_purged_logs_leave_nothing_behind(folder: Folder) -> None:
+    for name in ("binlog.000001", "binlog.000002"):
+        finish_log(folder, name, Finish("zstd"))
+    purge(folder, ["binlog.000001", "binlog.000002"])
+    assert not [name for name in folder.sizes() if "000001" in name or "000002" in name]
+    assert (folder.read("binlog.index") or b"").split() == [
+        f"./binlog.00000{n}".encode() for n in (3, 4, 5)
+    ]

@@ -1,0 +1,68 @@
+"""Names that come from servers, and what an archive says of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from binlake.archive.layout import (
+    ArchiveState,
+    checked_identity,
+    checked_name,
+    directory_name,
+    generations,
+    logs_among,
+)
+from binlake.errors import ServerError, SourceError
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../binlog.000001", "a/b.000001", "a\\b.000001", ".hidden.000001", "binlog",
+     "archive.json", "binlog.index", "binlog.00001", "b\n.000001", "b\0.000001", "binlog.000001.zst",
+     "x" * 300 + ".000001", "binlog.000001/"],
+)  # fmt: skip
+def test_what_is_no_name_of_a_log_is_refused(name: str) -> None:
+    with pytest.raises(ServerError, match="refused"):
+        checked_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["binlog.000001", "mysql-bin.999999", "a.b.1000000", "Äpfel.000001"]
+)
+def test_names_of_logs(name: str) -> None:
+    assert checked_name(name) == name
+
+
+@pytest.mark.parametrize("identity", ["", "..", "a/b", "server-", "server-1/..", UUID + "0", "CON"])
+def test_what_is_no_identity_is_refused(identity: str) -> None:
+    with pytest.raises(ServerError, match="refused"):
+        checked_identity(identity)
+
+
+def test_histories_of_a_server() -> None:
+    assert checked_identity(UUID.upper()) == UUID
+    assert directory_name(UUID, 1) == UUID
+    names = [directory_name(UUID, n) for n in (10, 2, 1)]
+    assert generations(UUID, [*names, "server-1", f"{UUID}.old", f"x{UUID}"]) == [1, 2, 10]
+    assert generations("server-1", ["server-1.2", "server-10", "server-11.3"]) == [2]
+
+
+def test_logs_in_the_order_of_the_chain() -> None:
+    names = ["binlog.1000000", "binlog.000002.zst", "binlog.999999", "binlog.000002", "binlog.index",
+             "binlog.000002.index.parquet", "archive.json", "binlog.000003.12.partial"]  # fmt: skip
+    assert logs_among(names) == ["binlog.000002", "binlog.999999", "binlog.1000000"]
+
+
+def test_the_state_comes_back() -> None:
+    state = ArchiveState(UUID, "mysql", 2, "binlog.000007", 1 << 33, f"{UUID}:1-5", 12.5)
+    assert ArchiveState.from_bytes(state.to_bytes(), "here") == state
+    assert state.directory == f"{UUID}.2"
+    assert state.position.offset == 1 << 33
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"version": 2}', b'{"version": 1, "x": 1}'])
+def test_a_damaged_state_is_said(data: bytes) -> None:
+    with pytest.raises(SourceError, match=r"here is not the state of an archive"):
+        ArchiveState.from_bytes(data, "here")

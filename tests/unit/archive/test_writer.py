@@ -1,0 +1,185 @@
+"""Blocks become files: what is there after every single step is right, and nothing is overwritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from binlake.archive.folder import Folder, StoreFolder, open_folder
+from binlake.archive.layout import STATE, ArchiveState
+from binlake.archive.writer import AnotherHistory, HistoryWriter
+from binlake.errors import ServerError, SourceError
+from binlake.source.replica.follower import Block
+
+UUID = "78157433-e595-11f1-a5e0-02fc00000001"
+STATE_0 = ArchiveState(UUID, "mysql")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Logs as a server sends them: events back to back."""
+
+    logs: dict[str, bytes]
+
+    def blocks(self, size: int, file: str = "", start: int = 4) -> list[Block]:
+        """Blocks of about `size` bytes, from a place on."""
+        found = []
+        for name, data in self.logs.items():
+            if name < file:
+                continue
+            at = begun = start if name == file else 4
+            while at < len(data):
+                at += int.from_bytes(data[at + 9 : at + 13], "little")
+                if at - begun >= size or at == len(data):
+                    found.append(Block(name, begun, data[begun:at], 0.0, UUID))
+                    begun = at
+        return found
+
+
+@pytest.fixture
+def sent(golden: Path) -> Sent:
+    paths = sorted((golden / "mysql-9.7/rotation").glob("binlog.00000[1-4]"))
+    return Sent({path.name: path.read_bytes() for path in paths})
+
+
+@pytest.fixture(params=["local", "store"])
+def folder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Folder:
+    """A directory, and the same as an object store: through pyarrow's file system."""
+    if request.param == "local":
+        return open_folder(str(tmp_path / "a"))
+    return store_at(tmp_path / "a", monkeypatch)
+
+
+def store_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    from pyarrow import fs
+
+    from binlake.archive import folder as module
+    from binlake.source import bytes as source_bytes
+
+    def file_system_for(uri: str) -> tuple[fs.FileSystem, str]:
+        assert uri.startswith("test://")
+        return fs.LocalFileSystem(), uri.removeprefix("test:/")
+
+    monkeypatch.setattr(module, "file_system_for", file_system_for)
+    monkeypatch.setattr(source_bytes, "file_system_for", file_system_for)
+    return open_folder(f"test:/{path}")
+
+
+def files(folder: Folder) -> dict[str, bytes]:
+    """The logs that are there under their names."""
+    return {n: folder.read(n) or b"" for n in folder.sizes() if n[-6:].isdigit()}
+
+
+def test_all_of_it(folder: Folder, sent: Sent) -> None:
+    writer = HistoryWriter(folder, STATE_0)
+    assert writer.resume() is None
+    for block in sent.blocks(700):
+        writer.take(block)
+        writer.sync()
+    writer.close()
+    *complete, last = sent.logs
+    assert writer.finished == complete
+    assert {n: files(folder)[n] for n in complete} == {n: sent.logs[n] for n in complete}
+    if not isinstance(folder, StoreFolder):
+        assert files(folder) == sent.logs
+    state = ArchiveState.from_bytes(folder.read(STATE) or b"", "")
+    assert (state.file, state.offset) == (last, len(sent.logs[last]))
+    assert (folder.read("binlog.index") or b"").decode().split() == [f"./{n}" for n in sent.logs]
+
+
+@pytest.mark.parametrize("size", [1, 500, 100_000])
+def test_going_on_after_every_block(folder: Folder, sent: Sent, size: int) -> None:
+    """A writer per block, never closed: as if each had been killed once its block was durable."""
+    for _ in range(200):
+        writer = HistoryWriter(folder, STATE_0)
+        start = writer.resume()
+        coming = sent.blocks(size, start.file, start.offset) if start else sent.blocks(size)
+        for block in coming:
+            before = writer.end
+            writer.take(block)
+            if writer.end != before:
+                writer.sync()
+                if size > 1 or len(files(folder)) % 2:
+                    break
+        else:
+            break
+        folder.unlock()
+    writer.close()
+    last = max(sent.logs)
+    found = files(folder)
+    assert {n: found[n] for n in sent.logs if n != last} == {
+        n: data for n, data in sent.logs.items() if n != last
+    }
+    with folder.open_log(last).reader() as log:
+        assert log.read_at(0, 1 << 20) == sent.logs[last]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 4, 20, 130, 700, 1500])
+def test_the_tail_after_a_crash(tmp_path: Path, sent: Sent, cut: int) -> None:
+    """Whatever is behind the last whole event goes; what is before it is asked for from its last transaction on."""
+    folder = open_folder(str(tmp_path))
+    (name, whole), *_ = sent.logs.items()
+    (tmp_path / name).write_bytes(whole[:cut] + b"\xff" * 50)
+    writer = HistoryWriter(folder, STATE_0)
+    start = writer.resume()
+    for block in sent.blocks(300, start.file, start.offset) if start else sent.blocks(300):
+        writer.take(block)
+    writer.close()
+    assert files(folder) == sent.logs
+
+
+def test_another_log_of_the_same_name_is_not_written_over(
+    tmp_path: Path, sent: Sent, golden: Path
+) -> None:
+    folder = open_folder(str(tmp_path))
+    writer = HistoryWriter(folder, STATE_0)
+    writer.resume()
+    for block in sent.blocks(500)[:3]:
+        writer.take(block)
+    writer.close()
+    before = files(folder)
+    other = Sent({"binlog.000001": (golden / "mysql-9.7/types-full/binlog.000001").read_bytes()})
+    writer = HistoryWriter(folder, STATE_0)
+    start = writer.resume()
+    assert start is not None
+    (first, *_) = other.blocks(100)
+    with pytest.raises(AnotherHistory):
+        writer.take(Block(start.file, start.offset, first.data, 0.0, UUID))
+    writer.close()
+    assert files(folder) == before
+
+
+def test_what_does_not_follow_is_refused(tmp_path: Path, sent: Sent) -> None:
+    folder = open_folder(str(tmp_path))
+    writer = HistoryWriter(folder, STATE_0)
+    writer.resume()
+    first, second, third, *_ = sent.blocks(1)
+    writer.take(first)
+    with pytest.raises(ServerError, match="is what comes next"):
+        writer.take(third)
+    for name in ("binlog.000003", "other.000002", "binlog.000001.000002"):
+        with pytest.raises(AnotherHistory):
+            writer.take(Block(name, 4, second.data, 0.0, UUID))
+    for name in ("../binlog.000002", "binlog.index", "archive.json"):
+        with pytest.raises(ServerError, match="refused"):
+            writer.take(Block(name, 4, second.data, 0.0, UUID))
+    with pytest.raises(ServerError, match="not with its first event"):
+        writer.take(Block("binlog.000002", 100, second.data, 0.0, UUID))
+    writer.take(second)
+    writer.close()
+    assert set(folder.sizes()) == {"binlog.000001", "binlog.index", "archive.json", "archive.lock"}
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    writer = HistoryWriter(open_folder(str(tmp_path / "new" / "a")), STATE_0)
+    writer.resume()
+    other = HistoryWriter(open_folder(str(tmp_path / "new" / "a")), STATE_0)
+    with pytest.raises(SourceError, match="another process archives into it"):
+        other.resume()
+    writer.close()
+    other.resume()
+    other.close()
