@@ -28,8 +28,6 @@ T = TypeVar("T")
 
 #: How long a server that does not answer is waited for, before the query fails.
 PATIENCE_S = 30.0
-# Spark asks every 10 ms while nothing is new; a server need not be asked as often.
-_LOOK_EVERY_S = 0.05
 _FIRST_PAUSE_S = 0.25
 
 
@@ -45,21 +43,17 @@ class _Known:
 class ServerLogs(StreamLogs):
     """The logs of the first server of a URL that answers."""
 
+    pause_s = 0.05
+
     def __init__(self, url: str, options: ReadOptions) -> None:
         super().__init__(options)
         self._urls = ServerUrl.parse_all(url)
         self._server: ServerConnection | None = None
         self._known: _Known | None = None
-        self._looked_at = 0.0
         self._created: dict[tuple[str, str], int | None] = {}
 
-    def look(self) -> LogsNow:
-        pause = self._looked_at + _LOOK_EVERY_S - time.monotonic()
-        if 0 < pause <= _LOOK_EVERY_S:
-            time.sleep(pause)
-        found = self._patiently(self._look)
-        self._looked_at = time.monotonic()
-        return found
+    def _look(self) -> LogsNow:
+        return self._patiently(self._ask)
 
     def created(self, now: LogsNow, number: int) -> int | None:
         # asked whenever an offset is checked, and a dump to ask: so once per file and login
@@ -74,7 +68,7 @@ class ServerLogs(StreamLogs):
             self._server.close()
         self._server = self._known = None
 
-    def _look(self) -> LogsNow:
+    def _ask(self) -> LogsNow:
         server = self._connected()
         name, offset = server.end()
         known = self._known

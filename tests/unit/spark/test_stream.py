@@ -539,3 +539,28 @@ def test_a_column_that_the_stream_does_not_know() -> None:
     with pytest.raises(SchemaError, match=r"shop\.t has changed"):
         pinned.conform(pa.record_batch({"id": ["x"]}))
     assert pinned.conform(pa.record_batch({"id": pa.array([1], pa.int8())})).schema == pinned.wanted
+
+
+def test_a_table_that_changes_stops_the_query_and_goes_on_in_the_next(tmp_path: Path) -> None:
+    path = GOLDEN / "mysql-9.7/schema/binlog.000001"
+    data, checkpoint, told = path.read_bytes(), Checkpoint(), []
+    run: Query42 | None = None
+    for end in event_ends(path):
+        (tmp_path / path.name).write_bytes(data[:end])
+        try:
+            if run is None:
+                run = Query42(checkpoint, path=tmp_path, table="golden.moving")
+                run.start()
+            run.drain()
+        except SchemaError as error:
+            told.append(str(error))
+            run = None
+        except SourceError as error:  # its first row is still to come
+            assert "no change of table" in str(error)
+            run = None
+    assert keys([{k[1:]: v for k, v in row.items()} for row in checkpoint.all_rows]) == expected(
+        path, table="golden.moving"
+    )
+    assert "columns that the stream does not know: b" in told[0]
+    assert "column a (int64) does not fit int16" in told[1]
+    assert all("start the query again, with the same checkpoint" in text for text in told)
