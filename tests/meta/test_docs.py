@@ -91,6 +91,16 @@ def test_every_option_and_view_of_spark_is_on_its_page() -> None:
         assert f"\n### {view}\n" in text
 
 
+def test_every_option_of_streams_is_on_its_page() -> None:
+    pytest.importorskip("pyspark")
+    from binlake.spark.options import STREAM_OPTIONS
+
+    for spec in STREAM_OPTIONS:
+        assert f"| `{spec.name}` |" in text_of(DOCS / "streaming.md")
+        assert f"| `{spec.name}` |" in text_of(DOCS / "options.md")
+        assert spec.metavar in FORMS
+
+
 def test_every_column_of_every_view_is_on_the_spark_page() -> None:
     text = text_of(DOCS / "spark.md")
     for view in VIEWS.values():

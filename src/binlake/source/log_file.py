@@ -108,6 +108,8 @@ class LogFile:
     chain, `reader` its bytes, decrypted where they are encrypted. `format` is the first EventFormat, None if the file ends
     before the end of its FORMAT_DESCRIPTION event (empty files; `windows` then yields nothing
     but the torn tail). `in_use`: its flag says that the server has not closed the file.
+    `created`: the time of that event, seconds since 1970, which tells a log from another of its name
+    (RESET BINARY LOGS AND GTIDS); None where `format` is, and before version 4.
     `is_relay`: a relay log, whose events' log_pos is a position in the source's log. `tail` is the TailReport
     of the last complete walk, None while none was found. `encrypted_from` is where the encrypted
     events of a MariaDB log begin, None if none do; `locked` why they cannot be read, if so.
@@ -124,6 +126,7 @@ class LogFile:
         self.format: EventFormat | None = None
         self.is_relay = False
         self.in_use = False
+        self.created: int | None = None
         self.tail: TailReport | None = None
         self.closed = False
         self.encrypted_from: int | None = None
@@ -308,6 +311,7 @@ class LogFile:
             return
         self.in_use = bool(frame.flags & LOG_EVENT_BINLOG_IN_USE_F)
         self.format = self.read_format(frame, raw)
+        self.created = frame.timestamp
         self._read_encryption(frame.end)
         self.is_relay = bool(frame.flags & LOG_EVENT_RELAY_LOG_F) or self._announces_source(frame)
 

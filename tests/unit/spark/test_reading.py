@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 import binlake
-from binlake.errors import OptionError, SchemaError, SourceError, UnsupportedError
+from binlake.errors import OptionError, SchemaError, SourceError
 from binlake.spark.batch import BinlogReader
 from binlake.spark.partitions import LogPartition
 from binlake.spark.schema import arrow_schema, spark_schema
@@ -234,9 +234,3 @@ def test_a_table_that_is_not_there_is_told_with_one_that_is() -> None:
         SourceError, match=r"no change of table golden\.aa .*did you mean golden\.a\?"
     ):
         reader(table="golden.aa")
-
-
-def test_a_stream_is_refused_in_a_sentence() -> None:
-    source = BinlogDataSource({"path": str(LOGS)})
-    with pytest.raises(UnsupportedError, match="cannot be read as a stream yet"):
-        source.streamReader(source.schema())

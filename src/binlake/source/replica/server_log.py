@@ -49,7 +49,7 @@ def open_server_log(text: str, size: int | None = None) -> StreamReader:
         raise SourceError(f"{url} names a server, not one of its logs")
     if size is None:
         size = _logs_of(url)[0][2]
-    return StreamReader(str(url), lambda: _LogStream(url, size), reopenable=True)
+    return _ServerLogReader(url, size)
 
 
 def _logs_of(url: ServerUrl) -> list[tuple[str, str, int]]:
@@ -62,19 +62,56 @@ def _logs_of(url: ServerUrl) -> list[tuple[str, str, int]]:
     return [(str(url.log(log.name)), log.name, log.size_bytes) for log in wanted]
 
 
-class _LogStream:
-    """One dump of the bytes [0, size) of a log, as an object with `read` and `close`."""
+class _ServerLogReader(StreamReader):
+    """Reading goes forward. What is asked for far ahead is the start of an event: of the range
+    that is wanted. So it begins another dump, and what lies before it never crosses the network.
+    """
 
     def __init__(self, url: ServerUrl, size: int) -> None:
         self._url = url
+        self._length = size
+        self._stream = _LogStream(url, size)
+        super().__init__(str(url), self._from_the_start, reopenable=True)
+
+    def _from_the_start(self) -> _LogStream:
+        return self._begin(0)
+
+    def _begin(self, offset: int) -> _LogStream:
+        """A dump from the start of an event on, of the file that was read before."""
+        self._stream = _LogStream(self._url, self._length, offset, self._stream.created)
+        return self._stream
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        with self._lock:
+            if self._pieces is not None and self._kept.end < offset < self._length:
+                self._restart(self._begin(offset), offset)
+        return super().read_at(offset, size)
+
+
+class _LogStream:
+    """One dump of the bytes [start, size) of a log, as an object with `read` and `close`.
+
+    `start` is 0 or the start of an event. `created` as in FollowOptions.
+    """
+
+    def __init__(
+        self, url: ServerUrl, size: int, start: int = 0, created: int | None = None
+    ) -> None:
+        self._url = url
         self._size = size
+        self._start = max(start, len(_MAGIC))
         self._follower = Follower(
             url.log(""),
-            Position("", url.log_name, len(_MAGIC)),
+            Position("", url.log_name, self._start),
             # its readers verify checksums, and say what they found
-            FollowOptions.of(url, verify_checksum=False, attempts=5),
+            FollowOptions.of(url, verify_checksum=False, attempts=5, created=created),
         )
-        self._pieces = chain((_MAGIC[:size],), self._blocks())
+        self._pieces = chain((_MAGIC[start:size],) if start < len(_MAGIC) else (), self._blocks())
+
+    @property
+    def created(self) -> int | None:
+        """The time of the file's format description, None while it has not come."""
+        return self._follower.created
 
     def read(self, size: int) -> bytes:
         """The next bytes, however many; b"" at the end."""
@@ -85,7 +122,7 @@ class _LogStream:
         self._follower.close()
 
     def _blocks(self) -> Iterator[bytes]:
-        have, idle = len(_MAGIC), 0
+        have, idle = self._start, 0
         if have >= self._size:
             return
         name = self._url.log_name

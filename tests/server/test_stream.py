@@ -1,0 +1,169 @@
+"""A stream straight from real servers, asked as Spark asks: everything once, and what goes wrong."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [spark]")
+
+from pyspark import cloudpickle
+
+from binlake.errors import AuthError, OptionError, PositionLostError
+from binlake.source.replica.connection import ConnectionLostError
+from binlake.spark import server_logs
+from dev.servers import Server, running
+from live import tcp_url, url_of
+from reading import lines_without_ddl
+from stream_query import OPENED, Checkpoint, Query41, Query42
+
+pytestmark = pytest.mark.server
+
+Key = tuple[str, int, int]
+
+
+def keys(rows: list[dict[str, Any]]) -> list[Key]:
+    return [(row["file"], row["pos"], row["row"]) for row in rows]
+
+
+@pytest.fixture(autouse=True)
+def closed_at_the_end() -> Iterator[None]:
+    OPENED.clear()
+    yield
+    for query in OPENED:
+        query.close()
+
+
+@pytest.fixture(scope="module")
+def filled(server: Server) -> Server:
+    server.execute(
+        "CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY, v VARCHAR(100))"
+    )
+    for number in range(40):
+        server.execute(f"INSERT INTO shop.t VALUES ({number}, REPEAT('x', {number}))")
+        if number in (15, 30):
+            server.execute("FLUSH BINARY LOGS")
+    server.execute("UPDATE shop.t SET v = 'y' WHERE id < 20", "DELETE FROM shop.t WHERE id = 3")
+    return server
+
+
+@pytest.mark.parametrize("query", [Query41, Query42])
+@pytest.mark.parametrize(
+    "limits", [{}, {"max_transactions_per_batch": 7}, {"max_bytes_per_batch": 3000}]
+)
+def test_everything_once(filled: Server, query: type[Query41], limits: dict[str, int]) -> None:
+    run = query(Checkpoint(), server=url_of(filled), **limits)
+    run.start()
+    run.drain()
+    assert keys(run.checkpoint.all_rows) == keys(list(lines_without_ddl(*filled.log_files())))
+    assert len(run.checkpoint.ends) > 3 or not limits
+
+
+def test_what_is_new(filled: Server) -> None:
+    checkpoint = Checkpoint()
+    Query42(checkpoint, server=url_of(filled), starting_offsets="latest").batch()
+    for step in range(3):
+        filled.execute(f"INSERT INTO shop.t VALUES ({1000 + step}, 'new')", "FLUSH BINARY LOGS")
+        run = Query42(checkpoint, server=url_of(filled))
+        run.start()
+        run.drain()
+    assert len(checkpoint.all_rows) == 3
+
+
+def test_the_end_that_is_reported(filled: Server) -> None:
+    run = Query42(Checkpoint(), server=url_of(filled))
+    file, offset = filled.position()
+    told = run.reader.reportLatestOffset()
+    assert (told["file"], told["offset"]) == (file, offset)
+
+
+@pytest.fixture
+def mysql() -> Iterator[Server]:
+    with running("mysql-9.7") as made:
+        made.execute(
+            "CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY, v VARCHAR(100))"
+        )
+        yield made
+
+
+def stopped(server: Server) -> Checkpoint:
+    """A stream that came to the end of its server's first two rows."""
+    server.execute("INSERT INTO shop.t VALUES (1, 'a')", "INSERT INTO shop.t VALUES (2, 'b')")
+    run = Query42(Checkpoint(), server=url_of(server))
+    run.start()
+    run.drain()
+    return run.checkpoint
+
+
+def test_purged(mysql: Server) -> None:
+    checkpoint = stopped(mysql)
+    mysql.execute("INSERT INTO shop.t VALUES (3, 'c')", "FLUSH BINARY LOGS")
+    mysql.execute("PURGE BINARY LOGS TO 'binlog.000002'")
+    run = Query42(checkpoint, server=url_of(mysql))
+    with pytest.raises(PositionLostError, match=r"binlog\.000001.*purged: [0-9a-f-]+:5"):
+        run.batch()
+
+
+def test_reset(mysql: Server) -> None:
+    checkpoint = stopped(mysql)
+    mysql.execute("RESET BINARY LOGS AND GTIDS")
+    for number in range(3, 20):
+        mysql.execute(f"INSERT INTO shop.t VALUES ({number}, REPEAT('c', 90))")
+    run = Query42(checkpoint, server=url_of(mysql))
+    with pytest.raises(PositionLostError, match="another log now"):
+        run.batch()
+
+
+# sockets that PyMySQL opened for a server that is not there are closed by the garbage collector
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_a_server_that_goes_for_good(mysql: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_logs, "PATIENCE_S", 1.0)
+    checkpoint = stopped(mysql)
+    run = Query42(checkpoint, server=url_of(mysql))
+    assert not run.batch()
+    mysql.kill()
+    with pytest.raises(ConnectionLostError, match="goes on where it was"):
+        run.batch()
+    gc.collect()
+
+
+def test_a_server_that_is_restarted(mysql: Server) -> None:
+    checkpoint = stopped(mysql)
+    run = Query42(checkpoint, server=url_of(mysql))
+    assert not run.batch()
+    mysql.stop()
+    mysql.start()
+    mysql.execute("INSERT INTO shop.t VALUES (3, 'c')")
+    run.drain()
+    assert len(checkpoint.all_rows) == 3
+
+
+def test_passwords_travel_nowhere(
+    mysql: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mysql.execute(
+        "CREATE USER reader@localhost IDENTIFIED BY 'hush-hush'",
+        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO reader@localhost",
+        "INSERT INTO shop.t VALUES (1, 'a')",
+    )
+    url = url_of(mysql).replace("root@", "reader@")
+    monkeypatch.setenv("BINLAKE_PASSWORD", "hush-hush")
+    run = Query42(Checkpoint(), server=url)
+    run.start()
+    run.drain()
+    assert len(run.checkpoint.all_rows) == 1
+    planned = run._partitions(run.initial(), run.checkpoint.ends[0])
+    travels = cloudpickle.dumps((run.reader, planned))
+    assert b"hush-hush" not in travels
+    assert not any("hush-hush" in end for end in run.checkpoint.ends)
+    monkeypatch.setenv("BINLAKE_PASSWORD", "wrong-one")
+    with pytest.raises(AuthError) as caught:
+        Query42(Checkpoint(), server=url).batch()
+    assert "wrong-one" not in str(caught.value)
+    with pytest.raises(OptionError, match="holds a password") as refused:
+        Query42(Checkpoint(), server=tcp_url(mysql, "reader", "hush-hush"))
+    assert "hush-hush" not in str(refused.value)
