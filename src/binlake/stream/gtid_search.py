@@ -33,6 +33,7 @@ from binlake.values.gtid import (
     GtidSet,
     MariaGtid,
     MariaGtidIntervals,
+    MariaGtidSet,
     parse_gtid_filter,
 )
 from binlake.values.step import Step
@@ -45,7 +46,9 @@ __all__ = [
     "NotFound",
     "accounted",
     "executed",
+    "head_event",
     "locate",
+    "state_at",
 ]
 
 AnyGtid = Gtid | MariaGtid
@@ -157,21 +160,42 @@ def _union(left: AnyGtidSet | None, right: AnyGtidSet | None) -> AnyGtidSet | No
 def _previous(log: LogFile) -> AnyGtidSet | None:
     """What was executed before a file began, None where it does not tell. Raises BinlogError.
 
-    Reads the beginning of the file only. MariaDB's relay logs do not tell: a list in them is
-    the source's, of when the replica connected.
+    MariaDB's relay logs do not tell: a list in them is the source's, of when the replica connected.
+    """
+    event = head_event(log)
+    if isinstance(event, GtidListEvent):
+        return None if log.is_relay else MariaGtidIntervals.up_to(event.gtid_set)
+    return None if event is None else event.gtids
+
+
+def head_event(log: LogFile) -> PreviousGtidsEvent | GtidListEvent | None:
+    """The event that tells what was executed before a file began, None if it has none.
+
+    Reads the beginning of the file only. Raises BinlogError.
     """
     if log.format is None:
         return None
     for window in log.windows(None, FIRST_EVENT + HEAD_BYTES):
         for index in range(len(window)):
             event = event_at(window, index) if _is_head(window.block.type_code[index]) else None
-            if isinstance(event, PreviousGtidsEvent):
-                return event.gtids
-            if isinstance(event, GtidListEvent):
-                return None if log.is_relay else MariaGtidIntervals.up_to(event.gtid_set)
-            if event is None:
-                return None
+            if event is None or isinstance(event, PreviousGtidsEvent | GtidListEvent):
+                return event
     return None
+
+
+def state_at(log: LogFile, offset: int) -> MariaGtidSet:
+    """MariaDB: how far each server had come at byte `offset` of a file. Raises BinlogError."""
+    event = head_event(log)
+    state = event.gtid_set if isinstance(event, GtidListEvent) else MariaGtidSet()
+    fields = GtidFields()
+    for window in log.windows(None, offset):
+        codes = bytes(window.block.type_code[: len(window)])
+        at = codes.find(GTID_EVENT)
+        while at >= 0:
+            fields.parse_mariadb(BodyReader(window.body(at)).at("gtid"))
+            state.add(MariaGtid(fields.domain_id, window.block.server_id[at], fields.seq_no))
+            at = codes.find(GTID_EVENT, at + 1)
+    return state
 
 
 def _is_head(type_code: int) -> bool:
