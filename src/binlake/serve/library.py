@@ -191,13 +191,12 @@ class Library:
         """What is different after a change, cheap to get."""
         if is_uri(self.path):
             return tuple(survey([self.path])[0].files)
-        directory = Path(self.path)
-        if directory.is_file():
-            directory = directory.parent
+        named = Path(self.path)
+        directory = named if named.is_dir() else named.parent  # an index file, or a glob
         last = Path(self.chain.files[-1].path)
-        index = Path(self.path) if self.path.endswith(".index") else directory
         sizes = last.stat().st_size if last.exists() else -1
-        return directory.stat().st_mtime_ns, index.stat().st_mtime_ns, sizes
+        index = named.stat().st_mtime_ns if named.is_file() else 0
+        return directory.stat().st_mtime_ns, index, sizes
 
     def _refresh(self) -> None:
         chain = _the_chain(survey([self.path]), self.path)

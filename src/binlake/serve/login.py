@@ -190,7 +190,8 @@ def log_in(
         )  # fmt: skip
     plugin, answer = login.plugin, login.answer
     if plugin not in PLUGINS or not answer:
-        plugin = who.default_plugin if plugin not in PLUGINS else plugin
+        # who does not take up the plugin of the greeting has the older one, if any of ours
+        plugin = NATIVE if plugin not in PLUGINS else plugin
         nonce = new_nonce()
         channel.write(b"\xfe" + plugin.encode() + b"\0" + nonce + b"\0")
         answer = channel.read(MAX_LOGIN_BYTES, deadline)
