@@ -30,6 +30,7 @@ COMMANDS = {
     "verify": "binlake.cli.verify:verify",
     "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
     "export": "binlake.cli.export:export",
+    "serve": "binlake.cli.serve:serve",
 }
 
 app = typer.Typer(

@@ -51,7 +51,11 @@ _VAR_STRING = 253
 
 def ok(info: bytes = b"") -> bytes:
     """An OK packet; `info` is text for the client."""
-    return b"\0\0\0" + struct.pack("<HH", _AUTOCOMMIT, 0) + info
+    return (
+        b"\0\0\0"
+        + struct.pack("<HH", _AUTOCOMMIT, 0)
+        + (lenenc_bytes(len(info)) + info if info else b"")
+    )
 
 
 def eof() -> bytes:

@@ -27,7 +27,14 @@ from binlake.serve.answers import (
     refused,
 )
 from binlake.serve.channel import Channel
-from binlake.serve.passwords import CACHING_SHA2, NATIVE, PLUGINS, new_nonce, proves
+from binlake.serve.passwords import (
+    CACHING_SHA2,
+    NATIVE,
+    PLUGINS,
+    certificate_proof,
+    new_nonce,
+    proves,
+)
 from binlake.serve.settings import Settings
 from binlake.serve.tls import ServerTls
 
@@ -204,10 +211,8 @@ def log_in(
         )  # fmt: skip
     if plugin == CACHING_SHA2:
         channel.write(_FAST_AUTH_OK)
-    channel.write(ok(tls_proof(settings.password, plugin, nonce, tls) if channel.is_tls else b""))
+    proof = b""
+    if tls is not None and channel.is_tls and plugin == NATIVE and who.flavour == "mariadb":
+        proof = certificate_proof(settings.password, nonce, tls.fingerprint)
+    channel.write(ok(proof))
     return login
-
-
-def tls_proof(password: str, plugin: str, nonce: bytes, tls: ServerTls | None) -> bytes:
-    """What shows a client of MariaDB 11.4+ that the certificate is ours, if it knows no authority."""
-    return b""
