@@ -186,9 +186,10 @@ class EventStream:
             out.append(_HEAD(length + overhead | sequence) + prefix)
             out.append(data[position : position + length])
             position += length
-        if overhead > 1:  # an ACK of the last event is one of all before it
-            out[-2] = out[-2][:-1] + bytes((ACK_FLAG,))
         channel.sequence = channel.sequence + len(lengths) & 0xFF
+        if self._request.semi_sync:  # an ACK of the last event is one of all before it
+            out[-2] = out[-2][:-1] + bytes((ACK_FLAG,))
+            channel.sequence = 1  # both sides count anew then: the ACK has the number 0
 
     def _add(self, event: bytes) -> None:
         packets, self._channel.sequence = framed(self._prefix + event, self._channel.sequence)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from binlake.errors import BinlogError
 from binlake.serve.answers import (
+    NO_SUCH_THREAD,
     NOT_SUPPORTED,
     SPECIFIC_ACCESS_DENIED,
     UNKNOWN_SYSTEM_VARIABLE,
@@ -25,6 +26,7 @@ from binlake.serve.login import Identity
 from binlake.serve.replicas import Replicas
 from binlake.serve.statements import (
     Expression,
+    Kill,
     Literal,
     NotUnderstoodError,
     Select,
@@ -88,6 +90,8 @@ class Queries:
             if isinstance(statement, Set):
                 self._set(statement)
                 return [ok()]
+            if isinstance(statement, Kill):
+                return self._kill(statement)
             return self._show(statement)
         except NotUnderstoodError:
             text = " ".join(sql.split())
@@ -128,6 +132,12 @@ class Queries:
             if len(target.name) + len(str(value)) > _MAX_VALUE_BYTES:
                 raise refused(WRONG_VALUE_FOR_VAR, "42000", f"'{target.name[:64]}' is too long")
             kept[target.name] = value
+
+    def _kill(self, statement: Kill) -> list[bytes]:
+        """All connections are of one user, who may end them."""
+        if not self._replicas.end(statement.connection_id):
+            raise refused(NO_SUCH_THREAD, "HY000", f"Unknown thread id: {statement.connection_id}")
+        return [ok()]
 
     # -- SHOW --------------------------------------------------------------------------------------
 

@@ -51,6 +51,14 @@ class Replicas:
         with self._lock:
             self._all.pop(replica.connection_id, None)
 
+    def end(self, connection_id: int) -> bool:
+        """End a connection; False if there is none with that number."""
+        with self._lock:
+            replica = self._all.get(connection_id)
+        if replica is not None:
+            replica.end()
+        return replica is not None
+
     def listed(self) -> list[Replica]:
         """Those that registered or follow, oldest first."""
         with self._lock:

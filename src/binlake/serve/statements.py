@@ -3,6 +3,7 @@
     SELECT <expression> [[AS] alias], …        variables, functions, literals
     SET <variable> = <expression>, …           user variables and those of the session
     SHOW …                                     told apart by `queries`
+    KILL n                                     MariaDB's replicas end their stream by it
 
 `parse` knows words, not what they stand for. Anything else is not understood, which is an
 answer too (`NotUnderstoodError`).
@@ -18,6 +19,7 @@ __all__ = [
     "Assignment",
     "Call",
     "Expression",
+    "Kill",
     "Literal",
     "NotUnderstoodError",
     "Select",
@@ -117,7 +119,14 @@ class Show:
     like: str | None
 
 
-Statement = Select | Set | Show
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """The number of a connection that is to end."""
+
+    connection_id: int
+
+
+Statement = Select | Set | Show | Kill
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +147,8 @@ def parse(sql: str) -> Statement:
         return _set(words)
     if verb == "SHOW":
         return _show(words)
+    if verb == "KILL":
+        return _kill(words)
     raise NotUnderstoodError
 
 
@@ -268,6 +279,14 @@ def _show(words: _Words) -> Show:
     if words.next is not None:
         raise NotUnderstoodError
     return Show(tuple(what), None)
+
+
+def _kill(words: _Words) -> Kill:
+    words.word()  # CONNECTION or nothing
+    token = words.take()
+    if token.kind != "number" or not token.text.isdigit() or words.next is not None:
+        raise NotUnderstoodError
+    return Kill(int(token.text))
 
 
 def _expression(words: _Words, depth: int = 0) -> Expression:
