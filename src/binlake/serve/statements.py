@@ -46,6 +46,7 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "Z": "\x1a", "b": "\b"}
+_CLAUSES = ("FROM", "WHERE", "INTO", "UNION", "PROCEDURE")
 _MAX_ARGUMENTS = 8
 _MAX_DEPTH = 4
 _SCOPES = ("global", "session", "local", "persist")
@@ -217,12 +218,15 @@ def _select(words: _Words) -> Select:
                 break
             if following.text.upper() == "AS":
                 words.take()
+            elif following.text.upper() in _CLAUSES:
+                raise NotUnderstoodError
             name = _plain(words.take())
         names.append(name)
         if not words.sign(","):
             break
-    if words.word() == "LIMIT":
-        words.take()
+    if words.next is not None:
+        if words.word() != "LIMIT" or words.take().kind != "number":
+            raise NotUnderstoodError
     if words.next is not None:
         raise NotUnderstoodError
     return Select(tuple(expressions), tuple(names))
