@@ -15,7 +15,7 @@ import pymysql
 from binlake.serve.server import BinlogServer
 from binlake.serve.settings import Settings
 
-USER, PASSWORD = "replica", "s3cret-ü"
+USER, PASSWORD = "replica", "s3cret"
 COM_REGISTER, COM_DUMP, COM_DUMP_GTID = 0x15, 0x12, 0x1E
 NON_BLOCK = 1
 CHECKSUMS = "SET @master_binlog_checksum='NONE', @mariadb_slave_capability=4"

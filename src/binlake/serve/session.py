@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from binlake.errors import BinlogError, FormatError, ServerError
 from binlake.serve.answers import (
@@ -35,6 +36,7 @@ from binlake.serve.start import (
     by_position,
     of_mariadb_position,
 )
+from binlake.source.log_file import SKIP_HINT
 from binlake.source.replica.commands import (
     BINLOG_SEND_ANNOTATE_ROWS,
     BINLOG_SEND_HEARTBEAT_V2,
@@ -48,7 +50,9 @@ from binlake.source.replica.commands import (
 )
 from binlake.values.gtid import MariaGtid
 
-__all__ = ["Session"]
+__all__ = ["Served", "Session"]
+
+Command = TypeVar("Command")
 
 COM_QUIT = 0x01
 COM_INIT_DB = 0x02
@@ -113,10 +117,9 @@ class Session:
                     self._served.say(f"{self._replica.name} was refused: {problem.message}")
                 if problem.code == SERVER_SHUTDOWN:
                     return
-            except FormatError:
-                malformed = refused(MALFORMED_PACKET, "HY000", "Malformed communication packet")
-                self._channel.write(error(malformed))
             except BinlogError as problem:
+                if problem.hint == SKIP_HINT:
+                    problem.hint = None  # a source leaves nothing out
                 self._channel.write(error(lost(str(problem))))
                 self._served.say(f"{self._replica.name}: {problem}")
 
@@ -134,13 +137,13 @@ class Session:
             threads = len(self._served.replicas.listed())
             write(f"Uptime: {uptime}  Threads: {threads}  Questions: 0".encode())
         elif code == COM_REGISTER_SLAVE:
-            self._register(Registration.decode(body))
+            self._register(_decoded(Registration.decode, body))
             write(ok())
         elif code == COM_BINLOG_DUMP:
-            self._dump(Dump.decode(body))
+            self._dump(_decoded(Dump.decode, body))
             return True
         elif code == COM_BINLOG_DUMP_GTID:
-            self._dump_gtid(DumpGtid.decode(body))
+            self._dump_gtid(_decoded(DumpGtid.decode, body))
             return True
         else:
             raise refused(UNKNOWN_COM, "08S01", "Unknown command")
@@ -234,6 +237,14 @@ class Session:
         """Stop the stream, from another thread."""
         self._stop.set()
         self._channel.abort()
+
+
+def _decoded(decode: Callable[[bytes], Command], body: bytes) -> Command:
+    """What a command says. Raises ServerError (1835)."""
+    try:
+        return decode(body)
+    except FormatError:
+        raise refused(MALFORMED_PACKET, "HY000", "Malformed communication packet") from None
 
 
 def _text(body: bytes) -> str:

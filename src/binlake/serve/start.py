@@ -7,10 +7,12 @@ cannot be given is error 1236 with a text that names what is there.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
+from binlake.core.checksum import event_crc32, stored_crc32
 from binlake.core.frames import HEADER_BYTES, read_frame
-from binlake.errors import BinlogError
+from binlake.errors import TruncatedError
 from binlake.events.gtid_list import GtidListEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
 from binlake.serve.answers import lost
@@ -18,7 +20,7 @@ from binlake.serve.library import Library
 from binlake.serve.mariadb_selection import MariadbSelection, Wishes
 from binlake.serve.selection import Everything, MissingTransactions, Selection
 from binlake.source.chain import LogPath
-from binlake.source.log_file import FIRST_EVENT
+from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidIntervals, MariaGtidSet
 
 __all__ = ["Start", "by_connect_state", "by_gtid_set", "by_position", "of_mariadb_position"]
@@ -157,41 +159,44 @@ def _check_connect_state(
 
 
 def _check_boundary(library: Library, file: LogPath, position: int) -> None:
-    """Whether an event begins at a position, or the log ends there."""
+    """Whether an event begins at a position, or the log ends there. Raises ServerError if not."""
     with library.open(file) as log:
-        head = log.reader.read_at(position, HEADER_BYTES)
-        if len(head) == HEADER_BYTES:
-            frame = read_frame(head, position, 0)
-            if frame.length >= HEADER_BYTES and frame.log_pos in (0, frame.end & 0xFFFFFFFF):
-                return
-        if not head and log.size is not None:
-            if position == log.size:
-                return
+        if _begins_event(log, position):
+            return
+        below, above = FIRST_EVENT, 0
+        with suppress(TruncatedError):  # a torn tail is the end
+            for window in log.windows(verify=False):
+                at = window.block.find(position)
+                if at < len(window):
+                    above = window.frame(at).offset
+                    below = window.frame(at - 1).offset if at else below
+                    break
+                below = window.frame(len(window) - 1).offset
+        if position in (above, log.size):
+            return
+        if log.size is not None and position > log.size:
             raise lost(
                 "Client requested source to start replication from position > file size:"
                 f" {file.name} has {log.size} bytes, wanted is {position}"
             )
-        below, above = _neighbours(library, file, position)
     raise lost(
         f"bogus data in log event: no event begins at position {position} of {file.name}; events"
         f" around it begin at {below}" + (f" and {above}" if above else "")
     )
 
 
-def _neighbours(library: Library, file: LogPath, position: int) -> tuple[int, int]:
-    """Where the event before a position begins, and the one after it (0: none)."""
-    below = FIRST_EVENT
-    try:
-        with library.open(file) as log:
-            for window in log.windows(verify=False):
-                at = window.block.find(position)
-                if at:
-                    below = window.frame(at - 1).offset
-                if at < len(window):
-                    return below, window.frame(at).offset
-    except BinlogError:  # the log's end is no answer to give here
-        pass
-    return below, 0
+def _begins_event(log: LogFile, position: int) -> bool:
+    """Whether the bytes at a position are an event by themselves, without a walk from the start."""
+    head = log.reader.read_at(position, HEADER_BYTES)
+    if len(head) < HEADER_BYTES or log.format is None:
+        return False
+    frame = read_frame(head, position, 0)
+    if frame.length < HEADER_BYTES + 4 or frame.log_pos != frame.end & 0xFFFFFFFF:
+        return False
+    if not log.format.checksum_bytes:
+        return True
+    raw = log.reader.read_at(position, frame.length)
+    return len(raw) == frame.length and stored_crc32(raw) == event_crc32(raw)
 
 
 def _files(library: Library) -> str:

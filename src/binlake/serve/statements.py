@@ -224,9 +224,8 @@ def _select(words: _Words) -> Select:
         names.append(name)
         if not words.sign(","):
             break
-    if words.next is not None:
-        if words.word() != "LIMIT" or words.take().kind != "number":
-            raise NotUnderstoodError
+    if words.next is not None and (words.word() != "LIMIT" or words.take().kind != "number"):
+        raise NotUnderstoodError
     if words.next is not None:
         raise NotUnderstoodError
     return Select(tuple(expressions), tuple(names))
