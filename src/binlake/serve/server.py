@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from binlake.errors import BinlogError, OptionError, ServerError
@@ -55,8 +55,7 @@ class BinlogServer:
         self._served = Served(
             settings, self.library, self.who, self.replicas, time.monotonic(), self._stop, say
         )
-        self._failures = _Failures()
-        self._logins = threading.BoundedSemaphore(settings.max_logins)
+        self._hosts = _Hosts(settings.max_logins)
         self._lock = threading.Lock()
         self._open: dict[int, tuple[Channel, threading.Thread]] = {}
         self._last_id = 0
@@ -172,7 +171,7 @@ class BinlogServer:
                 self._open.pop(number, None)
 
     def _log_in(self, channel: Channel, replica: Replica, number: int, host: str) -> bool:
-        if not self._logins.acquire(blocking=False):
+        if not self._hosts.begin(host):
             channel.write(error(refused(CON_COUNT, "08004", "Too many connections are logging in")))
             return False
         try:
@@ -181,22 +180,39 @@ class BinlogServer:
         except ServerError as problem:
             if problem.code == ACCESS_DENIED:
                 self.refused_logins += 1
-                self._stop.wait(self._failures.delay(host))
+                self._stop.wait(self._hosts.delay(host))
             channel.write(error(problem))
             self._say(f"{replica.address} was refused: {problem.message}")
             return False
         finally:
-            self._logins.release()
-        self._failures.forget(host)
+            self._hosts.end(host)
+        self._hosts.forget(host)
         return True
 
 
-class _Failures:
-    """Wrong passwords by host: how long the next answer waits. Bounded in size."""
+class _Hosts:
+    """Logins under way and wrong passwords, by host: one host cannot keep another's replicas out."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_logins: int) -> None:
+        self._max_logins = max_logins
         self._lock = threading.Lock()
+        self._under_way: Counter[str] = Counter()
         self._by_host: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def begin(self, host: str) -> bool:
+        """Whether one more login may begin; then `end` is owed."""
+        with self._lock:
+            if self._under_way[host] >= self._max_logins:
+                return False
+            self._under_way[host] += 1
+            return True
+
+    def end(self, host: str) -> None:
+        """A login has ended."""
+        with self._lock:
+            self._under_way[host] -= 1
+            if not self._under_way[host]:
+                del self._under_way[host]
 
     def delay(self, host: str) -> float:
         """Seconds to wait before telling a host that its password is wrong again."""

@@ -114,7 +114,8 @@ def test_a_login_byte_by_byte_has_one_deadline(shared: BinlogServer) -> None:
 def test_any_bytes_instead_of_a_login(shared: BinlogServer, data: bytes, framed: bool) -> None:
     with dial(shared) as connection:
         connection.sendall(packet(data, 1) if framed else data)
-        connection.shutdown(socket.SHUT_WR)
+        with suppress(OSError):  # refused already
+            connection.shutdown(socket.SHUT_WR)
         answer = said(connection)
     assert answer[4] == 10  # the greeting, then an error or nothing
     assert b"\0\0\0\x02\0\0\0" not in answer[80:]
