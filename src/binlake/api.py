@@ -73,6 +73,7 @@ class Log:
     """
 
     def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
+        self._inputs = tuple(paths)
         self._chains = resolve(paths)
         self.options = options
         self.ledger = Ledger()
@@ -208,7 +209,7 @@ class Log:
 
     def _changes(self, options: ReadOptions, target: Target) -> Iterator[Changes]:
         columns = ColumnCheck(options)
-        schema = declared_schema(options)
+        schema = declared_schema(options, self._inputs)
         for reader in self._readers(options):
             decoder = ChangeDecoder(options, target, self.ledger, schema)
             yield from columns.watch(decoder.read(reader))

@@ -30,6 +30,8 @@ COMMANDS = {
     "verify": "binlake.cli.verify:verify",
     "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
     "export": "binlake.cli.export:export",
+    "tail": "binlake.cli.tail:tail",
+    "doctor": "binlake.cli.doctor:doctor",
     "serve": "binlake.cli.serve:serve",
 }
 

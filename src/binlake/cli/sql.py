@@ -66,7 +66,9 @@ def sql(
       binlake sql /var/lib/mysql/ --start binlog.000012:157 --until '2026-11-21 14:03' | mysql
     """
     say_time_zone(options, sys.argv)
-    schema = declared_schema(options)  # a wrong one is told before anything is read or written
+    schema = declared_schema(
+        options, files
+    )  # a wrong one is told before anything is read or written
     if undo:
         options = _exact(options)
     ledger, keys = Ledger(), ForeignKeys()

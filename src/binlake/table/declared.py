@@ -30,11 +30,13 @@ __all__ = [
     "Place",
     "charset_conflict",
     "completed",
+    "lacks_something",
     "misfit",
 ]
 
 _FRACTIONAL = (ct.MYSQL_TYPE_TIMESTAMP2, ct.MYSQL_TYPE_DATETIME2, ct.MYSQL_TYPE_TIME2)
 OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
+_LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
 _INTEGERS = (
     ct.MYSQL_TYPE_TINY,
     ct.MYSQL_TYPE_SHORT,
@@ -132,6 +134,19 @@ class DeclaredSchema:
                 f" not fit the log: {why}; not used"
             )
         return definition, problem
+
+
+def lacks_something(definition: TableDefinition) -> bool:
+    """Whether TABLE_MAP leaves open what decides how values look."""
+    if definition.name_source != NameSource.METADATA:
+        return True
+    return any(
+        column.type_code in OLD_TEMPORAL
+        or (column.unsigned is None and ct.COLUMN_TYPES[column.type_code].signed_bit)
+        or (column.collation_id is None and column.type_code in STRING_TYPES)
+        or (column.members is None and column.type_code in _LISTED)
+        for column in definition.columns
+    )
 
 
 def _pairs(

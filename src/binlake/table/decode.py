@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -24,7 +25,7 @@ from binlake.core.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.format_description import effective_type, has_permuted_types
 from binlake.format.event_types import Role, codes_of, event_name
-from binlake.stream.log_reader import LogReader
+from binlake.stream.ddl import TakesDdl
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import (
     OPERATIONS,
@@ -56,6 +57,12 @@ _ROW_TYPES = frozenset(codes_of(Role.ROWS))
 _UTC = pa.timestamp("us", "UTC")
 
 
+class ReadsRuns(Protocol):
+    """What runs come from: `LogReader`, `LiveReader`."""
+
+    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]: ...
+
+
 class ChangeDecoder:
     """Decodes the row changes of runs for one target.
 
@@ -83,7 +90,7 @@ class ChangeDecoder:
         self._stretches = StretchFinder(options)
         self._start_walker()
 
-    def read(self, reader: LogReader) -> Iterator[Changes]:
+    def read(self, reader: ReadsRuns) -> Iterator[Changes]:
         """The row changes of a chain: as `decode`, and its DDL names what TABLE_MAP does not."""
         return self.decode(reader.runs(self._history.note))
 
@@ -115,6 +122,12 @@ class ChangeDecoder:
                 except BinlogError as error:
                     yield from self._flush(Cut(first_row, _start_of_bad(part, error)))
                     raise
+        yield from self._flush()
+
+    def held(self) -> Iterator[Changes]:
+        """What has been decoded and not been given out yet, while no more runs are to be had:
+        for whoever follows a log that grows. Raises as `decode`.
+        """
         yield from self._flush()
 
     # -- runs ----------------------------------------------------------------------------------

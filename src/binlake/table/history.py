@@ -14,28 +14,25 @@ import bisect
 import re
 from collections.abc import Iterable
 
-from binlake.format import column_types as ct
 from binlake.stream.ddl import DdlStatement
 from binlake.stream.runs import Run, Spot, Transaction
 from binlake.table.catalogue import DROPPED, Catalogue, TableName
 from binlake.table.ddl import apply_ddl
 from binlake.table.declared import (
-    OLD_TEMPORAL,
     DeclaredSchema,
     DeclaredTable,
     Place,
     charset_conflict,
     completed,
+    lacks_something,
     misfit,
 )
-from binlake.table.types.registry import STRING_TYPES
 from binlake.values.plan import NameSource, TableDefinition
 
 __all__ = ["SchemaHistory", "spot_of"]
 
 _MOST_WAITING = 16 << 20  # characters of statements that nobody has needed yet
 _MOST_ASKED = 1 << 16
-_LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
 _NUMBERED = re.compile(r"(?P<base>.*)\.(?P<number>\d+)")
 
 
@@ -113,7 +110,7 @@ class SchemaHistory:
 
     def _version_of(self, definition: TableDefinition) -> DeclaredTable | None:
         name = (definition.database, definition.table)
-        lacking = _lacks_something(definition)
+        lacking = lacks_something(definition)
         if not lacking and self._versions.is_empty:
             return None
         spelled = name
@@ -163,19 +160,6 @@ def _with_version(
     source = NameSource.SCHEMA if version.line else NameSource.DDL
     conflict = charset_conflict(definition, version)
     return completed(definition, version, source), [] if conflict is None else [conflict]
-
-
-def _lacks_something(definition: TableDefinition) -> bool:
-    """Whether TABLE_MAP leaves open what decides how values look."""
-    if definition.name_source != NameSource.METADATA:
-        return True
-    return any(
-        column.type_code in OLD_TEMPORAL
-        or (column.unsigned is None and ct.COLUMN_TYPES[column.type_code].signed_bit)
-        or (column.collation_id is None and column.type_code in STRING_TYPES)
-        or (column.members is None and column.type_code in _LISTED)
-        for column in definition.columns
-    )
 
 
 class _Versions:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from binlake.errors import SchemaError
+from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.table.create_table import UnreadableTableError, parse_create_table
 from binlake.table.declared import DeclaredSchema, DeclaredTable, Place
 from binlake.table.schema_text import read_note
@@ -73,9 +74,20 @@ def read_schema_file(path: str) -> DeclaredSchema:
         ) from None
 
 
-def declared_schema(options: ReadOptions) -> DeclaredSchema:
-    """What the option schema declares; nothing without it. Raises SchemaError."""
-    return DeclaredSchema() if options.schema is None else read_schema_file(options.schema)
+def declared_schema(options: ReadOptions, inputs: Iterable[str] = ()) -> DeclaredSchema:
+    """What the option schema declares, a file or a live server; behind it, what the server says
+    that logs are read from (the first URL among `inputs`). Raises SchemaError, OptionError.
+    """
+    tables: tuple[DeclaredTable, ...] = ()
+    named = options.schema
+    if named is not None and not is_server_url(named):
+        tables, named = read_schema_file(named).tables, None
+    urls = [named] if named is not None else [path for path in inputs if is_server_url(path)]
+    if not urls:
+        return DeclaredSchema(tables)
+    from binlake.table.server_schema import ServerSchema
+
+    return ServerSchema(ServerUrl.parse_all(urls[0])[0], tables)
 
 
 def parse_schema(data: _Source, file: str | None = None) -> DeclaredSchema:

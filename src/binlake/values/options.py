@@ -228,7 +228,7 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("at", "FILE:POS|GTID", "the whole transaction at this position (start, inside or end) or GTID", _at),
     # how to read it
     OptionSpec("columns", "NAME", "only these columns of the table", _text, (), True),
-    OptionSpec("schema", "FILE", "SHOW CREATE TABLE statements, a dump, or output of `binlake schema`: names, signs, charsets the log lacks", _text),
+    OptionSpec("schema", "FILE", "SHOW CREATE TABLE statements, a dump, output of `binlake schema`, or the URL of a live server: names, signs, charsets the log lacks", _text),
     OptionSpec("keyring", "FILE", "the server's keyring or key file: opens encrypted logs", _text),
     OptionSpec("keyring_password_file", "FILE", "file with the password of an encrypted MariaDB key file", _text),
     OptionSpec("verify_checksum", "BOOL", "verify CRC32 of every event", _bool, True),

@@ -195,6 +195,8 @@ def server_error(error: Exception, where: str) -> BinlogError:
 
     if isinstance(error, BinlogError):
         return error
+    if isinstance(error, RuntimeError) and "LOAD_LOCAL" in str(error):
+        return ServerError(f"{where} asks for a file of this machine (LOAD DATA LOCAL): refused")
     if not isinstance(error, pymysql.MySQLError):
         # what a greeting or an answer can do to a parser that trusts it
         return ServerError(f"{where} does not speak the protocol: {type(error).__name__}: {error}")
@@ -227,10 +229,15 @@ class ServerConnection:
 
     def rows(self, sql: str) -> list[tuple[str | None, ...]]:
         """The rows of one query; values as the text protocol writes them. Raises ServerError."""
+        return self.table(sql)[1]
+
+    def table(self, sql: str) -> tuple[list[str], list[tuple[str | None, ...]]]:
+        """The names of the columns and the rows of one query. Raises ServerError."""
         try:
             with self.driver.cursor() as cursor:
                 cursor.execute(sql)
-                return [tuple(map(_text, row)) for row in cursor.fetchall()]
+                names = [column[0] for column in cursor.description or ()]
+                return names, [tuple(map(_text, row)) for row in cursor.fetchall()]
         except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
             raise server_error(error, self.where) from None
 
@@ -290,7 +297,7 @@ class ServerConnection:
 
     def position(self) -> Position:
         """The end of the server's log, between two transactions, and what it has executed."""
-        name, offset = self._end()
+        name, offset = self.end()
         return Position(self.identity, name, offset, self._gtids_at(name, offset))
 
     def purged(self) -> str:
@@ -299,7 +306,8 @@ class ServerConnection:
             return ""
         return _one_line(self.value("SELECT @@GLOBAL.gtid_purged"))
 
-    def _end(self) -> tuple[str, int]:
+    def end(self) -> tuple[str, int]:
+        """The current log and the end of what is in it. Raises ServerError."""
         newer = self.flavour == "mysql" and self.version >= (8, 2, 0)
         rows = self.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS")
         if not rows:

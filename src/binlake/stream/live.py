@@ -1,0 +1,133 @@
+"""Transactions of a live server as they commit: what a follower brings, read as files are.
+
+    live = LiveReader(follower, options, ledger, on_idle)
+    for changes in decoder.read(live): …
+
+Every block is a range of the server's file, with the file's own name and positions; the readers of
+files do the rest. A transaction may go on from block to block. One that is larger than memory
+should hold lies in a temporary file until it has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import IO
+
+from binlake.errors import SourceError
+from binlake.source.log_file import MAGIC, LogFile
+from binlake.source.reader import ByteReader
+from binlake.source.replica.follower import Block, Follower
+from binlake.stream.ddl import TakesDdl, nobody
+from binlake.stream.extent import HELD_BYTES
+from binlake.stream.filters import TransactionFilter
+from binlake.stream.runs import Run
+from binlake.stream.transactions import FileRange, TransactionReader
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["LiveReader"]
+
+
+class LiveReader:
+    """The committed transactions that `follower` brings, as long as it does.
+
+    `on_idle` is called whenever there is no more for now: what has been read is to be shown. The
+    options start, stop and at are places for whoever starts the follower, not for this.
+    """
+
+    def __init__(
+        self,
+        follower: Follower,
+        options: ReadOptions,
+        ledger: Ledger,
+        on_idle: Callable[[], None],
+    ) -> None:
+        self._follower = follower
+        self._on_idle = on_idle
+        filters = TransactionFilter.of_chains(
+            replace(options, start=None, stop=None, at=None), [[]]
+        )
+        self._reader = TransactionReader(options, ledger, filters=filters[0])
+        self._spool = _Spool()
+
+    def runs(self, on_ddl: TakesDdl = nobody) -> Iterator[Run]:
+        """As `LogReader.runs`, for ever. Raises BinlogError."""
+        return self._reader.runs(self._ranges(), on_ddl)
+
+    def _ranges(self) -> Iterator[FileRange]:
+        name, ordinal, head = "", -1, b""
+        for item in self._follower:
+            if not isinstance(item, Block):
+                self._on_idle()
+                continue
+            if item.file != name:
+                name, ordinal = item.file, ordinal + 1
+                head = MAGIC + self._follower.format_description
+            reader = _BlockReader(name, head, item, self._spool)
+            yield FileRange(LogFile(reader, name, ordinal), item.start, item.end)
+
+
+class _Spool:
+    """Where the bytes of blocks wait: in memory, or in a file once they are many."""
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+        self._file: IO[bytes] | None = None
+        self._users = 0
+
+    def put(self, data: bytes) -> tuple[IO[bytes], int] | None:
+        """Write bytes to the file; None while memory will do."""
+        self.held_bytes += len(data)
+        if self.held_bytes <= HELD_BYTES:
+            return None
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115 - `drop` closes it
+        self._users += 1
+        at = self._file.seek(0, os.SEEK_END)
+        self._file.write(data)
+        self._file.flush()
+        return self._file, at
+
+    def drop(self, size: int, *, in_file: bool) -> None:
+        """Forget `size` bytes that were put here."""
+        self.held_bytes -= size
+        self._users -= in_file
+        if self._file is not None and not self._users:
+            self._file.close()
+            self._file = None
+
+
+class _BlockReader(ByteReader):
+    """A server's file of which only its beginning and one block are here."""
+
+    def __init__(self, name: str, head: bytes, block: Block, spool: _Spool) -> None:
+        self.name = name
+        self.size: int = block.end
+        self._head = head
+        self._start = block.start
+        self._bytes = len(block.data)
+        self._spool = spool
+        self._place = spool.put(block.data)
+        self._data = block.data if self._place is None else b""
+        self._open = True
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        if not self._open:
+            raise SourceError(f"{self.name} is closed")
+        if offset < self._start:
+            return self._head[offset : offset + size]
+        low = offset - self._start
+        size = max(0, min(size, self._bytes - low))
+        if self._place is None:
+            return self._data[low : low + size]
+        file, at = self._place
+        return os.pread(file.fileno(), size, at + low)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._data = b""
+            self._spool.drop(self._bytes, in_file=self._place is not None)

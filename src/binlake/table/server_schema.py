@@ -1,0 +1,95 @@
+"""The definitions that a live server has now: the hint of lowest order for what a log lacks.
+
+What TABLE_MAP says, what the DDL of the log says and what a schema file says comes first. The
+server knows only how a table is today; a definition that does not fit the log is not used, and
+that is said. A table is asked for once, when it is met and the log does not tell all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from binlake.errors import BinlogError, SchemaError, ServerError
+from binlake.source.replica.connection import ServerConnection, connect
+from binlake.source.replica.url import ServerUrl
+from binlake.table.create_table import UnreadableTableError, parse_create_table
+from binlake.table.declared import (
+    DeclaredSchema,
+    DeclaredTable,
+    charset_conflict,
+    completed,
+    lacks_something,
+    misfit,
+)
+from binlake.values.plan import NameSource, TableDefinition
+
+__all__ = ["ServerSchema"]
+
+_NO_SUCH_TABLE = (1049, 1146)
+
+
+class ServerSchema(DeclaredSchema):
+    """The declarations `tables`, and behind them what the server at `url` says."""
+
+    def __init__(self, url: ServerUrl, tables: Iterable[DeclaredTable] = ()) -> None:
+        super().__init__(tables)
+        self._url = url
+        self._server: ServerConnection | None = None
+        self._known: dict[tuple[str, str], DeclaredTable | str] = {}
+
+    def complete(self, definition: TableDefinition) -> tuple[TableDefinition, str | None]:
+        """As of a file; what is still open is asked of the server."""
+        definition, problem = super().complete(definition)
+        if not lacks_something(definition):
+            return definition, problem
+        found = self._declared(definition.database, definition.table)
+        if isinstance(found, str):
+            return definition, problem or f"{definition.full_name}: {found}"
+        why = misfit(definition, found)
+        if why is not None:
+            return definition, problem or (
+                f"{definition.full_name}: the definition that {self._url.where} has now does not "
+                f"fit the log: {why}; not used"
+            )
+        return (
+            completed(definition, found, NameSource.SCHEMA),
+            charset_conflict(definition, found),
+        )
+
+    def _declared(self, database: str, table: str) -> DeclaredTable | str:
+        """The server's declaration, or why there is none."""
+        name = (database, table)
+        if name not in self._known:
+            self._known[name] = self._asked(database, table)
+        return self._known[name]
+
+    def _asked(self, database: str, table: str) -> DeclaredTable | str:
+        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in (database, table))
+        try:
+            text = self._row(f"SHOW CREATE TABLE {quoted}")
+        except ServerError as error:
+            if error.code in _NO_SUCH_TABLE:
+                return f"{self._url.where} has no such table any more"
+            return f"its definition could not be asked for: {error.message}"
+        except BinlogError as error:
+            return f"its definition could not be asked for: {error.message}"
+        try:
+            declared = parse_create_table(text, database, {}, 1)
+        except (UnreadableTableError, SchemaError) as error:
+            return f"what {self._url.where} says of it cannot be read: {error}"
+        if declared is None:
+            return f"{self._url.where} has no table of that name"
+        return replace(declared, database=database)
+
+    def _row(self, sql: str) -> str:
+        """The second column of one row; asked again where the connection was lost meanwhile."""
+        if self._server is not None:
+            try:
+                return self._server.rows(sql)[0][1] or ""
+            except ServerError as error:
+                if not error.retryable:
+                    raise
+        self._server = connect(self._url.log(""))
+        self._server.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1")
+        return self._server.rows(sql)[0][1] or ""
