@@ -9,6 +9,7 @@ look at nothing themselves.
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = ["Head", "Library"]
 
 # An object store is asked for its list of files less often than a directory for its time.
 _REMOTE_POLL_SECONDS = 2.0
+_LIST_SECONDS = 1.0
 _WINDOW_BYTES = 1 << 20
 
 
@@ -65,6 +67,7 @@ class Library:
         self._stopping = threading.Event()
         self._watcher: threading.Thread | None = None
         self._heads: dict[str, Head] = {}
+        self._compressed_sizes: dict[str, int] = {}
         self._executed: tuple[tuple[str, int | None], AnyGtidSet] | None = None
         self._signs = self._look()
         newest = self._newest_head()
@@ -87,14 +90,26 @@ class Library:
 
     def open(self, file: LogPath) -> LogFile:
         """Open one of the files as long as it is now. Raises BinlogError."""
-        return LogFile.open(file.path, keyring=self.keyring)
+        try:
+            return LogFile.open(file.path, keyring=self.keyring)
+        except SourceError:  # just compressed, perhaps: the same log under another path
+            self._refresh()
+            again = self.find(file.name)
+            if again is None or again.path == file.path:
+                raise
+            return LogFile.open(again.path, keyring=self.keyring)
 
     def size(self, file: LogPath) -> int:
         """Bytes of a log as positions count them. Raises BinlogError."""
+        known = self._compressed_sizes.get(file.path)
+        if known is not None:
+            return known
         with self.open(file) as log:
-            if log.size is None:  # compressed: its length is known at its end
-                for window in log.windows(verify=False):
-                    del window
+            if log.size is not None:
+                return log.size
+            for _ in log.windows(verify=False):  # its length is known at its end
+                pass
+            self._compressed_sizes[file.path] = log.size or 0
             return log.size or 0
 
     def head(self, file: LogPath) -> Head | None:
@@ -176,12 +191,16 @@ class Library:
             )
 
     def _watch(self) -> None:
+        listed_at = time.monotonic()
         while not self._stopping.wait(self._poll_seconds):
             # a directory that cannot be read just now (unmounted) may come back
             with suppress(BinlogError, OSError):
-                signs = self._look()
-                if signs != self._signs:
-                    self._refresh()
+                signs, now = self._look(), time.monotonic()
+                # two changes within one tick of the file system's clock look like one
+                if signs == self._signs and now - listed_at < _LIST_SECONDS:
+                    continue
+                listed_at = now
+                if self._refresh() or signs != self._signs:
                     self._signs = signs
                     with self._changed:
                         self.version += 1
@@ -198,10 +217,11 @@ class Library:
         index = named.stat().st_mtime_ns if named.is_file() else 0
         return directory.stat().st_mtime_ns, index, sizes
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> bool:
+        """Look up which files there are; whether they are others than before."""
         chain = _the_chain(survey([self.path]), self.path)
-        if chain.files:
-            self.chain = chain
+        before, self.chain = self.chain.paths, chain
+        return chain.paths != before
 
     def _newest_head(self) -> Head | None:
         for file in reversed(self.chain.files):

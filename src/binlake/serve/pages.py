@@ -5,8 +5,10 @@
         Window    whole, verified events that follow
         CaughtUp  there is no more now; ask again, perhaps after waiting
 
-A torn tail in the last file is an end like any other: the rest may be on its way. In a file that
-has a successor it is what a crash left, and the successor goes on behind it, as servers do.
+A torn tail in the last file is an end like any other: the rest may be on its way. A last file that
+became shorter is waited for as well: an archiver that was killed drops what is not surely whole,
+and fetches the same bytes again. A torn tail in a file that has a successor is what a crash
+left, and the successor goes on behind it, as servers do.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from binlake.core.frames import HEADER_BYTES, read_frame
 from binlake.errors import ChecksumError, TruncatedError, UnsupportedError
 from binlake.serve.answers import lost
 from binlake.serve.library import Library
-from binlake.source.chain import LogPath
 from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.source.scanner import TORN_TAIL
 from binlake.source.window import Window
@@ -60,7 +61,7 @@ Page = Opened | Window | CaughtUp
 
 def pages(library: Library, name: str, position: int) -> Generator[Page, None, None]:
     """Endless; closing it gives back the open file. Raises BinlogError; ServerError (1236) for a
-    file that is not there (any more) or a position behind its end.
+    file that is not there (any more).
     """
     format: EventFormat | None = None
     while True:
@@ -81,7 +82,6 @@ def pages(library: Library, name: str, position: int) -> Generator[Page, None, N
                     for window in windows:
                         yield window
                         position, format = window.end, window.format
-                _check_end(log, file, position)
         if following is not None:
             name, position, format = following.name, FIRST_EVENT, None
         else:
@@ -94,14 +94,6 @@ def _windows(log: LogFile, position: int, format: EventFormat) -> Generator[Wind
     except TruncatedError as error:
         if error.kind != TORN_TAIL:
             raise
-
-
-def _check_end(log: LogFile, file: LogPath, position: int) -> None:
-    if log.size is not None and position > log.size:
-        raise lost(
-            f"Client requested source to start replication from position > file size:"
-            f" {file.name} has {log.size} bytes, wanted is {position}"
-        )
 
 
 def _first_event(log: LogFile) -> bytes:

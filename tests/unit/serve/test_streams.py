@@ -326,6 +326,42 @@ def test_a_file_that_grows_and_a_file_that_comes(tmp_path: Path) -> None:
         assert replica.progress.file == "binlog.000002"
 
 
+def test_a_file_that_is_cut_back_and_written_again(tmp_path: Path) -> None:
+    log = LogBuilder()
+    log.transaction(bytes(20))
+    file = tmp_path / "binlog.000001"
+    file.write_bytes(log.bytes())
+    whole = len(log.data)
+    with serving(tmp_path) as server, client(server) as connection:
+        rows(connection, CHECKSUMS)
+        stream = dump(connection, file.name, flags=0, server_id=9)
+        assert len([next(stream) for _ in range(7)]) == 7
+        version = server.library.version
+        file.write_bytes(log.bytes()[: log.offsets[-2]])
+        eventually(lambda: server.library.version > version, "the library knew")
+        log.transaction(bytes(30))
+        file.write_bytes(log.bytes())
+        got = b""
+        while len(got) < len(log.data) - whole:
+            got += next(stream).event
+        assert got == log.data[whole:]
+
+
+def test_a_file_that_is_compressed_meanwhile(tmp_path: Path) -> None:
+    """A reader that knows the old path finds the log under the new one."""
+    for name in ("binlog.000001", "binlog.000002"):
+        (tmp_path / name).write_bytes(LogBuilder().bytes())
+    library = Library(str(tmp_path))  # it does not watch
+    first, _ = library.chain.files
+    (tmp_path / "binlog.000001.gz").write_bytes(gzip.compress(LogBuilder().bytes()))
+    (tmp_path / "binlog.000001").unlink()
+    with library.open(first) as log:
+        assert log.path == f"{first.path}.gz"
+    (tmp_path / "binlog.000001.gz").unlink()
+    with pytest.raises(SourceError):
+        library.open(first)
+
+
 def test_a_torn_tail_before_another_file_is_a_crash_that_is_passed(tmp_path: Path) -> None:
     log = LogBuilder()
     log.transaction(bytes(20))
