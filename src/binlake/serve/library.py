@@ -105,12 +105,12 @@ class Library:
         if known is not None:
             return known
         with self.open(file) as log:
-            if log.size is not None:
-                return log.size
-            for _ in log.windows(verify=False):  # its length is known at its end
-                pass
-            self._compressed_sizes[file.path] = log.size or 0
-            return log.size or 0
+            size = log.size
+            if size is None:
+                for _ in log.windows(verify=False):  # its length is known at its end
+                    pass
+                size = self._compressed_sizes[file.path] = log.reader.size or 0
+            return size
 
     def head(self, file: LogPath) -> Head | None:
         """What its beginning says; None while that is not complete. Raises BinlogError."""
@@ -220,8 +220,12 @@ class Library:
     def _refresh(self) -> bool:
         """Look up which files there are; whether they are others than before."""
         chain = _the_chain(survey([self.path]), self.path)
-        before, self.chain = self.chain.paths, chain
-        return chain.paths != before
+        before, self.chain = self.chain, chain
+        if before.names[-1] not in chain.names:  # RESET: the same names begin anew
+            self._heads.clear()
+            self._compressed_sizes.clear()
+            self._executed = None
+        return chain.paths != before.paths
 
     def _newest_head(self) -> Head | None:
         for file in reversed(self.chain.files):
