@@ -164,6 +164,8 @@ class Queries:
             return self._status()
         if what in (("SLAVE", "HOSTS"), ("REPLICA", "HOSTS"), ("REPLICAS",)):
             columns = ("Server_id", "Host", "Port", "Master_id", "Slave_UUID")
+            if what == ("REPLICAS",):
+                columns = ("Server_Id", "Host", "Port", "Source_Id", "Replica_UUID")
             hosts: list[tuple[Value, ...]] = [
                 (one.server_id, one.host, one.port, self._who.server_id, one.uuid)
                 for one in self._replicas.listed()

@@ -115,12 +115,12 @@ class ServerVariables:
             )
         return self._fixed[name]
 
-    def matching(self, pattern: str | None) -> Iterator[tuple[str, Value]]:
-        """Name and value of those whose names a LIKE pattern matches, in order."""
+    def matching(self, pattern: str | None) -> Iterator[tuple[str, str]]:
+        """Name and value, as SHOW VARIABLES has them, of those whose names a LIKE pattern matches."""
         for name in sorted({*self._fixed, *self._made}):
             if pattern is None or like(name, pattern):
                 value = self.value(name)
-                yield name, {0: "OFF", 1: "ON"}.get(value, value) if _is_switch(name) else value  # type: ignore[arg-type]
+                yield name, ("ON" if value else "OFF") if _is_switch(name) else str(value)
 
     def _checksum(self) -> Value:
         return "CRC32" if self._library.format.checksum_bytes else "NONE"
