@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from binlake.cli.hidden_arguments import hide_passwords
 from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, SourceError
 
 __all__ = ["COMMANDS", "app", "main"]
@@ -38,7 +39,7 @@ COMMANDS = {
 app = typer.Typer(
     name="binlake",
     help="MySQL and MariaDB binary logs: look inside, check, and export to lake tables.",
-    epilog="Every command takes files, globs, directories, .index files, URIs (s3://…) or - for "
+    epilog="Every command takes files, globs, directories, .index files, URIs (s3://…, mysql://…) or - for "
     "standard input, plain or .gz/.zst. Results go to stdout, messages to stderr.",
     no_args_is_help=True,
     add_completion=False,
@@ -87,6 +88,8 @@ def _usage_line(error: TyperException) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the program; returns its exit code."""
+    if argv is None:
+        hide_passwords(sys.argv)
     try:
         code = app(args=argv, prog_name="binlake", standalone_mode=False)
         sys.stdout.flush()

@@ -22,6 +22,8 @@ from binlake.source.bytes import is_uri, local_path
 from binlake.source.chain import Chain, LogPath, survey
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
+from binlake.source.reader import without_secrets
+from binlake.source.replica.url import is_server_url
 from binlake.stream.gtid_search import AnyGtidSet, executed, head_event
 from binlake.values.frame import EventFormat
 from binlake.values.gtid import GtidSet, MariaGtidIntervals
@@ -245,6 +247,11 @@ class Library:
 
 def _find(path: str, source: str) -> tuple[str, Chain]:
     """The path and chain that are meant: of `path` itself, or of the one server below it."""
+    if is_server_url(path):
+        raise OptionError(
+            f"{without_secrets(path)} is a server, whose replicas can follow it themselves",
+            hint="binlake archive keeps its logs in a directory, which can be served",
+        )
     try:
         return path, _the_chain(survey([path]), path)
     except SourceError:

@@ -447,6 +447,9 @@ def test_an_archive_of_several_servers(golden: Path, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_served(golden: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="db1/ is a server") as caught:
+        Library("mysql://me:secret@db1/")
+    assert "secret" not in str(caught.value)
     relay = LogBuilder(flags=0x40)
     (tmp_path / "relay-bin.000001").write_bytes(relay.bytes())
     with pytest.raises(OptionError, match="relay logs"):

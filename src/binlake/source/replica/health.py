@@ -39,7 +39,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What a variable should be; `wants` are lower-case values that are fine."""
+    """What a variable should be; `wants` are lower-case values that are fine. A `flavour` is of that
+    one only; before version `settable` it is set where the server starts.
+    """
 
     name: str
     wants: tuple[str, ...]
@@ -47,6 +49,7 @@ class _Setting:
     why: str
     sql: str = ""
     flavour: str = ""
+    settable: tuple[int, int, int] = (0, 0, 0)
 
 
 _PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
@@ -62,7 +65,7 @@ _SETTINGS = (
     _Setting("binlog_checksum", ("crc32",), _WARNING, "damage on disk or on the way is not noticed", "SET GLOBAL binlog_checksum = 'CRC32'"),
     _Setting("sync_binlog", ("1",), _PROBLEM, "a crash can take back transactions that were already sent", "SET GLOBAL sync_binlog = 1"),
     _Setting("innodb_flush_log_at_trx_commit", ("1",), _PROBLEM, "after a crash tables and log can differ", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"),
-    _Setting("gtid_mode", ("on",), _WARNING, "without GTIDs following cannot go on at another server", "SET GLOBAL enforce_gtid_consistency = ON; SET GLOBAL gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON", "mysql"),
+    _Setting("gtid_mode", ("on",), _WARNING, "without GTIDs following cannot go on at another server", "SET GLOBAL enforce_gtid_consistency = ON; SET GLOBAL gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON", "mysql", (5, 7, 6)),
     _Setting("gtid_strict_mode", ("on", "1"), _WARNING, "sequence numbers may go back, and a GTID position then means less than it says", "SET GLOBAL gtid_strict_mode = ON", "mariadb"),
     _Setting("binlog_row_value_options", ("",), _WARNING, "JSON columns come as differences, which need the row before", "SET GLOBAL binlog_row_value_options = ''"),
 )  # fmt: skip
@@ -95,9 +98,10 @@ def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Findi
         value = server.variable(setting.name) if setting.flavour in ("", server.flavour) else None
         if value is not None and value.lower() not in setting.wants:
             what = f"{setting.name} is {value or 'empty'}"
-            yield Finding(
-                setting.severity, "settings", what, setting.why, _kept(server, setting.sql)
-            )
+            sql, why = _kept(server, setting.sql), setting.why
+            if server.version < setting.settable:
+                sql, why = "", f"{why}; it is set where the server starts"
+            yield Finding(setting.severity, "settings", what, why, sql)
 
 
 def _kept(server: ServerConnection, sql: str) -> str:
