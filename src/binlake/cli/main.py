@@ -36,6 +36,7 @@ COMMANDS = {
     "export": "binlake.cli.export:export",
     "tail": "binlake.cli.tail:tail",
     "doctor": "binlake.cli.doctor:doctor",
+    "serve": "binlake.cli.serve:serve",
 }
 
 # The tool whose options this command has means a host by -h.

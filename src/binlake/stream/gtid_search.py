@@ -47,8 +47,10 @@ __all__ = [
     "NotFound",
     "accounted",
     "executed",
+    "head_event",
     "head_gtids",
     "locate",
+    "state_at",
 ]
 
 AnyGtid = Gtid | MariaGtid
@@ -160,20 +162,27 @@ def _union(left: AnyGtidSet | None, right: AnyGtidSet | None) -> AnyGtidSet | No
 def head_gtids(log: LogFile) -> GtidSet | MariaGtidSet | None:
     """What the beginning of a file says was executed before it; None where it does not tell.
 
-    Reads the beginning only. MariaDB's relay logs do not tell: a list in them is the source's, of
-    when the replica connected. Raises BinlogError.
+    MariaDB's relay logs do not tell: a list in them is the source's, of when the replica
+    connected. Raises BinlogError.
+    """
+    event = head_event(log)
+    if isinstance(event, GtidListEvent):
+        return None if log.is_relay else event.gtid_set
+    return None if event is None else event.gtids
+
+
+def head_event(log: LogFile) -> PreviousGtidsEvent | GtidListEvent | None:
+    """The event that tells what was executed before a file began, None if it has none.
+
+    Reads the beginning of the file only. Raises BinlogError.
     """
     if log.format is None:
         return None
     for window in log.windows(None, FIRST_EVENT + HEAD_BYTES):
         for index in range(len(window)):
             event = event_at(window, index) if _is_head(window.block.type_code[index]) else None
-            if isinstance(event, PreviousGtidsEvent):
-                return event.gtids
-            if isinstance(event, GtidListEvent):
-                return None if log.is_relay else event.gtid_set
-            if event is None:
-                return None
+            if event is None or isinstance(event, PreviousGtidsEvent | GtidListEvent):
+                return event
     return None
 
 
@@ -181,6 +190,21 @@ def _previous(log: LogFile) -> AnyGtidSet | None:
     """The same as a set of all numbers: of MariaDB, which tells the last only, all up to it."""
     before = head_gtids(log)
     return MariaGtidIntervals.up_to(before) if isinstance(before, MariaGtidSet) else before
+
+
+def state_at(log: LogFile, offset: int) -> MariaGtidSet:
+    """MariaDB: how far each server had come at byte `offset` of a file. Raises BinlogError."""
+    event = head_event(log)
+    state = event.gtid_set if isinstance(event, GtidListEvent) else MariaGtidSet()
+    fields = GtidFields()
+    for window in log.windows(None, offset):
+        codes = bytes(window.block.type_code[: len(window)])
+        at = codes.find(GTID_EVENT)
+        while at >= 0:
+            fields.parse_mariadb(BodyReader(window.body(at)).at("gtid"))
+            state.add(MariaGtid(fields.domain_id, window.block.server_id[at], fields.seq_no))
+            at = codes.find(GTID_EVENT, at + 1)
+    return state
 
 
 def _is_head(type_code: int) -> bool:

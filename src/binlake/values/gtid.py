@@ -349,6 +349,11 @@ class MariaGtidIntervals(IntervalSets[_Stream]):
         if start < end:
             unite(self._bounds.setdefault((domain_id, server_id), []), start, end)
 
+    def last_numbers(self) -> Iterator[tuple[tuple[int, int], int]]:
+        """((domain, server), last sequence number) of every server."""
+        for stream, bounds in sorted(self._bounds.items()):
+            yield stream, bounds[-1] - 1
+
     def _add_stream(self, entry: str) -> bool:
         """Add `0-1:1-5:7`; False if the entry is something else. Raises ValueError."""
         head, *parts = entry.split(":")

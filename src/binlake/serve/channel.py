@@ -1,0 +1,157 @@
+"""Packets on one connection, from the server's side: with deadlines, and bounded in size.
+
+A packet is a 3-byte length, a sequence number and that many bytes; a payload of 2**24 - 1 bytes
+or more goes on in the next packet, so the last one is shorter (formats.md §11). Reading takes
+exactly the bytes of a packet, so that TLS can begin behind any of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import time
+
+from binlake.errors import BinlogError, ServerError
+from binlake.serve.answers import NET_PACKET_TOO_LARGE
+
+__all__ = ["Channel", "PeerGoneError", "framed"]
+
+MAX_PACKET_BYTES = (1 << 24) - 1
+
+
+class PeerGoneError(BinlogError):
+    """The connection has ended: closed, broken, or too slow. The message says which."""
+
+
+class Channel:
+    """One connection. Used by one thread, except for `abort`.
+
+    `sequence` is the number of the next packet to be written; reading sets it. `bytes_sent`
+    counts what was handed to the socket.
+    """
+
+    def __init__(self, connection: socket.socket, write_seconds: float) -> None:
+        self.sequence = 0
+        self.bytes_sent = 0
+        self.is_tls = False
+        self._socket = connection
+        self._write_seconds = write_seconds
+
+    def read(self, max_bytes: int, deadline: float) -> bytes:
+        """The next payload, of at most `max_bytes`, by `deadline` (of time.monotonic).
+
+        Raises PeerGoneError; ServerError for a payload that is longer, before memory is taken.
+        """
+        payload = b""
+        while True:
+            head = self._take(4, deadline)
+            length = int.from_bytes(head[:3], "little")
+            self.sequence = head[3] + 1 & 0xFF
+            if len(payload) + length > max_bytes:
+                raise ServerError(
+                    f"a packet of {len(payload) + length} bytes is more than the {max_bytes} allowed here",
+                    code=NET_PACKET_TOO_LARGE,
+                    sqlstate="08S01",
+                )
+            payload += self._take(length, deadline)
+            if length < MAX_PACKET_BYTES:
+                return payload
+
+    def write(self, *payloads: bytes) -> None:
+        """Send payloads, each as its own packet. Raises PeerGoneError."""
+        out = bytearray()
+        for payload in payloads:
+            packets, self.sequence = framed(payload, self.sequence)
+            out += packets
+        self.send(out)
+
+    def send(self, packets: bytes | bytearray) -> None:
+        """Send packets that have their headers. Raises PeerGoneError when they are not taken in time."""
+        try:
+            self._socket.settimeout(self._write_seconds)
+            self._socket.sendall(packets)
+        except TimeoutError:
+            raise PeerGoneError(f"did not read for {self._write_seconds:g} s") from None
+        except (OSError, ValueError) as error:
+            raise _gone(error) from None
+        self.bytes_sent += len(packets)
+
+    def has_input(self) -> bool:
+        """Whether reading would not wait: there are bytes, or the peer has gone."""
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return True
+        try:
+            poll = select.poll()
+            poll.register(self._socket, select.POLLIN)
+            return bool(poll.poll(0))
+        except (OSError, ValueError) as error:
+            raise _gone(error) from None
+
+    def secure(self, context: ssl.SSLContext, deadline: float) -> None:
+        """Go on in TLS. Raises PeerGoneError when the peer cannot."""
+        try:
+            self._socket.settimeout(_left(deadline))
+            self._socket = context.wrap_socket(self._socket, server_side=True)
+        except TimeoutError:
+            raise PeerGoneError("TLS was not agreed on in time") from None
+        except (OSError, ValueError) as error:
+            raise PeerGoneError(f"TLS failed: {_reason(error)}") from None
+        self.is_tls = True
+
+    def abort(self) -> None:
+        """End it from another thread: what waits on the socket wakes up."""
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+    def _take(self, count: int, deadline: float) -> bytes:
+        parts: list[bytes] = []
+        while count:
+            try:
+                self._socket.settimeout(_left(deadline))
+                part = self._socket.recv(min(count, 1 << 16))
+            except TimeoutError:
+                raise PeerGoneError("said nothing for too long") from None
+            except (OSError, ValueError) as error:
+                raise _gone(error) from None
+            if not part:
+                raise PeerGoneError("closed the connection")
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+
+def framed(payload: bytes, sequence: int) -> tuple[bytes, int]:
+    """The packets of one payload, numbered from `sequence`, and the number after them."""
+    if len(payload) < MAX_PACKET_BYTES:
+        return _head(len(payload), sequence) + payload, sequence + 1 & 0xFF
+    out = bytearray()
+    for start in range(0, len(payload) + 1, MAX_PACKET_BYTES):
+        part = payload[start : start + MAX_PACKET_BYTES]
+        out += _head(len(part), sequence) + part
+        sequence = sequence + 1 & 0xFF
+    return bytes(out), sequence
+
+
+def _head(length: int, sequence: int) -> bytes:
+    return (length | sequence << 24).to_bytes(4, "little")
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _gone(error: Exception) -> PeerGoneError:
+    return PeerGoneError(f"the connection broke: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,37 @@
+"""Who `serve` says it is: never the server whose logs these are, which may still run.
+
+Replicas refuse a source that has their own server_uuid or server_id, and tell sources apart by
+them. So an archive gets its own, the same at every start: made from what its logs say of their
+server, not from where they lie.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from binlake.serve.library import Library
+from binlake.serve.login import Identity
+from binlake.serve.settings import Settings
+from binlake.source.log_file import FIRST_EVENT
+
+__all__ = ["identity"]
+
+_NAMESPACE = uuid.UUID("6f1f2a52-6c0b-5c3e-9b7e-62696e6c616b")
+# People number their servers from 1, and MySQL prints what is above 2**31 with a minus.
+_FIRST_SERVER_ID = 1 << 30
+
+
+def identity(settings: Settings, library: Library) -> Identity:
+    """The identity of what is served. Raises BinlogError."""
+    file = library.chain.files[-1]
+    with library.open(file) as log:
+        header = log.reader.read_at(FIRST_EVENT, 19)
+    of = f"{library.flavour}/{file.base}/{int.from_bytes(header[5:9], 'little')}"
+    made = uuid.uuid5(_NAMESPACE, of)
+    server_id = settings.server_id or _FIRST_SERVER_ID + made.int % _FIRST_SERVER_ID
+    return Identity(
+        version=library.format.server_version,
+        flavour=library.flavour,
+        server_id=server_id,
+        server_uuid=settings.server_uuid or str(made),
+    )

@@ -1,0 +1,218 @@
+"""From an accepted connection to a user who is who they say: greeting, TLS, password.
+
+Sources: MySQL's client/server protocol, protocol 4.1 handshake; sql/auth/sql_authentication.cc.
+
+    server  greeting: version, nonce, capabilities, plugin
+    client  SSLRequest, then TLS                  (where both want it)
+    client  capabilities, user, answer, database, plugin, attributes
+    server  AuthSwitchRequest                     (where the plugin is none of ours)
+    client  answer
+    server  OK, or ERR 1045
+"""
+
+from __future__ import annotations
+
+import hmac
+import struct
+from dataclasses import dataclass
+
+from binlake.errors import FormatError
+from binlake.events.format_description import version_numbers
+from binlake.events.reader import BodyReader
+from binlake.serve.answers import (
+    ACCESS_DENIED,
+    HANDSHAKE,
+    SECURE_TRANSPORT_REQUIRED,
+    ok,
+    refused,
+)
+from binlake.serve.channel import Channel
+from binlake.serve.passwords import (
+    CACHING_SHA2,
+    NATIVE,
+    PLUGINS,
+    certificate_proof,
+    new_nonce,
+    proves,
+)
+from binlake.serve.settings import Settings
+from binlake.serve.tls import ServerTls
+
+__all__ = ["Identity", "Login", "greeting", "log_in", "parse_response"]
+
+# Capabilities (include/mysql_com.h)
+LONG_PASSWORD = 0x1
+LONG_FLAG = 0x4
+CONNECT_WITH_DB = 0x8
+PROTOCOL_41 = 0x200
+SSL = 0x800
+TRANSACTIONS = 0x2000
+SECURE_CONNECTION = 0x8000
+PLUGIN_AUTH = 0x80000
+CONNECT_ATTRS = 0x100000
+PLUGIN_AUTH_LENENC = 0x200000
+
+_OFFERED = (
+    LONG_PASSWORD | LONG_FLAG | CONNECT_WITH_DB | PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION
+    | PLUGIN_AUTH | CONNECT_ATTRS | PLUGIN_AUTH_LENENC
+)  # fmt: skip
+
+#: Clients send a name, a proof and some attributes: 64 KB of the latter at most.
+MAX_LOGIN_BYTES = 128 << 10
+_SSL_REQUEST_BYTES = 32
+_MAX_NAME_BYTES = 256
+_UTF8MB4 = 45
+_AUTOCOMMIT = 0x0002
+_FAST_AUTH_OK = b"\x01\x03"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the server says it is: `version` as in the archive's logs, `flavour` likewise."""
+
+    version: str
+    flavour: str
+    server_id: int
+    server_uuid: str
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """The version as three numbers."""
+        return version_numbers(self.version)
+
+    @property
+    def default_plugin(self) -> str:
+        """The plugin that the greeting names: what a server of this version would."""
+        newer = self.flavour == "mysql" and self.numbers >= (8, 0, 0)
+        return CACHING_SHA2 if newer else NATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What a client said when it logged in."""
+
+    user: str
+    answer: bytes
+    plugin: str
+    attributes: dict[str, str]
+    wants_tls: bool = False
+
+
+def greeting(who: Identity, connection_id: int, nonce: bytes, *, tls: bool) -> bytes:
+    """The first packet, from the server."""
+    capabilities = _OFFERED | (SSL if tls else 0)
+    version = who.version
+    if who.flavour == "mariadb" and version.startswith("10."):
+        version = "5.5.5-" + version  # as those servers do, for clients that know no version 10
+    return (
+        b"\x0a"
+        + version.encode()
+        + b"\0"
+        + struct.pack("<I", connection_id & 0xFFFFFFFF)
+        + nonce[:8]
+        + b"\0"
+        + struct.pack("<HBH", capabilities & 0xFFFF, _UTF8MB4, _AUTOCOMMIT)
+        + struct.pack("<HB10x", capabilities >> 16, len(nonce) + 1)
+        + nonce[8:]
+        + b"\0"
+        + who.default_plugin.encode()
+        + b"\0"
+    )
+
+
+def parse_response(payload: bytes) -> Login:
+    """What the client's first packet says; `wants_tls` if it stops before the user's name.
+
+    Raises ServerError (1043) for one that no client of protocol 4.1 sends.
+    """
+    try:
+        return _parse_response(BodyReader(payload), len(payload))
+    except FormatError:
+        raise refused(HANDSHAKE, "08S01", "Bad handshake") from None
+
+
+def _parse_response(reader: BodyReader, size: int) -> Login:
+    capabilities = reader.u32("capabilities")
+    if not capabilities & PROTOCOL_41 or not capabilities & SECURE_CONNECTION:
+        raise refused(HANDSHAKE, "08S01", "Bad handshake: clients before MySQL 4.1 are not served")
+    reader.take("packet size, character set, filler", 28)
+    if capabilities & SSL and size == _SSL_REQUEST_BYTES:
+        return Login("", b"", "", {}, wants_tls=True)
+    user = reader.until_nul("user")
+    if len(user) > _MAX_NAME_BYTES:
+        raise refused(HANDSHAKE, "08S01", "Bad handshake: the user's name is too long")
+    if capabilities & PLUGIN_AUTH_LENENC:
+        answer = reader.counted("answer")
+    else:
+        answer = reader.short("answer")
+    if capabilities & CONNECT_WITH_DB and reader.left:
+        reader.until_nul("database")
+    plugin = b""
+    if capabilities & PLUGIN_AUTH and reader.left:
+        plugin = reader.until_nul("plugin")
+    attributes = {}
+    if capabilities & CONNECT_ATTRS and reader.left:
+        attributes = _attributes(BodyReader(reader.counted("attributes")))
+    return Login(
+        user.decode("utf-8", "replace"),
+        answer,
+        plugin.decode("ascii", "replace") or NATIVE,
+        attributes,
+    )
+
+
+def _attributes(reader: BodyReader) -> dict[str, str]:
+    found = {}
+    while reader.left:
+        name, value = reader.counted("name"), reader.counted("value")
+        found[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
+    return found
+
+
+def log_in(
+    channel: Channel,
+    settings: Settings,
+    tls: ServerTls | None,
+    who: Identity,
+    connection_id: int,
+    host: str,
+    deadline: float,
+) -> Login:
+    """Have the client log in. Raises PeerGoneError; ServerError when it must not (the caller tells it)."""
+    nonce = new_nonce()
+    channel.write(greeting(who, connection_id, nonce, tls=tls is not None))
+    login = parse_response(channel.read(MAX_LOGIN_BYTES, deadline))
+    if login.wants_tls:
+        if tls is None:
+            raise refused(HANDSHAKE, "08S01", "Bad handshake: TLS was not offered")
+        channel.secure(tls.context, deadline)
+        login = parse_response(channel.read(MAX_LOGIN_BYTES, deadline))
+        if login.wants_tls:
+            raise refused(HANDSHAKE, "08S01", "Bad handshake: TLS within TLS")
+    elif settings.require_tls:
+        raise refused(
+            SECURE_TRANSPORT_REQUIRED, "HY000",
+            "Connections using insecure transport are prohibited: binlake serve runs with"
+            " --require-tls (SOURCE_SSL=1, MASTER_SSL=1)",
+        )  # fmt: skip
+    plugin, answer = login.plugin, login.answer
+    if plugin not in PLUGINS or not answer:
+        # who does not take up the plugin of the greeting has the older one, if any of ours
+        plugin = NATIVE if plugin not in PLUGINS else plugin
+        nonce = new_nonce()
+        channel.write(b"\xfe" + plugin.encode() + b"\0" + nonce + b"\0")
+        answer = channel.read(MAX_LOGIN_BYTES, deadline)
+    known = hmac.compare_digest(login.user.encode(), settings.user.encode())
+    if not proves(plugin, settings.password, nonce, answer) or not known:
+        given = "YES" if answer.strip(b"\0") else "NO"
+        raise refused(
+            ACCESS_DENIED, "28000",
+            f"Access denied for user '{login.user}'@'{host}' (using password: {given})",
+        )  # fmt: skip
+    if plugin == CACHING_SHA2:
+        channel.write(_FAST_AUTH_OK)
+    proof = b""
+    if tls is not None and channel.is_tls and plugin == NATIVE and who.flavour == "mariadb":
+        proof = certificate_proof(settings.password, nonce, tls.fingerprint)
+    channel.write(ok(proof))
+    return login

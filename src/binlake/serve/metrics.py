@@ -1,0 +1,97 @@
+"""What Prometheus may ask: read from the connections when it does, so nothing is counted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from binlake.errors import BinlogError, OptionError
+
+if TYPE_CHECKING:
+    from binlake.serve.server import BinlogServer
+
+__all__ = ["METRICS", "serve_metrics"]
+
+#: Name, kind and meaning of each metric; those about replicas have the labels replica and address.
+METRICS: tuple[tuple[str, str, str], ...] = (
+    ("binlake_serve_replicas", "gauge", "Replicas that follow now"),
+    ("binlake_serve_refused_logins", "counter", "Logins with a wrong user or password"),
+    ("binlake_serve_files", "gauge", "Log files that can be served"),
+    ("binlake_serve_sent_bytes", "counter", "Bytes sent to a replica on this connection"),
+    ("binlake_serve_sent_events", "counter", "Events of the logs sent to a replica"),
+    ("binlake_serve_heartbeats", "counter", "Heartbeats sent to a replica"),
+    ("binlake_serve_acks", "counter", "Semi-synchronous acknowledgements received from a replica"),
+    ("binlake_serve_files_behind", "gauge", "Log files after the one that a replica reads"),
+    ("binlake_serve_position", "gauge", "Position of a replica in the file that it reads"),
+    ("binlake_serve_acknowledged_position", "gauge", "Position in the last acknowledgement"),
+)
+
+
+def serve_metrics(server: BinlogServer, port: int) -> Callable[[], None]:
+    """Answer at http://<bind>:<port>/metrics; the result ends that. Raises OptionError."""
+    try:
+        from prometheus_client import CollectorRegistry, start_http_server
+        from prometheus_client.registry import Collector
+    except ImportError:
+        raise OptionError(
+            "--metrics-port needs the package prometheus-client",
+            hint="pip install 'binlake[server]'",
+        ) from None
+
+    class Metrics(Collector):
+        def collect(self) -> Iterator[Any]:
+            return _collect(server)
+
+    registry = CollectorRegistry()
+    registry.register(Metrics())
+    try:
+        http, thread = start_http_server(port, addr=server.settings.bind, registry=registry)
+    except (OSError, OverflowError) as error:
+        raise OptionError(
+            f"cannot listen on {server.settings.bind}:{port}: {error}", name="metrics_port"
+        ) from None
+
+    def end() -> None:
+        http.shutdown()
+        http.server_close()
+        thread.join()
+
+    return end
+
+
+def _collect(server: BinlogServer) -> Iterator[Any]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    kinds = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
+    following = [one for one in server.replicas.listed() if one.following]
+    names = server.library.chain.names
+    whole = {
+        "replicas": len(following),
+        "refused_logins": server.refused_logins,
+        "files": len(names),
+    }
+    for name, kind, meaning in METRICS:
+        short = name.removeprefix("binlake_serve_")
+        if short in whole:
+            family = kinds[kind](name, meaning, labels=[])
+            family.add_metric([], whole[short])
+            yield family
+            continue
+        family = kinds[kind](name, meaning, labels=["replica", "address"])
+        for one in following:
+            with suppress(ValueError, BinlogError):
+                family.add_metric(
+                    [str(one.server_id), one.address], _of(one.progress, short, names)
+                )
+        yield family
+
+
+def _of(progress: Any, short: str, names: tuple[str, ...]) -> int:
+    """One metric of one replica. Raises ValueError where there is none."""
+    if short == "files_behind":
+        return len(names) - 1 - names.index(progress.file)
+    if short == "acknowledged_position":
+        return int(progress.acknowledged.rpartition(":")[2])
+    attribute = {"sent_bytes": "bytes", "sent_events": "events"}.get(short, short)
+    return int(getattr(progress, attribute))

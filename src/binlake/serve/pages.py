@@ -1,0 +1,120 @@
+"""The windows of a chain from a position on, into files that grow and files that come.
+
+    for page in pages(library, "binlog.000007", 4):
+        Opened    a file begins (or is entered in its middle)
+        Window    whole, verified events that follow
+        CaughtUp  there is no more now; ask again, perhaps after waiting
+
+A torn tail in the last file is an end like any other: the rest may be on its way. A last file that
+became shorter is waited for as well: an archiver that was killed drops what is not surely whole,
+and fetches the same bytes again. A torn tail in a file that has a successor is what a crash
+left, and the successor goes on behind it, as servers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+
+from binlake.core.checksum import event_crc32, stored_crc32
+from binlake.core.frames import HEADER_BYTES, read_frame
+from binlake.errors import ChecksumError, TruncatedError, UnsupportedError
+from binlake.serve.answers import lost
+from binlake.serve.library import Library
+from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.scanner import TORN_TAIL
+from binlake.source.window import Window
+from binlake.values.frame import EventFormat
+
+__all__ = ["CaughtUp", "Opened", "Page", "pages"]
+
+#: Read at once: replicas that wait for their network each hold a few of them.
+WINDOW_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Reading begins at byte `position` of the file `name`; `head` is its FORMAT_DESCRIPTION event,
+    which no window has.
+    """
+
+    name: str
+    position: int
+    format: EventFormat
+    head: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """Everything up to byte `position` of the file `name` has been given; `version` is the
+    library's when that was seen: waiting for another one misses nothing.
+    """
+
+    name: str
+    position: int
+    version: int
+
+
+Page = Opened | Window | CaughtUp
+
+
+def pages(library: Library, name: str, position: int) -> Generator[Page, None, None]:
+    """Endless; closing it gives back the open file. Raises BinlogError; ServerError (1236) for a
+    file that is not there (any more).
+    """
+    format: EventFormat | None = None
+    while True:
+        version, chain = library.version, library.chain
+        file = next((file for file in chain.files if file.name == name), None)
+        if file is None:
+            raise lost(_gone(library, name))
+        # asked before reading: a file that has a successor now does not grow any more
+        following = library.after(chain, name)
+        with library.open(file) as log:
+            if log.format is not None and format is None:
+                format = log.format
+                head = _first_event(log)
+                yield Opened(name, position, format, head)
+                position = max(position, FIRST_EVENT + len(head))
+            if format is not None:
+                with closing(_windows(log, position, format)) as windows:
+                    for window in windows:
+                        yield window
+                        position, format = window.end, window.format
+        if following is not None:
+            name, position, format = following.name, FIRST_EVENT, None
+        else:
+            yield CaughtUp(name, position, version)
+
+
+def _windows(log: LogFile, position: int, format: EventFormat) -> Generator[Window, None, None]:
+    try:
+        yield from log.windows(position, format=format, window_bytes=WINDOW_BYTES)
+    except TruncatedError as error:
+        if error.kind != TORN_TAIL:
+            raise
+
+
+def _first_event(log: LogFile) -> bytes:
+    """The FORMAT_DESCRIPTION event, which opening has read. Raises ChecksumError, UnsupportedError."""
+    assert log.format is not None
+    if log.format.binlog_version < 4:
+        raise UnsupportedError(
+            f"{log.name} is of binary log version {log.format.binlog_version}: replicas of today read"
+            " version 4"
+        )
+    frame = read_frame(log.reader.read_at(FIRST_EVENT, HEADER_BYTES), FIRST_EVENT, 0)
+    raw = log.reader.read_at(FIRST_EVENT, frame.length)
+    if log.format.checksum_alg is not None and stored_crc32(raw) != event_crc32(raw):
+        raise ChecksumError("bad checksum", file=log.name, event_pos=FIRST_EVENT)
+    return raw
+
+
+def _gone(library: Library, name: str) -> str:
+    first, last = library.chain.files[0].name, library.chain.files[-1].name
+    there = first if first == last else f"{first} to {last}"
+    return (
+        f"Could not find first log file name in binary log index file: {name!r} is not in the"
+        f" archive, which has {there}"
+    )

@@ -1,0 +1,80 @@
+"""Who is connected: for SHOW REPLICAS, for metrics, and so that no replica has two streams."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from binlake.serve.dump import Progress
+
+__all__ = ["Replica", "Replicas"]
+
+
+@dataclass(slots=True)
+class Replica:
+    """One client that registered or follows. `uuid` "" where the replica has none.
+
+    `address` is its host and port, `progress` how far it is, `end` stops its stream from any thread.
+    """
+
+    connection_id: int
+    address: str
+    end: Callable[[], None]
+    server_id: int = 0
+    uuid: str = ""
+    host: str = ""
+    port: int = 0
+    progress: Progress = field(default_factory=Progress)
+    following: bool = False
+
+    @property
+    def name(self) -> str:
+        """The replica in one word, for messages."""
+        return f"server_id {self.server_id}" if self.server_id else self.address
+
+
+class Replicas:
+    """All of them, by connection. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all: dict[int, Replica] = {}
+
+    def add(self, replica: Replica) -> None:
+        """A client has connected."""
+        with self._lock:
+            self._all[replica.connection_id] = replica
+
+    def remove(self, replica: Replica) -> None:
+        """It has gone."""
+        with self._lock:
+            self._all.pop(replica.connection_id, None)
+
+    def end(self, connection_id: int) -> bool:
+        """End a connection; False if there is none with that number."""
+        with self._lock:
+            replica = self._all.get(connection_id)
+        if replica is not None:
+            replica.end()
+        return replica is not None
+
+    def listed(self) -> list[Replica]:
+        """Those that registered or follow, oldest first."""
+        with self._lock:
+            return [one for one in self._all.values() if one.server_id or one.following]
+
+    def follow(self, replica: Replica) -> None:
+        """A stream begins: one that the same replica left behind ends, as on a server.
+
+        It is the same by UUID, else by its server id; tools that send 0 are nobody's.
+        """
+        with self._lock:
+            replica.following = True
+            for other in self._all.values():
+                if other is replica or not other.following or not replica.server_id:
+                    continue
+                if (other.uuid or replica.uuid) and other.uuid != replica.uuid:
+                    continue
+                if replica.uuid or other.server_id == replica.server_id:
+                    other.end()

@@ -1,0 +1,122 @@
+"""Which events of a chain a replica gets: all, or those of transactions that it does not have.
+
+A selection goes through the windows in order and cuts each into parts: ranges of events to be
+sent as they are, and events made for the replica in between. It is the only state of a stream
+besides its position.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from binlake.events.gtid_list import GtidListEvent
+from binlake.events.gtid_mysql import GtidEvent
+from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.format.event_types import (
+    ANONYMOUS_GTID_LOG_EVENT,
+    FORMAT_DESCRIPTION_EVENT,
+    GTID_LOG_EVENT,
+    GTID_TAGGED_LOG_EVENT,
+    PREVIOUS_GTIDS_LOG_EVENT,
+    ROTATE_EVENT,
+    STOP_EVENT,
+)
+from binlake.source.window import Window
+from binlake.stream.event_at import event_at
+from binlake.values.gtid import GtidSet
+
+__all__ = ["Everything", "MissingTransactions", "Part", "Selection"]
+
+
+class Part(NamedTuple):
+    """Events [first, last) of a window; or, with `made`, an event in their place (or None: nothing,
+    but they count as passed).
+    """
+
+    first: int
+    last: int
+    made: bytes | None = None
+
+
+class Selection(ABC):
+    """Chooses. `is_over`: nothing more is wanted, the stream may end.
+
+    `passes_silently`: whether the replica must be told of events that were left out by a
+    heartbeat, because it counts its position event by event.
+    """
+
+    passes_silently = True
+    is_over = False
+
+    def begin(self, before: PreviousGtidsEvent | GtidListEvent | None) -> None:
+        """A file begins before which that was executed."""
+        return
+
+    @abstractmethod
+    def parts(self, window: Window) -> Iterator[Part]:
+        """What is sent of the window, in order; events in no part are left out."""
+
+
+class Everything(Selection):
+    """All events, as they are."""
+
+    def parts(self, window: Window) -> Iterator[Part]:
+        yield Part(0, len(window))
+
+
+_BOUNDARIES = re.compile(
+    b"["
+    + re.escape(
+        bytes(
+            (
+                GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT, ANONYMOUS_GTID_LOG_EVENT, ROTATE_EVENT,
+                STOP_EVENT, FORMAT_DESCRIPTION_EVENT, PREVIOUS_GTIDS_LOG_EVENT,
+            )
+        )
+    )
+    + b"]",
+    re.DOTALL,
+)  # fmt: skip
+_NAMED = (GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT)
+
+
+class MissingTransactions(Selection):
+    """MySQL: the transactions whose GTIDs are not in `have`, and everything that has none."""
+
+    passes_silently = False
+
+    def __init__(self, have: GtidSet) -> None:
+        self._have = have
+        self._skipping = False
+        self._all = not have
+
+    def begin(self, before: PreviousGtidsEvent | GtidListEvent | None) -> None:
+        # from a file on before which all of them were executed, each can only come once
+        if isinstance(before, PreviousGtidsEvent) and not self._have - before.gtids:
+            self._all = True
+
+    def parts(self, window: Window) -> Iterator[Part]:
+        if self._all and not self._skipping:
+            yield Part(0, len(window))
+            return
+        codes = bytes(window.block.type_code[: len(window)])
+        start = 0
+        for match in _BOUNDARIES.finditer(codes):
+            at = match.start()
+            skip = codes[at] in _NAMED and self._is_had(window, at)
+            if skip == self._skipping:
+                continue
+            if skip and start < at:
+                yield Part(start, at)
+            start = at
+            self._skipping = skip
+        if not self._skipping:
+            yield Part(start, len(window))
+
+    def _is_had(self, window: Window, index: int) -> bool:
+        event = event_at(window, index)
+        assert isinstance(event, GtidEvent)
+        return self._have.contains(event.sid, event.gno, event.tag)

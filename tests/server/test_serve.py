@@ -1,0 +1,259 @@
+"""Real replicas of an archive: their tables equal the source's, by position and by GTID."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from binlake.serve.server import BinlogServer
+from dev.servers import Server, running
+from serving import PASSWORD, USER, client, eventually, rows, serving
+
+pytestmark = pytest.mark.server
+
+TABLES = "a.t, a.u"
+SEMI_SYNC = {
+    "mysql-5.6.24": [],  # it comes without the plugin
+    "mysql-9.7": [
+        "INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'",
+        "SET GLOBAL rpl_semi_sync_replica_enabled = 1",
+    ],
+    "mariadb-10.11": ["SET GLOBAL rpl_semi_sync_slave_enabled = 1"],
+    "mariadb-11.8": ["SET GLOBAL rpl_semi_sync_slave_enabled = 1"],
+}
+
+
+class Archive:
+    """A source and a directory that has the whole events of its logs so far."""
+
+    def __init__(self, source: Server, folder: Path) -> None:
+        self.source = source
+        self.folder = folder
+        folder.mkdir()
+        source.execute(
+            "CREATE DATABASE a",
+            "CREATE TABLE a.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200))",
+            "CREATE TABLE a.u (id INT PRIMARY KEY, d DATETIME, n DECIMAL(10,2))",
+            "INSERT INTO a.t (v) VALUES ('a'), ('b')",
+            "INSERT INTO a.u VALUES (1, '2026-01-01', 1.5), (2, NULL, NULL)",
+            "FLUSH LOGS",
+            "UPDATE a.u SET n = 7 WHERE id = 2",
+        )
+        self.grow()
+
+    def change(self, *statements: str) -> None:
+        self.source.execute(*statements)
+        self.grow()
+
+    def grow(self) -> None:
+        """As `archive` does: what is new, at the end of files under their final names."""
+        self.source.execute("FLUSH TABLES")
+        for log in self.source.log_files():
+            copy = self.folder / log.name
+            have = copy.stat().st_size if copy.exists() else 0
+            with log.open("rb") as whole, copy.open("ab") as part:
+                whole.seek(have)
+                part.write(whole.read())
+
+    def checksums(self) -> list[list[str | None]]:
+        return self.source.rows(f"CHECKSUM TABLE {TABLES}")
+
+
+def source_options(server: str) -> list[str]:
+    if server.startswith("mysql"):
+        return ["--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-slave-updates=ON"]
+    return []
+
+
+@contextmanager
+def replica_of(
+    serve: BinlogServer, name: str, number: int, how: str, semi_sync: bool = False
+) -> Iterator[Server]:
+    """A server that follows; `how` ends the statement."""
+    options = [*source_options(name), f"--server-id={number}", "--relay-log=relay"]
+    with running(name, options) as replica:
+        if semi_sync:
+            replica.execute(*SEMI_SYNC[name])
+        attach(replica, serve, how)
+        yield replica
+
+
+def attach(replica: Server, serve: BinlogServer, how: str) -> None:
+    new = replica.name == "mysql-9.7"
+    word = "SOURCE" if new else "MASTER"
+    host, port = serve.address
+    verb = "CHANGE REPLICATION SOURCE TO" if new else "CHANGE MASTER TO"
+    how = how.replace("MASTER_", f"{word}_")
+    replica.execute(
+        f"{verb} {word}_HOST='{host}', {word}_PORT={port}, {word}_USER='{USER}',"
+        f" {word}_PASSWORD='{PASSWORD}', {word}_HEARTBEAT_PERIOD=0.5, {how}",
+        "START REPLICA" if new else "START SLAVE",
+    )
+
+
+def stop(replica: Server) -> None:
+    replica.execute("STOP REPLICA" if replica.name == "mysql-9.7" else "STOP SLAVE")
+
+
+def status(replica: Server) -> dict[str, str]:
+    """SHOW REPLICA STATUS by column, with the old names."""
+    new = replica.name == "mysql-9.7"
+    with replica.session() as session, session.connection.cursor() as cursor:
+        cursor.execute("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS")
+        names = [
+            column[0].replace("Source", "Master").replace("Replica", "Slave")
+            for column in cursor.description
+        ]
+        row = cursor.fetchone()
+    return dict(zip(names, (str(value) for value in row), strict=True))
+
+
+def by_gtid(name: str) -> str:
+    return "MASTER_AUTO_POSITION=1" if name.startswith("mysql") else "MASTER_USE_GTID=slave_pos"
+
+
+def assert_follows(archive: Archive, *replicas: Server) -> None:
+    want = archive.checksums()
+
+    def equal(replica: Server) -> bool:
+        found = status(replica)
+        errors = (found["Last_IO_Error"], found["Last_SQL_Error"])
+        assert not any(errors), errors
+        return replica.rows(f"CHECKSUM TABLE {TABLES}") == want
+
+    for replica in replicas:
+        eventually(lambda replica=replica: equal(replica), f"{replica.name} caught up")
+
+
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+def test_replicas_follow_by_position_and_by_gtid(name: str, tmp_path: Path) -> None:
+    """Two at once, while the directory grows; one of them stops reading for a while."""
+    with ExitStack() as stack:
+        archive = Archive(
+            stack.enter_context(running(name, source_options(name))), tmp_path / "logs"
+        )
+        serve = stack.enter_context(serving(archive.folder))
+        first = min(path.name for path in archive.folder.iterdir())
+        positional = stack.enter_context(
+            replica_of(serve, name, 2, f"MASTER_LOG_FILE='{first}', MASTER_LOG_POS=4")
+        )
+        following = stack.enter_context(replica_of(serve, name, 3, by_gtid(name), semi_sync=True))
+        assert_follows(archive, positional, following)
+
+        stalled = int((positional.run / "pid").read_text())
+        os.kill(stalled, signal.SIGSTOP)
+        try:
+            for _ in range(3):
+                archive.change(
+                    *["INSERT INTO a.t (v) SELECT REPEAT('x', 190) FROM a.t"] * 3, "FLUSH LOGS"
+                )
+            assert_follows(archive, following)
+        finally:
+            os.kill(stalled, signal.SIGCONT)
+        assert_follows(archive, positional)
+
+        # each goes on where it was; heartbeats come when nothing else does
+        for replica in (positional, following):
+            stop(replica)
+        archive.change("DELETE FROM a.t WHERE id % 3 = 0", "INSERT INTO a.u VALUES (3, NULL, 3)")
+        for replica in (positional, following):
+            replica.execute("START REPLICA" if name == "mysql-9.7" else "START SLAVE")
+        assert_follows(archive, positional, following)
+        listed = {one.server_id: one for one in serve.replicas.listed()}
+        assert set(listed) == {2, 3}
+        eventually(lambda: all(one.progress.heartbeats for one in listed.values()), "heartbeats")
+        archive.change("INSERT INTO a.t (v) VALUES ('acknowledged')")
+        assert_follows(archive, positional, following)
+        if SEMI_SYNC[name]:
+            file, position = archive.source.position()
+            end = f"{file}:{position}"
+            eventually(lambda: listed[3].progress.acknowledged == end, "the acknowledgement")
+
+        # what is gone stops a replica, and it says what is there
+        stop(positional)
+        logs = sorted(archive.folder.iterdir())
+        logs[0].unlink()
+        eventually(lambda: serve.library.chain.names[0] == logs[1].name, "the library knew")
+        attach(positional, serve, f"MASTER_LOG_FILE='{first}', MASTER_LOG_POS=4")
+        found = eventually(lambda: _io_error(positional), "the error")
+        assert found["Last_IO_Errno"] in ("1236", "13114"), found["Last_IO_Error"]
+        assert f"which has {logs[1].name} to" in found["Last_IO_Error"]
+
+
+def _io_error(replica: Server) -> dict[str, str] | None:
+    found = status(replica)
+    return found if found["Last_IO_Error"] else None
+
+
+def test_a_mariadb_replica_stops_at_its_gtid(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        archive = Archive(stack.enter_context(running("mariadb-11.8")), tmp_path / "logs")
+        wanted = archive.checksums()
+        ((position,),) = archive.source.rows("SELECT @@gtid_binlog_pos")
+        archive.change("DELETE FROM a.t", "FLUSH LOGS", "DELETE FROM a.u")
+        serve = stack.enter_context(serving(archive.folder))
+        replica = stack.enter_context(running("mariadb-11.8", ["--server-id=2"]))
+        host, port = serve.address
+        replica.execute(
+            f"CHANGE MASTER TO MASTER_HOST='{host}', MASTER_PORT={port}, MASTER_USER='{USER}',"
+            f" MASTER_PASSWORD='{PASSWORD}', MASTER_USE_GTID=slave_pos",
+            f"START SLAVE UNTIL master_gtid_pos='{position}'",
+        )
+        eventually(lambda: status(replica)["Slave_SQL_Running"] == "No", "the end")
+        assert replica.rows(f"CHECKSUM TABLE {TABLES}") == wanted
+        replica.execute("STOP SLAVE", "START SLAVE")
+        assert_follows(archive, replica)
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+def test_the_servers_tools(name: str, tmp_path: Path) -> None:
+    """mysqlbinlog reads from serve what is in the files; the client shows which there are."""
+    with ExitStack() as stack:
+        source = stack.enter_context(running(name, source_options(name)))
+        archive = Archive(source, tmp_path / "logs")
+        archive.change("FLUSH LOGS", "INSERT INTO a.u VALUES (9, NULL, 9)", "FLUSH LOGS")
+        logs = sorted(archive.folder.iterdir())
+        logs.pop().unlink()
+        for log in logs:  # a flag in them said that they were in use
+            log.write_bytes((source.data / log.name).read_bytes())
+        serve = stack.enter_context(serving(archive.folder))
+        host, port = serve.address
+        remote = [
+            "-R",
+            f"--host={host}",
+            f"--port={port}",
+            f"--user={USER}",
+            f"--password={PASSWORD}",
+        ]
+        raw = tmp_path / "raw"
+        raw.mkdir()
+        read = source.read_log(
+            *remote, "--raw", "--to-last-log", f"--result-file={raw}/", logs[0].name
+        )
+        assert read.returncode == 0, read.stderr
+        assert {path.name: path.read_bytes() for path in raw.iterdir()} == {
+            path.name: path.read_bytes() for path in logs
+        }
+        text = source.read_log(*remote, logs[1].name)
+        local = source.read_log(str(logs[1]))
+        assert text.returncode == 0, text.stderr
+        assert _statements(text.stdout) == _statements(local.stdout)
+        with client(serve) as connection:
+            shown = rows(connection, "SHOW BINARY LOGS")
+            assert [(row[0], int(row[1])) for row in shown] == [
+                (path.name, path.stat().st_size) for path in logs
+            ]
+
+
+def _statements(text: bytes) -> list[bytes]:
+    """The lines that a client runs, without those that say where they come from."""
+    return [
+        line
+        for line in text.splitlines()
+        if not line.startswith((b"#", b"/*!50530", b"DELIMITER")) and b"Format_desc" not in line
+    ]

@@ -1,0 +1,345 @@
+"""Clients that mean no good, or are broken: refused, bounded, and nobody else notices."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from binlake.serve.server import BinlogServer
+from log_builder import LogBuilder
+from serving import CHECKSUMS, by_file, client, dump, eventually, rows, serving
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = LogBuilder()
+    for _ in range(3):
+        log.transaction(bytes(20))
+    (folder / "binlog.000001").write_bytes(log.bytes())
+    (tmp_path / "secret.000001").write_bytes(log.bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BinlogServer]:
+    folder = tmp_path_factory.mktemp("shared")
+    log = LogBuilder()
+    log.transaction(bytes(20))
+    (folder / "binlog.000001").write_bytes(log.bytes())
+    with serving(folder, handshake_seconds=1) as server:
+        yield server
+
+
+def dial(server: BinlogServer) -> socket.socket:
+    return socket.create_connection(server.address, timeout=20)
+
+
+def said(connection: socket.socket) -> bytes:
+    """All that comes until the server closes."""
+    data = b""
+    try:
+        while part := connection.recv(1 << 16):
+            data += part
+    except ConnectionError:
+        pass
+    return data
+
+
+def packet(payload: bytes, sequence: int = 0) -> bytes:
+    return len(payload).to_bytes(3, "little") + bytes([sequence]) + payload
+
+
+def serves(server: BinlogServer) -> None:
+    """Others are served as if nothing had been."""
+    with client(server) as connection:
+        assert rows(connection, "SELECT 1") == [("1",)] or rows(connection, "SELECT 1") == [(1,)]
+
+
+# -- before the login ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\x01",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\xff\xff\xff\x01",
+        packet(b""),
+        packet(b"\0" * 32),
+        packet(struct.pack("<IIB23x", 0x200 | 0x8000 | 0x800, 1, 45), 1)
+        + b"\x16\x03\x01"
+        + b"\xff" * 40,
+        packet(struct.pack("<IIB23x", 0x200 | 0x8000, 1, 45) + b"x" * 60_000, 1),
+    ],
+)
+def test_a_login_that_is_none_ends_in_time(shared: BinlogServer, sent: bytes) -> None:
+    started = time.monotonic()
+    with dial(shared) as connection:
+        connection.sendall(sent)
+        said(connection)
+    assert time.monotonic() - started < 10
+    serves(shared)
+
+
+def test_a_login_byte_by_byte_has_one_deadline(shared: BinlogServer) -> None:
+    with dial(shared) as connection:
+        started = time.monotonic()
+        with suppress(ConnectionError):
+            while time.monotonic() - started < 15:
+                connection.sendall(b"\x01")
+                time.sleep(0.1)
+    assert time.monotonic() - started < 10
+
+
+@given(st.binary(max_size=120), st.booleans())
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_bytes_instead_of_a_login(shared: BinlogServer, data: bytes, framed: bool) -> None:
+    with dial(shared) as connection:
+        connection.sendall(packet(data, 1) if framed else data)
+        with suppress(OSError):  # refused already
+            connection.shutdown(socket.SHUT_WR)
+        answer = said(connection)
+    assert answer[4] == 10  # the greeting, then an error or nothing
+    assert b"\0\0\0\x02\0\0\0" not in answer[80:]
+
+
+def test_wrong_passwords_wait_longer_each_time(logs: Path) -> None:
+    with serving(logs) as server:
+        times = []
+        for user, password in (("replica", "x"), ("nobody", "s3cret"), ("replica", "")):
+            started = time.monotonic()
+            with (
+                pytest.raises(pymysql.OperationalError, match="Access denied") as caught,
+                client(server, user=user, password=password),
+            ):
+                pass
+            assert caught.value.args[0] == 1045
+            times.append(time.monotonic() - started)
+        assert times[0] >= 0.2
+        assert times[2] >= 0.8
+        assert server.refused_logins == 3
+        serves(server)
+        assert not any("s3cret" in line for line in server.said)  # type: ignore[attr-defined]
+
+
+def test_many_connections_that_say_nothing(logs: Path) -> None:
+    with serving(logs, max_logins=4, max_connections=8, handshake_seconds=2) as server:
+        idle = [dial(server) for _ in range(12)]
+        answers = [one.recv(5) for one in idle]
+        greeted = sum(answer[4:] == b"\n" for answer in answers if answer)
+        assert greeted == 4  # the others are told that there are too many
+        for one in idle:
+            one.close()
+        eventually(lambda: not server._open, "all were gone")
+        serves(server)
+
+
+def test_tls_is_not_given_up(logs: Path) -> None:
+    pytest.importorskip("cryptography")
+    with serving(logs, require_tls=True) as server:
+        with pytest.raises(pymysql.MySQLError, match="insecure transport"), client(server):
+            pass
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with client(server, ssl_disabled=False, ssl=context) as connection:
+            rows(connection, CHECKSUMS)
+            assert list(by_file(dump(connection, "binlog.000001"))) == ["binlog.000001"]
+
+
+# -- after it --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret.000001", "/etc/passwd", "./binlog.000001", "binlog.000001/../../secret.000001",
+     "binlog.000001\0.png", "..\\secret.000001", "binlog.index", "x" * 60_000, "\xff\xfe", "%2e%2e/secret.000001"],
+)  # fmt: skip
+def test_no_file_but_the_logs_is_read(logs: Path, name: str) -> None:
+    with serving(logs) as server, client(server) as connection:
+        rows(connection, CHECKSUMS)
+        with pytest.raises(pymysql.MySQLError, match="not in the archive") as caught:
+            list(dump(connection, name))
+        assert caught.value.args[0] == 1236
+        assert "which has binlog.000001" in caught.value.args[1]
+
+
+@pytest.mark.parametrize("position", [0, 3, 5, 1 << 20, (1 << 32) - 1])
+def test_no_position_but_an_event_is_read(logs: Path, position: int) -> None:
+    with serving(logs) as server, client(server) as connection:
+        rows(connection, CHECKSUMS)
+        with pytest.raises(pymysql.MySQLError) as caught:
+            list(dump(connection, "binlog.000001", position))
+        assert caught.value.args[0] == 1236
+
+
+@given(st.integers(0, 255), st.binary(max_size=80))
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_command_is_answered_or_refused(shared: BinlogServer, code: int, body: bytes) -> None:
+    if code == 1:
+        return
+    with client(shared) as connection:
+        connection._sock.sendall(packet(bytes([code]) + body))
+        head = connection._rfile.read(4)
+        assert len(head) == 4
+        assert head[3] == 1
+    serves_still = dial(shared)
+    assert serves_still.recv(5)[4] == 10
+    serves_still.close()
+
+
+@pytest.mark.parametrize("length", [5 << 20, (1 << 24) - 1])
+def test_a_command_that_is_too_long(logs: Path, length: int) -> None:
+    with serving(logs) as server:
+        with client(server) as connection:
+            connection._sock.sendall(length.to_bytes(3, "little") + b"\0")
+            connection._next_seq_id = 1
+            with pytest.raises(pymysql.MySQLError, match="more than") as caught:
+                connection._read_packet()
+            assert caught.value.args[0] == 1153
+        serves(server)
+
+
+def test_a_session_keeps_little(logs: Path) -> None:
+    with serving(logs) as server, client(server) as connection:
+        for number in range(64):
+            rows(connection, f"SET @v{number} = 1")
+        with pytest.raises(pymysql.MySQLError, match="at most 64 variables"):
+            rows(connection, "SET @another = 1")
+        with pytest.raises(pymysql.MySQLError, match="too long"):
+            rows(connection, f"SET @v0 = '{'x' * 300_000}'")
+        with pytest.raises(pymysql.MySQLError, match="Access denied"):
+            rows(connection, "SET GLOBAL read_only = 0")
+        with pytest.raises(pymysql.MySQLError, match="Unknown system variable"):
+            rows(connection, "SELECT @@global.nothing")
+
+
+def test_rubbish_in_the_middle_of_a_stream(logs: Path) -> None:
+    with serving(logs) as server:
+        with client(server) as connection:
+            rows(connection, CHECKSUMS)
+            stream = dump(connection, "binlog.000001", flags=0, server_id=3)
+            next(stream)
+            connection._sock.sendall(packet(b"\x03SELECT 1"))
+            with pytest.raises(pymysql.MySQLError, match="Malformed"):
+                list(stream)
+        eventually(lambda: not server.replicas.listed(), "it was gone")
+
+
+# -- slow and gone ---------------------------------------------------------------------------------
+
+
+def _peak_mb() -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0
+
+
+def test_who_does_not_read_holds_up_nobody_and_keeps_little(tmp_path: Path) -> None:
+    log = LogBuilder()
+    for _ in range(24):
+        log.transaction(bytes(1 << 20))
+    data = log.bytes()
+    (tmp_path / "binlog.000001").write_bytes(data)
+    del log
+    with serving(tmp_path, write_seconds=8) as server:
+        before = _peak_mb()
+        stalled: list[Any] = []
+        for number in range(8):
+            context = client(server)
+            connection = context.__enter__()
+            stalled.append((context, connection))
+            rows(connection, CHECKSUMS)
+            dump(connection, "binlog.000001", flags=0, server_id=100 + number)
+        with client(server) as connection:
+            rows(connection, CHECKSUMS)
+            assert by_file(dump(connection, "binlog.000001")) == {"binlog.000001": data}
+        assert len(server.replicas.listed()) == 8
+        assert _peak_mb() - before < 8 * 12 + 3 * len(data) / (1 << 20)
+        eventually(lambda: not server.replicas.listed(), "they were given up")
+        assert sum("did not read for 8 s" in line for line in server.said) == 8  # type: ignore[attr-defined]
+        for context, _ in stalled:
+            context.__exit__(None, None, None)
+
+
+def test_a_replica_that_comes_back_ends_its_old_stream(logs: Path) -> None:
+    with (
+        serving(logs) as server,
+        client(server) as old,
+        client(server) as new,
+        client(server) as other,
+    ):
+        for connection in (old, new, other):
+            rows(connection, CHECKSUMS)
+        rows(old, "SET @slave_uuid='a'")
+        rows(new, "SET @slave_uuid='a'")
+        rows(other, "SET @slave_uuid='b'")
+        streams = [
+            dump(c, "binlog.000001", flags=0, server_id=n) for c, n in ((old, 5), (other, 6))
+        ]
+        for stream in streams:
+            next(stream)
+        next(dump(new, "binlog.000001", flags=0, server_id=5))
+        with pytest.raises((EOFError, pymysql.MySQLError)):
+            list(streams[0])
+        eventually(
+            lambda: sorted(one.uuid for one in server.replicas.listed()) == ["a", "b"],
+            "it was gone",
+        )
+
+
+def test_it_stops_at_once_with_streams_open(logs: Path) -> None:
+    before = set(threading.enumerate())
+    with serving(logs) as server, client(server) as connection, client(server):
+        rows(connection, CHECKSUMS)
+        stream = dump(connection, "binlog.000001", flags=0, server_id=3)
+        next(stream)
+        idle = dial(server)
+        started = time.monotonic()
+        server.close()
+        assert time.monotonic() - started < 5
+        with pytest.raises((EOFError, pymysql.MySQLError, ConnectionError)):
+            list(stream)
+        idle.close()
+    assert set(threading.enumerate()) <= before
+
+
+def test_metrics(logs: Path) -> None:
+    pytest.importorskip("prometheus_client")
+    from binlake.serve.metrics import METRICS, serve_metrics
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with serving(logs) as server, client(server) as connection:
+        rows(connection, CHECKSUMS)
+        next(dump(connection, "binlog.000001", flags=0, server_id=77))
+        end = serve_metrics(server, port)
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                text = answer.read().decode()
+        finally:
+            end()
+    for name, _, _ in METRICS:
+        assert f"# HELP {name}" in text
+    assert "binlake_serve_replicas 1.0" in text
+    assert 'binlake_serve_files_behind{address="127.0.0.1:' in text

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from binlake.serve.statements import (
+    Assignment,
+    Call,
+    Kill,
+    Literal,
+    NotUnderstoodError,
+    Select,
+    Set,
+    Show,
+    SystemVariable,
+    UserVariable,
+    parse,
+)
+from binlake.serve.variables import like
+
+
+@pytest.mark.parametrize(
+    ("sql", "statement"),
+    [
+        ("SELECT UNIX_TIMESTAMP()", Select((Call("UNIX_TIMESTAMP", ()),), ("UNIX_TIMESTAMP()",))),
+        ("select @@GLOBAL.Server_Id;", Select((SystemVariable("server_id", "global"),), ("@@GLOBAL.Server_Id",))),
+        ("SELECT @@version_comment LIMIT 1", Select((SystemVariable("version_comment", ""),), ("@@version_comment",))),
+        ("SELECT @@`sql_mode` AS m, 'it''s'", Select((SystemVariable("sql_mode", ""), Literal("it's")), ("m", "'it''s'"))),
+        ("SELECT binlog_gtid_pos('binlog.000001',4)",
+         Select((Call("BINLOG_GTID_POS", (Literal("binlog.000001"), Literal(4))),), ("binlog_gtid_pos('binlog.000001',4)",))),
+        ("SET @master_heartbeat_period= 1000000000", Set((Assignment(UserVariable("master_heartbeat_period"), Literal(1000000000)),))),
+        ("SET @a = @@global.binlog_checksum, @B := 'x\\'y'",
+         Set((Assignment(UserVariable("a"), SystemVariable("binlog_checksum", "global")),
+              Assignment(UserVariable("b"), Literal("x'y"))))),
+        ("SET NAMES utf8mb4 COLLATE utf8mb4_bin", Set(())),
+        ("/*!40100 SET @@SQL_MODE='' */", Set((Assignment(SystemVariable("sql_mode", ""), Literal("")),))),
+        ("SET SESSION skip_replication=1", Set((Assignment(SystemVariable("skip_replication", "session"), Literal(1)),))),
+        ("SET GLOBAL read_only = OFF", Set((Assignment(SystemVariable("read_only", "global"), Literal("OFF")),))),
+        ("SHOW VARIABLES LIKE 'SERVER_ID'", Show(("VARIABLES",), "SERVER_ID")),
+        ("show /* all */ binary logs -- now", Show(("BINARY", "LOGS"), None)),
+        ("SHOW VARIABLES WHERE Variable_name = 'x'", Show(("VARIABLES",), "x")),
+        ("KILL 7", Kill(7)),
+    ],
+)  # fmt: skip
+def test_what_replicas_say(sql: str, statement: object) -> None:
+    assert parse(sql) == statement
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "", ";", "SELECT", "SELECT 1 FROM t", "SET", "SET @a", "SET @a = ", "SELECT $$", "DROP TABLE t",
+        "SELECT 'unterminated", "SELECT /* unterminated", "KILL x", "KILL -1", "SHOW VARIABLES LIKE x",
+        "SELECT @@nowhere.x", "SELECT 1 2 3", "SELECT f(1 2)", "SELECT " + "f(" * 2000,
+    ],
+)  # fmt: skip
+def test_what_is_not_understood(sql: str) -> None:
+    with pytest.raises(NotUnderstoodError):
+        parse(sql)
+
+
+@given(
+    st.text(st.sampled_from("SELECTset @'\"`/*!-#\\,()=1a.\n"), max_size=60) | st.text(max_size=60)
+)
+def test_any_text_is_a_statement_or_not_understood(sql: str) -> None:
+    for verb in ("", "SELECT ", "SET @a=", "SHOW "):
+        try:
+            parse(verb + sql)
+        except NotUnderstoodError:
+            continue
+
+
+@pytest.mark.parametrize("piece", ["/*", "'", "''", "\\'", "(", "@", "--", " ", "a", "/*!"])
+def test_the_text_is_gone_through_once(piece: str) -> None:
+    started = time.process_time()
+    for text in (piece * 100_000, "SELECT " + piece * 100_000, "SELECT '" + piece * 100_000):
+        with suppress(NotUnderstoodError):
+            parse(text)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "matches"),
+    [
+        ("server_id", "SERVER_ID", True), ("server_id", "server%", True), ("server_id", "%id", True),
+        ("serverxid", "server_id", True), ("serverxid", r"server\_id", False), ("server_id", r"server\_id", True),
+        ("a%b", r"a\%b", True), ("axb", r"a\%b", False), ("", "%", True), ("a", "", False), ("abcb", "%b%b", True),
+    ],
+)  # fmt: skip
+def test_like(text: str, pattern: str, matches: bool) -> None:
+    assert like(text, pattern) is matches
