@@ -5,7 +5,8 @@ is given, else by their number (1000000 after 999999). What a path may be:
 
     a file              any name, any number of them; "-" is standard input
     a glob              quoted, so that the shell leaves it: 'logs/binlog.*'
-    a directory         its files named <base>.<six or more digits>; the others are left and counted
+    a directory         its files named <base>.<six or more digits>, or <base>-<digits>.ibb as
+                        MariaDB's InnoDB binlog; the others are left and counted
     an index file       <base>.index: its lines, in its order, relative ones beside it
     a URI               s3://, s3a://, hdfs://, file:// …: file, directory, glob or index file
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from binlake.errors import SourceError
 from binlake.source.bytes import local_path
 from binlake.source.places import Place, has_wildcards, place
+from binlake.values.log_names import LogName
 
 __all__ = [
     "Chain",
@@ -34,9 +36,8 @@ __all__ = [
 ]
 
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
-_NUMBERED = re.compile(r"(?P<base>.+)\.(?P<number>\d+)$")
 # Servers write at least six digits; in a directory that tells logs from error.log.1 and the like.
-_NUMBERED_IN_DIRECTORY = re.compile(r".+\.\d{6,}$")
+_MIN_DIGITS = 6
 # What servers keep beside their logs: the index, MariaDB's GTID indexes and its last state.
 _BESIDE_LOGS = re.compile(r"(?:\.index|\.\d+\.idx|\.state)$")
 
@@ -57,7 +58,8 @@ class LogPath:
     @property
     def base(self) -> str:
         """The name without its number: what `log_bin_basename` ends in."""
-        return self.name.rpartition(".")[0] if self.number is not None else self.name
+        named = LogName.parse(self.name)
+        return self.name if named is None else named.base
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +172,9 @@ def survey(paths: Sequence[str]) -> list[Chain]:
 
 def names_in_gap(name: str, gap: range) -> str:
     """The files of a gap before the file `name`, as the subject of a sentence and its verb."""
-    base, _, digits = name.rpartition(".")
-    first, last = (f"{base}.{number:0{len(digits)}d}" for number in (gap[0], gap[-1]))
+    named = LogName.parse(name)
+    assert named is not None, "only numbers have gaps"
+    first, last = (named.numbered(number) for number in (gap[0], gap[-1]))
     return f"{first} is" if first == last else f"{first} to {last} are"
 
 
@@ -212,14 +215,15 @@ def _expand(path: str) -> _Found:
 def _directory_logs(store: Place) -> _Found:
     found = _Found([], [])
     for path, size in store.entries():
-        if _NUMBERED_IN_DIRECTORY.match(log_name(path)):
+        named = LogName.parse(log_name(path))
+        if named is not None and len(named.digits) >= _MIN_DIGITS:
             found.files.append(_log_path(path, size))
         else:
             found.ignored.append(path)
     if not found.files:
         raise SourceError(
             f"no binary log in {store.shown}: none of its {len(found.ignored)} files is named "
-            "<base>.<six digits>",
+            "<base>.<six digits> or <base>-<six digits>.ibb",
             hint="name the file itself if it is called otherwise",
         )
     found.files = _sorted(found.files)
@@ -255,8 +259,8 @@ def _index_logs(store: Place) -> _Found:
 
 def _log_path(path: str, size: int | None) -> LogPath:
     name = log_name(path)
-    numbered = _NUMBERED.match(name)
-    return LogPath(path, name, int(numbered["number"]) if numbered else None, size)
+    named = LogName.parse(name)
+    return LogPath(path, name, None if named is None else named.number, size)
 
 
 def _sorted(files: Iterable[LogPath]) -> list[LogPath]:

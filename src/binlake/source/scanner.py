@@ -161,6 +161,9 @@ class Scanner:
         Returns the bytes of the event if it is only longer than `data`, None at the end of
         the log, else the step that says what is wrong.
         """
+        known = self._reader.damage_at(self._pos)
+        if known is not None:
+            return Step(error=known.at(file=self._log.name, event_pos=self._pos), offset=self._pos)
         header_bytes = min(HEADER_BYTES, self.format.header_length)
         if len(data) < header_bytes:
             return self._end(data, None)
@@ -189,6 +192,8 @@ class Scanner:
         """The end of the file, at or inside the event whose first bytes are `data`."""
         damage = self._reader.damage
         if damage is not None:
+            if damage.kind == TORN_TAIL:
+                return self._torn(damage.message)
             return Step(error=damage.at(file=self._log.name, event_pos=self._pos), offset=self._pos)
         if not data:
             return None

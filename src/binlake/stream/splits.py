@@ -77,7 +77,7 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
 
 def _cut(log: LogPath, split_bytes: int) -> list[tuple[int, int | None]]:
     """Ranges of about equal size; one open range where a file cannot be cut."""
-    if log.size is None or log.path.endswith((".gz", ".zst")) or log.path == "-":
+    if log.size is None or log.path.endswith((".gz", ".zst", ".ibb")) or log.path == "-":
         return [(FILE_START, None)]
     count = max(1, -(-log.size // split_bytes))
     bounds = [log.size * part // count for part in range(1, count)]

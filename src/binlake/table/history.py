@@ -11,7 +11,6 @@ only then are they read, and sqlglot imported. A log with full metadata never ne
 from __future__ import annotations
 
 import bisect
-import re
 from collections.abc import Iterable
 
 from binlake.format import column_types as ct
@@ -29,6 +28,7 @@ from binlake.table.declared import (
     misfit,
 )
 from binlake.table.types.registry import STRING_TYPES
+from binlake.values.log_names import LogName
 from binlake.values.plan import NameSource, TableDefinition
 
 __all__ = ["SchemaHistory", "spot_of"]
@@ -36,7 +36,6 @@ __all__ = ["SchemaHistory", "spot_of"]
 _MOST_WAITING = 16 << 20  # characters of statements that nobody has needed yet
 _MOST_ASKED = 1 << 16
 _LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
-_NUMBERED = re.compile(r"(?P<base>.*)\.(?P<number>\d+)")
 
 
 class SchemaHistory:
@@ -233,7 +232,7 @@ class _Versions:
 
 def _key(place: Place) -> tuple[str, tuple[int, int]]:
     """The base name of a chain, and what sorts its places."""
-    found = _NUMBERED.fullmatch(place.file)
-    if found is None:
+    named = LogName.parse(place.file)
+    if named is None:
         return place.file, (0, place.offset)
-    return found["base"], (int(found["number"][:18]), place.offset)
+    return named.base, (named.number, place.offset)
