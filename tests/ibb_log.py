@@ -95,7 +95,10 @@ class IbbWriter:
                 page[self.at : self.at + room] = b"\xff" * room
                 self._end_page()
                 continue
-            begins = begins or (self.number, (len(self.files[self.number]) - 1) * self.page_bytes + self.at)
+            begins = begins or (
+                self.number,
+                (len(self.files[self.number]) - 1) * self.page_bytes + self.at,
+            )
             piece, data = data[: room - 3], data[room - 3 :]
             self._chunk(kind | flag | (0 if data else LAST), piece)
             flag = CONTINUES
@@ -232,7 +235,9 @@ def groups_of(log: bytes, checksum_bytes: int = 4) -> Iterator[list[bytes]]:
     while at + 19 <= len(log):
         kind, length = log[at + 4], struct.unpack_from("<I", log, at + 9)[0]
         body = log[at + 19 : at + length - checksum_bytes]
-        event = log[at : at + 9] + struct.pack("<II", 19 + len(body), 0) + log[at + 17 : at + 19] + body
+        event = (
+            log[at : at + 9] + struct.pack("<II", 19 + len(body), 0) + log[at + 17 : at + 19] + body
+        )
         if kind == 162:
             if group is not None:
                 yield group

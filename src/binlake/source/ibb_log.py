@@ -201,6 +201,7 @@ class _Walk:
         # continuations of a record whose beginning is not seen may come: it lies in the file
         # before, or on a damaged page
         self._loose = True
+        self._cut: FormatError | None = None  # why the last group is not whole, where it is the end
         self._told: set[object] = set()
 
     def pieces(self) -> Iterator[bytes | FormatError]:
@@ -218,6 +219,8 @@ class _Walk:
                 number += 1
                 continue
             if page is None:
+                if self._cut is not None:
+                    raise self._cut
                 return
             try:
                 for chunk in page_chunks(self._file, page, number):
@@ -270,14 +273,16 @@ class _Walk:
                     yield whole
             events.finish()
         except FormatError as error:
-            if error.kind == TORN_TAIL:
-                raise
+            if error.kind == TORN_TAIL:  # unless the walk finds that the file goes on
+                self._cut = error
+                return
             self._told.add(error.page)
             yield error
 
     def _lost(self) -> None:
         """Go on behind damage."""
         self._open = None
+        self._cut = None
         self._loose = True
 
     def _end(self, chunk: Chunk) -> None:

@@ -174,7 +174,7 @@ class Record:
                 raise self._missing(number, begun=begun)
             size = file.page_bytes
             page_number, at = divmod(offset, size)
-            page = file.page(page_number) if page_number else None
+            page = self._page(file, page_number)
             if page is None:
                 if not begun:
                     raise self._no_record()
@@ -194,6 +194,13 @@ class Record:
             offset = (page_number + 1) * size
             if not begun:
                 raise self._no_record()
+
+    def _page(self, file: PageFile, number: int) -> bytes | None:
+        """A page of a file; the first one holds no records."""
+        try:
+            return file.page(number) if number else None
+        except TruncatedError as error:
+            raise self._cut(error.message) from None
 
     def _missing(self, number: int, *, begun: bool) -> FormatError:
         name = self._files.name(number)

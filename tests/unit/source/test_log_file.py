@@ -392,7 +392,6 @@ def test_old_relay_logs_are_known_by_their_rotate() -> None:
     ("data", "kind", "text"),
     [
         (b"\xfdbin" + bytes(600), UnsupportedError, "encrypted"),
-        (b"\xfe\xfe\x0d\x01" + bytes(600), UnsupportedError, "ibb"),
         (b"PK\x03\x04 and more", SourceError, "not a binary log"),
         (
             MAGIC + header(1, 75, 79) + b"\x02" + bytes(55),
