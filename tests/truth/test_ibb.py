@@ -14,9 +14,9 @@ import pytest
 
 from binlake.errors import BinlogError
 from binlake.source.log_file import LogFile
-from tests.ibb_log import IbbWriter, groups_of
-from tests.mutations import mutated
-from tests.reading import Line, row_lines
+from ibb_log import IbbWriter, groups_of
+from mutations import mutated
+from reading import Line, row_lines
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 CASES = [

@@ -19,7 +19,7 @@ import binlake
 from binlake.cli.flags import EVENT_OPTIONS, SQL_OPTIONS
 from binlake.cli.main import COMMANDS, main
 from binlake.values.options import READ_OPTIONS
-from tests.ibb_log import IbbWriter, groups_of
+from ibb_log import IbbWriter, groups_of
 
 LOG = "mysql-9.7/transactions/binlog.000001"
 ROW_KEYS = [

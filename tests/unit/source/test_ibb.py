@@ -32,7 +32,7 @@ from binlake.source.log_file import Damage, LogFile
 from binlake.stream.log_reader import LogReader
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from tests.ibb_log import (
+from ibb_log import (
     COMMIT,
     DUMMY,
     GTID_STATE,
