@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from binlake.cli.flags import with_flags
 from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, SourceError
 
 __all__ = ["COMMANDS", "app", "main"]
@@ -92,10 +93,10 @@ def main(argv: list[str] | None = None) -> int:
         print(_usage_line(error), file=sys.stderr)
         return error.exit_code
     except (KeyringError, OptionError, SchemaError, SourceError) as error:
-        print(f"binlake: {error}", file=sys.stderr)
+        print(f"binlake: {with_flags(str(error))}", file=sys.stderr)
         return 2
     except BinlogError as error:
-        print(f"binlake: {error}", file=sys.stderr)
+        print(f"binlake: {with_flags(str(error))}", file=sys.stderr)
         return 1
     except (BrokenPipeError, SystemExit):
         # the reader of our output went away (head, less), which is nobody's error; Typer turns

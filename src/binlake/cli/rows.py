@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 import pyarrow as pa
 import typer
 
-from binlake.cli.flags import with_read_options
+from binlake.cli.flags import with_row_options
 from binlake.cli.terminal import (
     fail_if_lost,
     hinting,
@@ -39,7 +39,7 @@ _FORMATS = ("json", "csv", "arrow", "parquet")
 _BINARY_FORMATS = ("arrow", "parquet")
 
 
-@with_read_options
+@with_row_options
 def rows(
     files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
     options: ReadOptions,

@@ -6,11 +6,12 @@ is given, else by their number (1000000 after 999999). What a path may be:
     a file              any name, any number of them; "-" is standard input
     a glob              quoted, so that the shell leaves it: 'logs/binlog.*'
     a directory         its files named <base>.<six or more digits>, or <base>-<digits>.ibb as
-                        MariaDB's InnoDB binlog; the others are left and counted
+                        MariaDB's InnoDB binlog; of three to five digits (MySQL 3.23 and 4.0), if an
+                        index names them or they begin as logs do; the others are left and counted
     an index file       <base>.index: its lines, in its order, relative ones beside it
     a URI               s3://, s3a://, hdfs://, file:// …: file, directory, glob or index file
 
-Every name may end in .gz or .zst. No byte of a log is read here.
+Every name may end in .gz or .zst. Of a log no more than its magic is read here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from binlake.errors import SourceError
-from binlake.source.bytes import local_path
+from binlake.source.bytes import local_path, open_reader
 from binlake.source.places import Place, has_wildcards, place
 from binlake.values.log_names import LogName
 
@@ -37,7 +38,10 @@ __all__ = [
 
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
 # Servers write at least six digits; in a directory that tells logs from error.log.1 and the like.
-_MIN_DIGITS = 6
+_SURE_DIGITS = 6
+# Old ones wrote three: of files with so few, more is asked.
+_MIN_DIGITS = 3
+_MAGICS = (b"\xfebin", b"\xfdbin")
 # What servers keep beside their logs: the index, MariaDB's GTID indexes and its last state.
 _BESIDE_LOGS = re.compile(r"(?:\.index|\.\d+\.idx|\.state)$")
 
@@ -214,9 +218,14 @@ def _expand(path: str) -> _Found:
 
 def _directory_logs(store: Place) -> _Found:
     found = _Found([], [])
-    for path, size in store.entries():
-        named = LogName.parse(log_name(path))
-        if named is not None and len(named.digits) >= _MIN_DIGITS:
+    entries = store.entries()
+    indexes = {
+        name[: -len(".index")]
+        for name in (log_name(path) for path, _ in entries)
+        if name.endswith(".index")
+    }
+    for path, size in entries:
+        if _is_log(path, indexes):
             found.files.append(_log_path(path, size))
         else:
             found.ignored.append(path)
@@ -228,6 +237,20 @@ def _directory_logs(store: Place) -> _Found:
         )
     found.files = _sorted(found.files)
     return found
+
+
+def _is_log(path: str, indexes: set[str]) -> bool:
+    """Whether a file of a directory is a log; `indexes` are the bases that have an index there."""
+    named = LogName.parse(log_name(path))
+    if named is None or len(named.digits) < _MIN_DIGITS:
+        return False
+    if len(named.digits) >= _SURE_DIGITS or named.base in indexes:
+        return True
+    try:
+        with open_reader(path) as reader:
+            return reader.read_at(0, len(_MAGICS[0])) in _MAGICS
+    except SourceError:
+        return False
 
 
 def _index_logs(store: Place) -> _Found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from binlake.core.checksum import first_bad
+from binlake.core.checksum import event_crc32, first_bad, stored_crc32
 from binlake.core.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan, scan_v1
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
 from binlake.format.event_types import EVENT_TYPES, START_ENCRYPTION_EVENT, event_name
@@ -145,6 +145,9 @@ class Scanner:
             raw = memoryview(data)[frame.offset - self._pos : frame.end - self._pos]
             try:
                 found = self._log.read_format(frame, raw)
+                if self._is_damaged(found, raw) and found != self.format:
+                    block.truncate(last)
+                    return checksum_error(self._log, frame, raw)
             except BinlogError as error:
                 block.truncate(last)
                 return error
@@ -154,6 +157,14 @@ class Scanner:
                 block.truncate(last)
                 return None
             self.format = found
+
+    def _is_damaged(self, found: EventFormat, raw: memoryview) -> bool:
+        """Whether a FORMAT_DESCRIPTION event has a checksum, and a wrong one: it is not followed."""
+        return (
+            self._verify
+            and found.checksum_alg is not None
+            and stored_crc32(raw) != event_crc32(raw)
+        )
 
     def _rest(self, data: bytes) -> bytes | Step | None:
         """Why `data`, which begins at `_pos`, holds no whole event.

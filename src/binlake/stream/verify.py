@@ -72,6 +72,8 @@ def verify(
 
     Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
     """
+    if keyring is not None:
+        keyring.expect_file()
     files: list[FileReport] = []
     problems: list[ChainProblem] = []
     ignored: list[str] = []

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import binlake
-from binlake.cli.flags import EVENT_OPTIONS, SQL_OPTIONS
+from binlake.cli.flags import EVENT_OPTIONS, ROW_OPTIONS, SQL_OPTIONS
 from binlake.cli.main import COMMANDS, main
 from binlake.values.options import READ_OPTIONS
 from ibb_log import IbbWriter, groups_of
@@ -340,6 +340,25 @@ def test_a_column_that_no_table_has_is_a_mistake(
     assert "no table that was read has a column 'nowhere'" in err
 
 
+@pytest.mark.parametrize("flag", ["--zero-date", "--metadata-prefix"])
+def test_options_of_typed_columns_are_not_those_of_rows(
+    capfd: pytest.CaptureFixture[str], log: str, flag: str
+) -> None:
+    code, out, err = run(capfd, "rows", flag, "text", log)
+    assert (code, out) == (2, "")
+    assert f"No such option: {flag}" in err
+
+
+@pytest.mark.parametrize("command", ["rows", "verify", "inspect"])
+def test_a_keyring_that_is_not_there(
+    capfd: pytest.CaptureFixture[str], log: str, command: str
+) -> None:
+    """Also where no log is encrypted: the path is wrong."""
+    code, out, err = run(capfd, command, "--keyring", "/no/keyring", log)
+    assert (code, out) == (2, "")
+    assert "the keyring file /no/keyring does not exist" in err
+
+
 def test_damage_is_told_once_and_with_what_to_do(
     capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
 ) -> None:
@@ -349,7 +368,7 @@ def test_damage_is_told_once_and_with_what_to_do(
         code, out, err = run(capfd, command, str(cut))
         assert code == 1
         assert "field torn tail" not in err
-        assert "on_error=skip goes on" in err.splitlines()[-1]
+        assert "--on-error skip goes on" in err.splitlines()[-1]
         code, skipped, err = run(capfd, command, str(cut), "--on-error", "skip")
         assert (code, skipped) == (1, out)  # what is lost is no success
         assert err.count("ends inside") == 1
@@ -357,7 +376,7 @@ def test_damage_is_told_once_and_with_what_to_do(
     data = bytearray(Path(log).read_bytes())
     data[5 * len(data) // 8] ^= 1
     damaged.write_bytes(data)
-    assert "on_error=skip goes on" in run(capfd, "rows", str(damaged))[2]
+    assert "--on-error skip goes on" in run(capfd, "rows", str(damaged))[2]
     junk = tmp_path / "junk"
     junk.write_bytes(b"\x89PNG\r\n" * 99)
     assert "magic)" not in run(capfd, "rows", str(junk))[2]
@@ -387,7 +406,7 @@ def test_every_command_has_help_with_an_example(
 
 @pytest.mark.parametrize("command", ["rows", "inspect", "export", "sql"])
 def test_every_option_is_a_flag(capfd: pytest.CaptureFixture[str], command: str) -> None:
-    known = {"inspect": EVENT_OPTIONS, "sql": SQL_OPTIONS}
+    known = {"inspect": EVENT_OPTIONS, "sql": SQL_OPTIONS, "rows": ROW_OPTIONS}
     out = run(capfd, command, "--help")[1]
     flags = set(re.findall(r"^ *(--[a-z-]+)", out, re.MULTILINE))
     for spec in READ_OPTIONS:
