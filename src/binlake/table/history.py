@@ -110,6 +110,15 @@ class SchemaHistory:
             problems.append(f"{definition.full_name}: {why}")
         return definition, problems
 
+    def declared(self, database: str, table: str) -> DeclaredTable | None:
+        """What the log's DDL, or the schema, declares of a table at this place."""
+        self._apply_waiting()
+        logged = self._catalogue.entry(self._catalogue.spelled((database, table)))
+        found = logged or self._versions.of((database, table), self._place)
+        if found is None or not found.columns:
+            found = next(iter(self.schema.declarations(database, table)), None)
+        return found
+
     def _version_of(self, definition: TableDefinition) -> DeclaredTable | None:
         name = (definition.database, definition.table)
         lacking = _lacks_something(definition)
