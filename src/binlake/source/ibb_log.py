@@ -14,7 +14,7 @@ that begins after it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from binlake.core.frames import HEADER_BYTES
 from binlake.errors import BinlogError, FormatError, MalformedError, TruncatedError
@@ -113,7 +113,8 @@ class IbbReader(WrappedReader):
         for piece in self._pieces():
             if isinstance(piece, bytes):
                 at += len(piece)
-                yield piece
+                if piece:
+                    yield piece
             else:
                 hole = bytes(self.pages.page_bytes)
                 self._holes[at] = (piece, at + len(hole))
@@ -213,7 +214,7 @@ class _Walk:
             except FormatError as error:
                 if isinstance(error, TruncatedError):
                     raise self._torn(error.message) from None
-                if error.page not in self._told:
+                if not self._is_told(error):
                     yield error
                 self._lost()
                 number += 1
@@ -222,17 +223,8 @@ class _Walk:
                 if self._cut is not None:
                     raise self._cut
                 return
-            try:
-                for chunk in page_chunks(self._file, page, number):
-                    if chunk.kind == EMPTY:
-                        break
-                    yield from self._chunk(chunk)
-                else:
-                    number += 1
-                    continue
-            except MalformedError as error:
-                yield error
-                self._lost()
+            chunk = yield from self._of_page(page, number)
+            if chunk is None:
                 number += 1
                 continue
             used = number if any(page[chunk.start : -4]) else self._file.next_used(number + 1)
@@ -245,6 +237,52 @@ class _Walk:
             )
             self._lost()
             number = max(used, number + 1)
+
+    def _of_page(
+        self, page: bytes, number: int
+    ) -> Generator[bytes | FormatError, None, Chunk | None]:
+        """What the chunks of a page give; returns the EMPTY one that ends them, if there is one."""
+        ready: list[bytes] = []
+        end = None
+        try:
+            for chunk in page_chunks(self._file, page, number):
+                if chunk.kind == EMPTY:
+                    end = chunk
+                    break
+                if small := self._small_group(page, chunk):
+                    ready.append(small)
+                    continue
+                yield b"".join(ready)
+                ready.clear()
+                yield from self._chunk(chunk)
+        except MalformedError as error:
+            yield b"".join(ready)
+            if not self._is_told(error):
+                yield error
+            self._lost()
+            return None
+        yield b"".join(ready)
+        return end
+
+    def _small_group(self, page: bytes, chunk: Chunk) -> bytes:
+        """The events of a group that is one chunk, as most are; nothing for all others."""
+        start, end = chunk.start + 1, chunk.end
+        if chunk.kind != COMMIT or chunk.continues or not chunk.last or self._open is not None:
+            return b""
+        if start >= end or page[chunk.start]:  # with records out of band
+            return b""
+        at = start
+        while end - at >= HEADER_BYTES:
+            (length,) = _LENGTH.unpack_from(page, at + _LENGTH_AT)
+            if length < HEADER_BYTES:
+                return b""
+            at += length
+        self._loose = False
+        return page[start:end] if at == end else b""
+
+    def _is_told(self, error: FormatError) -> bool:
+        """Whether the damaged page of an error has been told of: a group runs into it first."""
+        return error.page is not None and error.page in self._told
 
     def _chunk(self, chunk: Chunk) -> Iterator[bytes | FormatError]:
         """Take a chunk: a commit record gives its group. Raises MalformedError."""
