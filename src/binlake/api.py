@@ -30,6 +30,7 @@ from binlake.stream.log_events import LogEvent
 from binlake.stream.log_reader import LogReader
 from binlake.stream.overview import nothing_found
 from binlake.stream.runs import Transaction
+from binlake.stream.statistics import UNITS, Statistics
 from binlake.stream.views import (
     VIEWS,
     check_statement_options,
@@ -40,6 +41,7 @@ from binlake.table.batches import Changes, TableBatch
 from binlake.table.column_check import ColumnCheck
 from binlake.table.decode import ChangeDecoder
 from binlake.table.evolution import Evolution
+from binlake.table.gather import gather
 from binlake.table.row_counts import RowCounter
 from binlake.table.row_json import change_batch, change_schema
 from binlake.table.schema_file import declared_schema
@@ -61,8 +63,14 @@ def open(paths: Paths, **options: Any) -> Log:
     Options as keywords, as text or as values (`since="2026-11-21 14:00"`, `table=["shop.*"]`).
     Nothing but names is read yet. Raises SourceError where there is nothing, OptionError.
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    return Log([os.fspath(path) for path in given], ReadOptions.parse(options))
+    try:
+        given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        texts = [os.fsdecode(path) for path in given]
+    except TypeError:
+        raise OptionError(
+            f"paths: a path or several are expected, not {paths!r}", name="paths", value=paths
+        ) from None
+    return Log(texts, ReadOptions.parse(options))
 
 
 class Log:
@@ -116,14 +124,19 @@ class Log:
 
         Of one table (`database.table`): typed columns and metadata columns; a batch has the
         schema of the definition that its rows were written under, and the order holds within a
-        definition. Without a table: the generic view of all tables, images as JSON text.
+        definition; a table that has no changes here is a SourceError, at the end. Without a
+        table: the generic view of all tables, images as JSON text.
         """
         if table is None:
             for changes in self._changes(self.options, Target.TEXT):
                 yield change_batch(changes, self.options)
             return
+        nothing = True
         for found in self._typed(table):
+            nothing = False
             yield found.batch
+        if nothing:
+            raise self._no_change_of(table)
 
     def tables(self) -> dict[str, Mapping[str, int]]:
         """The tables with changes, by `database.table`, and how many rows by operation."""
@@ -147,10 +160,7 @@ class Log:
         name, number = _versioned(table)
         batches = self._of_one_table(name)
         if not batches:
-            asked = replace(self.options, table=(name,))
-            raise SourceError(
-                f"no change of table {name} in the logs", hint=nothing_found(self._chains, asked)
-            )
+            raise self._no_change_of(name)
         evolution = Evolution.of(name, _distinct([batch.schema for batch in batches]))
         conformed = [evolution.conform(batch) for batch in batches]
         if number is None:
@@ -177,6 +187,20 @@ class Log:
         """`to_arrow` as a list of dicts, one per row."""
         rows: list[dict[str, Any]] = self.to_arrow(table).to_pylist()
         return rows
+
+    def stats(self, top: int = 10, by: str | None = None) -> dict[str, Any]:
+        """Who wrote how much, and when: what `binlake stats --json` prints, as a dict.
+
+        `top`: how long lists may be; `by`: the unit of time, "minute", "hour" or "day" (default:
+        what the logs' time asks for). Raises OptionError.
+        """
+        if top < 1:
+            raise OptionError(f"top {top}: at least 1 is expected", name="top", value=top)
+        if by is not None and by not in UNITS:
+            raise OptionError(f"by {by!r}: not one of {', '.join(UNITS)}", name="by", value=by)
+        ledger = self.ledger = Ledger()
+        found = gather(self._chains, self.options, ledger, Statistics(top=top, unit=by))
+        return found.to_json(ledger)
 
     def view(self, name: str, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """Batches of the view `events`, `transactions` or `statements` (stream/views.py).
@@ -214,6 +238,12 @@ class Log:
             decoder = ChangeDecoder(options, target, self.ledger, schema)
             yield from columns.watch(decoder.read(reader))
         columns.finish()
+
+    def _no_change_of(self, table: str) -> SourceError:
+        asked = replace(self.options, table=(table,))
+        return SourceError(
+            f"no change of table {table} in the logs", hint=nothing_found(self._chains, asked)
+        )
 
     def _of_one_table(self, table: str) -> list[pa.RecordBatch]:
         """The batches of a table. Raises OptionError for a pattern that means several."""

@@ -37,17 +37,8 @@ from oracle import Snapshot, snapshots
 from reading import events, row_lines, split_lines
 from replay import Replay
 
-#: What this version cannot read yet: where reading must stop, and what it must say.
-#: The list can only shrink.
-NOT_YET = {
-    r"public/mariadb.*/bug32407\.001": "pre-releases of MySQL 5.1",
-    r"public/.*/ver_5_1_17\.001": "pre-releases of MySQL 5.1",
-    r"public/.*/ver_5_1-wl2325_r\.001": "pre-releases of MySQL 5.1",
-}
-
 #: What nobody reads: the log of an alpha.
 REFUSED = {r"public/.*/std_data/master-bin\.000001@4\.0\.0.*": "version 2"}
-UNREAD = {**NOT_YET, **REFUSED}
 
 #: Damaged files (most on purpose; MyFlash writes wrong checksums): the error that says so.
 DAMAGED: dict[str, tuple[type[BinlogError], str]] = {
@@ -96,7 +87,7 @@ def test_event_counts(file: Listed) -> None:
                 found.update(window.frame(i).type_code for i in range(len(window)))
             torn = log.tail is not None
     except UnsupportedError as error:
-        assert _one(UNREAD, file), error
+        assert _one(REFUSED, file), error
         return
     except BinlogError as error:
         pattern = _one(DAMAGED, file)
@@ -137,7 +128,7 @@ def test_events_of_encrypted_logs(file: Listed) -> None:
 @files
 def test_rows_or_the_documented_error(file: Listed) -> None:
     """Every event and every row decodes, except in files that are listed above."""
-    unread, damaged = _one(UNREAD, file), _one(DAMAGED, file)
+    unread, damaged = _one(REFUSED, file), _one(DAMAGED, file)
     try:
         for event in events(file.path, **file.keys):
             json.dumps(event.to_fields())
@@ -145,7 +136,7 @@ def test_rows_or_the_documented_error(file: Listed) -> None:
             pass
     except UnsupportedError as error:
         assert unread, error
-        assert UNREAD[unread] in str(error)
+        assert REFUSED[unread] in str(error)
     except BinlogError as error:
         assert damaged, error
         kind, message = DAMAGED[damaged]
@@ -206,7 +197,7 @@ def _is_history(snapshot: Snapshot) -> bool:
 
 
 def _readable_logs(scenario: Scenario) -> dict[str, Path]:
-    unreadable = {**NOT_YET, **DAMAGED}
+    unreadable = DAMAGED
     return {
         name: path
         for name, path in scenario.logs.items()
@@ -234,7 +225,7 @@ def test_names_and_values_come_from_the_logs_own_ddl(folder: Path) -> None:
 @pytest.mark.parametrize("folder", SCENARIOS, ids=lambda folder: "/".join(folder.parts[-2:]))
 def test_values_are_the_servers(folder: Path, tmp_path: Path) -> None:
     scenario = Scenario(folder, json.loads((folder / "meta.json").read_text()))
-    unreadable = {**UNREAD, **DAMAGED}
+    unreadable = {**REFUSED, **DAMAGED}
     logs = dict(scenario.logs)
     for name, path in scenario.logs.items():
         if any(re.fullmatch(p, path.relative_to(FOLDER).as_posix()) for p in unreadable):

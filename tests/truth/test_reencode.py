@@ -19,8 +19,9 @@ from binlake.stream.problems import Problem
 from binlake.stream.reencode import reencode_problems
 from binlake.table.row_bytes import RowBytes
 from corpus_files import FILES, Listed
+from reading import row_lines
 
-DECODED_ROWS = codes_of(Role.ROWS) - {PARTIAL_UPDATE_ROWS_EVENT}
+DECODED_ROWS = codes_of(Role.ROWS)
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 LOGS = sorted(
     path for path in GOLDEN.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\xfebin"
@@ -63,6 +64,30 @@ def test_golden_logs(path: Path) -> None:
     assert problems == []
     assert seen
     assert rows or not set(seen) & (DECODED_ROWS | {TRANSACTION_PAYLOAD_EVENT})
+
+
+def test_json_differences() -> None:
+    """The other columns of updates with differences are compared as all are."""
+    path = GOLDEN / "mysql-9.7/partial-json/binlog.000001"
+    problems, seen, rows = problems_of(path)
+    assert seen[PARTIAL_UPDATE_ROWS_EVENT] > 10
+    assert (problems, rows) == ([], sum(1 for _ in row_lines(path)))
+
+
+def test_damage_beside_json_differences(tmp_path: Path) -> None:
+    """Whatever bit of such an event is another one: a problem, or other values."""
+    log = bytearray((GOLDEN / "mysql-9.7/partial-json/binlog.000001").read_bytes())
+    start, end = 3749, 4230
+    assert log[start + 4] == PARTIAL_UPDATE_ROWS_EVENT
+    found = set()
+    for at in range(start + 19, end - 4):
+        damaged = log.copy()
+        damaged[at] ^= 0x10
+        path = tmp_path / "binlog.000001"
+        path.write_bytes(damaged)
+        problems, _, _ = problems_of(path)
+        found |= {p.message.partition("image: ")[2][:20] for p in problems}
+    assert "nulls are stored as " in found
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

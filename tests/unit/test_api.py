@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import binlake
+from binlake.cli.main import main
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.events.query import QueryEvent
 from log_builder import ROWS, TABLE_MAP
@@ -67,8 +69,26 @@ def test_changes_and_tables(folder: Path) -> None:
     assert log.to_pylist("shop.t")[2]["_file"] == "binlog.000002"
     assert log.to_arrow().column_names[:3] == ["op", "database", "table"]
     assert log.to_arrow()["after"].to_pylist() == ['{"col_0":0}'] * 3
-    with pytest.raises(SourceError, match=r"no change of table shop\.nothing"):
-        log.to_arrow("shop.nothing")
+    for read in (log.to_arrow, lambda table: list(log.changes(table))):
+        with pytest.raises(SourceError, match=r"no change of table shop\.nothing"):
+            read("shop.nothing")
+
+
+def test_stats_are_those_of_the_command(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", "--json", "--top", "3", str(folder)]) == 0
+    printed = json.loads(capfd.readouterr().out)
+    log = binlake.open(folder)
+    assert json.loads(json.dumps(log.stats(top=3))) == printed
+    assert log.ledger.total.bytes > 0
+    for wrong in ({"top": 0}, {"by": "week"}):
+        with pytest.raises(OptionError):
+            log.stats(**wrong)
+
+
+@pytest.mark.parametrize("paths", [5, None, [5], ["binlog.000001", 7]])
+def test_what_is_no_path(paths: Any) -> None:
+    with pytest.raises(OptionError, match="a path or several are expected"):
+        binlake.open(paths)
 
 
 def test_a_column_that_is_not_there(folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,10 +29,13 @@ from binlake.values.options import (
 __all__ = [
     "EVENT_OPTIONS",
     "MYSQLBINLOG_NAMES",
+    "ROW_OPTIONS",
     "SQL_OPTIONS",
     "with_event_options",
+    "with_flags",
     "with_options",
     "with_read_options",
+    "with_row_options",
     "with_sql_options",
 ]
 
@@ -40,6 +44,9 @@ _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
 #: What a command that shows events can obey: it decodes no rows, and shows bad checksums itself.
 EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, "on_error", "keyring", "keyring_password_file"))
+
+#: What the command that shows rows can obey: they are the server's text, in columns of fixed names.
+ROW_OPTIONS = frozenset(spec.name for spec in READ_OPTIONS) - {"zero_date", "metadata_prefix"}
 
 #: What a command that writes SQL can obey: it shows all columns, of committed changes only, and
 #: values in one form.
@@ -88,6 +95,16 @@ MYSQLBINLOG_NAMES: tuple[Alias, ...] = (
     Alias("database", "table", "DB", "as --table 'DB.*'", lambda db: f"{db}.*", True),
     Alias("include_gtids", "gtid", "SET", "as --gtid", str),
     Alias("exclude_gtids", "exclude_gtid", "SET", "as --exclude-gtid", str),
+)
+
+
+def with_flags(text: str) -> str:
+    """A message in which options are spelled as flags: `--on-error skip`, not `on_error=skip`."""
+    return _ASSIGNED.sub(lambda found: f"{_flag(found['name'])} {found['value']}", text)
+
+
+_ASSIGNED = re.compile(
+    rf"\b(?P<name>{'|'.join(spec.name for spec in READ_OPTIONS if 'cli' in spec.surfaces)})=(?P<value>\w+)"
 )
 
 
@@ -152,6 +169,12 @@ def _cli_specs() -> list[OptionSpec]:
 def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command every read option as a flag; it receives them as `options`."""
     return _with(command, _cli_specs(), MYSQLBINLOG_NAMES)
+
+
+def with_row_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for rows as text (`rows`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in ROW_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
 
 
 def with_event_options(command: Callable[..., Any]) -> Callable[..., Any]:

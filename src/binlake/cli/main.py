@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from binlake.cli.flags import with_flags
 from binlake.cli.hidden_arguments import hide_passwords
 from binlake.cli.mysqlbinlog_server import password_asked_for
 from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, SourceError
@@ -107,10 +108,10 @@ def main(argv: list[str] | None = None) -> int:
         print(_usage_line(error), file=sys.stderr)
         return error.exit_code
     except (KeyringError, OptionError, SchemaError, SourceError) as error:
-        print(f"binlake: {error}", file=sys.stderr)
+        print(f"binlake: {with_flags(str(error))}", file=sys.stderr)
         return 2
     except BinlogError as error:
-        print(f"binlake: {error}", file=sys.stderr)
+        print(f"binlake: {with_flags(str(error))}", file=sys.stderr)
         return 1
     except (BrokenPipeError, SystemExit):
         # the reader of our output went away (head, less), which is nobody's error; Typer turns

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from binlake.cli.change_writer import FORMATS, ChangeWriter, check_format, open_target
-from binlake.cli.flags import with_read_options
+from binlake.cli.flags import with_row_options
 from binlake.cli.terminal import (
     fail_if_lost,
     hinting,
@@ -33,7 +33,7 @@ from binlake.values.options import ReadOptions
 __all__ = ["rows"]
 
 
-@with_read_options
+@with_row_options
 def rows(
     files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
     options: ReadOptions,

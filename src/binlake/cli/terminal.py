@@ -20,6 +20,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from binlake.cli.flags import with_flags
 from binlake.errors import FormatError
 from binlake.source.chain import resolve
 from binlake.source.log_file import FIRST_EVENT, SKIP_HINT
@@ -46,8 +47,8 @@ _ZONE = re.compile(r"(?:[zZ]|[+-]\d\d:?\d\d)\s*$|^@")
 
 
 def note(text: str) -> None:
-    """One line on stderr."""
-    stderr.print(text, markup=False)
+    """One line on stderr; options are spelled as flags."""
+    stderr.print(with_flags(text), markup=False)
 
 
 def say_time_zone(options: ReadOptions, raw: Sequence[str]) -> None:

@@ -42,6 +42,7 @@ __all__ = [
     "FormatDescriptionEvent",
     "effective_type",
     "has_permuted_types",
+    "is_pre_release",
     "table_id_bytes",
     "version_numbers",
     "version_text",
@@ -175,6 +176,14 @@ def has_permuted_types(fmt: EventFormat) -> bool:
     """Whether the log is from a 5.1 alpha tree with other numbers for the types 16 to 22."""
     lengths = fmt.post_header_lengths
     return len(lengths) == _PERMUTED_COUNT and lengths.endswith(_PERMUTED_TAIL)
+
+
+def is_pre_release(fmt: EventFormat) -> bool:
+    """Whether the log is of a pre-release of MySQL 5.1 that does not describe the columns of tables.
+
+    Those write 22 types, in whatever numbering; 5.1.17 was the last.
+    """
+    return len(fmt.post_header_lengths) == _PERMUTED_COUNT and fmt.version >= (5, 1, 0)
 
 
 def effective_type(type_code: int, fmt: EventFormat) -> int:

@@ -16,12 +16,13 @@ from binlake.format.event_types import (
     EVENT_TYPES,
 )
 from binlake.format.flags import FL_COMMIT_ALTER, FL_ROLLBACK_ALTER, FL_START_ALTER
+from binlake.replay.event_printer import END
 from binlake.replay.gtids import (
     MariadbGtids,
     gtid_list_text,
 )
 from binlake.replay.load_files import LoadFiles
-from binlake.replay.printer import END, Printer
+from binlake.replay.printer import Printer
 from binlake.replay.session import MariadbSession
 from binlake.replay.shown import Shown
 from binlake.replay.table_metadata import metadata_lines

@@ -18,13 +18,14 @@ from binlake.format.event_types import (
     ANONYMOUS_GTID_LOG_EVENT,
     PARTIAL_UPDATE_ROWS_EVENT,
 )
+from binlake.replay.event_printer import END
 from binlake.replay.gtids import (
     mysql_gtid_lines,
     mysql_gtid_words,
     previous_gtids_text,
 )
 from binlake.replay.load_files import LoadFiles
-from binlake.replay.printer import END, Printer
+from binlake.replay.printer import Printer
 from binlake.replay.session import MysqlSession
 from binlake.replay.shown import Shown
 from binlake.replay.statements import (

@@ -5,13 +5,15 @@ is given, else by their number (1000000 after 999999). What a path may be:
 
     a file              any name, any number of them; "-" is standard input
     a glob              quoted, so that the shell leaves it: 'logs/binlog.*'
-    a directory         its files named <base>.<six or more digits>; the others are left and counted.
+    a directory         its files named <base>.<six or more digits>, or <base>-<digits>.ibb as
+                        MariaDB's InnoDB binlog; of three to five digits (MySQL 3.23 and 4.0), if an
+                        index names them or they begin as logs do; the others are left and counted.
                         One without logs stands for its sub-directories that are archives
     an index file       <base>.index: its lines, in its order, relative ones beside it
     a live server       mysql://user@host/: its logs; mysql://user@host/binlog.000012: that one
     a URI               s3://, s3a://, hdfs://, file:// …: file, directory, glob or index file
 
-Every name may end in .gz or .zst. No byte of a log is read here.
+Every name may end in .gz or .zst. Of a log no more than its magic is read here.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from binlake.errors import SourceError
-from binlake.source.bytes import local_path
+from binlake.source.bytes import local_path, open_reader
 from binlake.source.places import Place, has_wildcards, place
 from binlake.source.replica.server_log import server_logs
 from binlake.source.replica.url import ServerUrl, is_server_url
+from binlake.values.log_names import LogName
 
 __all__ = [
     "ARCHIVE_STATE",
@@ -39,9 +42,11 @@ __all__ = [
 ]
 
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
-_NUMBERED = re.compile(r"(?P<base>.+)\.(?P<number>\d+)$")
 # Servers write at least six digits; in a directory that tells logs from error.log.1 and the like.
-_NUMBERED_IN_DIRECTORY = re.compile(r".+\.\d{6,}$")
+_SURE_DIGITS = 6
+# Old ones wrote three: of files with so few, more is asked.
+_MIN_DIGITS = 3
+_MAGICS = (b"\xfebin", b"\xfdbin")
 # What servers keep beside their logs: the index, MariaDB's GTID indexes and its last state. And what
 # we do: an index of each log, the state of an archive.
 _BESIDE_LOGS = re.compile(
@@ -67,7 +72,8 @@ class LogPath:
     @property
     def base(self) -> str:
         """The name without its number: what `log_bin_basename` ends in."""
-        return self.name.rpartition(".")[0] if self.number is not None else self.name
+        named = LogName.parse(self.name)
+        return self.name if named is None else named.base
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +186,9 @@ def survey(paths: Sequence[str]) -> list[Chain]:
 
 def names_in_gap(name: str, gap: range) -> str:
     """The files of a gap before the file `name`, as the subject of a sentence and its verb."""
-    base, _, digits = name.rpartition(".")
-    first, last = (f"{base}.{number:0{len(digits)}d}" for number in (gap[0], gap[-1]))
+    named = LogName.parse(name)
+    assert named is not None, "only numbers have gaps"
+    first, last = (named.numbered(number) for number in (gap[0], gap[-1]))
     return f"{first} is" if first == last else f"{first} to {last} are"
 
 
@@ -225,19 +232,14 @@ def _expand(path: str) -> _Found:
 
 def _directory_logs(store: Place) -> _Found:
     found = _Found([], [])
-    for path, size in store.entries():
-        if _NUMBERED_IN_DIRECTORY.match(log_name(path)):
-            found.files.append(_log_path(path, size))
-        else:
-            found.ignored.append(path)
-    found.files = _sorted(found.files)
+    _add_logs(found, store.entries())
     if not found.files:
         for path in store.directories():
             _add_archive(found, place(path))
     if not found.files:
         raise SourceError(
             f"no binary log in {store.shown}: none of its {len(found.ignored)} files is named "
-            "<base>.<six digits>",
+            "<base>.<six digits> or <base>-<six digits>.ibb",
             hint="name the file itself if it is called otherwise",
         )
     return found
@@ -246,15 +248,35 @@ def _directory_logs(store: Place) -> _Found:
 def _add_archive(found: _Found, store: Place) -> None:
     """The logs of a sub-directory, if it is an archive."""
     entries = store.entries()
-    if not any(log_name(path) == ARCHIVE_STATE for path, _ in entries):
-        return
+    if any(log_name(path) == ARCHIVE_STATE for path, _ in entries):
+        _add_logs(found, entries)
+
+
+def _add_logs(found: _Found, entries: Sequence[tuple[str, int | None]]) -> None:
+    """The logs of one directory, in their order; what is none is ignored."""
+    names = [log_name(path) for path, _ in entries]
+    indexes = {name.removesuffix(".index") for name in names if name.endswith(".index")}
     logs = []
     for path, size in entries:
-        if _NUMBERED_IN_DIRECTORY.match(log_name(path)):
+        if _is_log(path, indexes):
             logs.append(_log_path(path, size))
         else:
             found.ignored.append(path)
     found.files += _sorted(logs)
+
+
+def _is_log(path: str, indexes: set[str]) -> bool:
+    """Whether a file of a directory is a log; `indexes` are the bases that have an index there."""
+    named = LogName.parse(log_name(path))
+    if named is None or len(named.digits) < _MIN_DIGITS:
+        return False
+    if len(named.digits) >= _SURE_DIGITS or named.base in indexes:
+        return True
+    try:
+        with open_reader(path) as reader:
+            return reader.read_at(0, len(_MAGICS[0])) in _MAGICS
+    except SourceError:
+        return False
 
 
 def _index_logs(store: Place) -> _Found:
@@ -286,8 +308,8 @@ def _index_logs(store: Place) -> _Found:
 
 def _log_path(path: str, size: int | None) -> LogPath:
     name = log_name(path)
-    numbered = _NUMBERED.match(name)
-    return LogPath(path, name, int(numbered["number"]) if numbered else None, size)
+    named = LogName.parse(name)
+    return LogPath(path, name, None if named is None else named.number, size)
 
 
 def _sorted(files: Iterable[LogPath]) -> list[LogPath]:

@@ -95,10 +95,10 @@ class EventDecryptor(WrappedReader):
             self._follow()
         return clear + plain if clear else plain
 
-    def rejoin(self, offset: int) -> None:
+    def rejoin(self, offset: int) -> int | None:
         with self._lock:
             if offset < self._start or self._leads_on(offset):
-                return
+                return None
             place = self._search(offset + 1)
             # what was taken for events behind the damage was none
             self._marks = [mark for mark in self._marks if mark <= offset]
@@ -108,6 +108,7 @@ class EventDecryptor(WrappedReader):
                 self._joins.append(place)
                 self._passed(place)
                 self._kept_from(place)
+        return None
 
     def retain(self, offset: int | None) -> None:
         with self._lock:

@@ -26,9 +26,10 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from binlake.errors import KeyringError, OptionError, TruncatedError
+from binlake.errors import KeyringError, OptionError, SourceError, TruncatedError
 from binlake.source.aes import BLOCK_BYTES, Aes
 from binlake.source.bytes import open_reader
+from binlake.source.places import place
 from binlake.source.reader import without_secrets
 from binlake.values.options import ReadOptions
 
@@ -86,6 +87,12 @@ class Keyring:
                 )
             return None
         return cls(options.keyring, options.keyring_password_file)
+
+    def expect_file(self) -> None:
+        """Raise SourceError if a file is not there: also where no log turns out to be encrypted."""
+        for path in (self.path, self.password_path):
+            if path is not None and place(path).kind() == "missing":
+                raise SourceError(f"the keyring file {without_secrets(path)} does not exist")
 
     def mysql_key(self, name: str) -> bytes:
         """The key of that name."""

@@ -58,6 +58,8 @@ from binlake.source.bytes import open_reader
 from binlake.source.chain import LogPath, log_name
 from binlake.source.encrypted_events import StartEncryption, decrypted_events
 from binlake.source.encrypted_file import ENCRYPTED_MAGIC, decrypted_file
+from binlake.source.ibb_log import IbbReader
+from binlake.source.ibb_pages import IBB_MAGIC
 from binlake.source.keyring import Keyring
 from binlake.source.reader import ByteReader
 from binlake.source.resync import END, next_transaction
@@ -65,6 +67,7 @@ from binlake.source.scanner import Scanner, Step, TailReport, torn_tail_error
 from binlake.source.window import Window
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.ledger import Ledger, SkippedRange
+from binlake.values.log_names import LogName
 
 __all__ = [
     "BAD_MAGIC",
@@ -77,7 +80,6 @@ __all__ = [
 ]
 
 MAGIC = b"\xfebin"
-INNODB_MAGIC = b"\xfe\xfe\x0d\x01"
 
 #: The `kind` of the error for a file that is no log at all.
 BAD_MAGIC = "bad magic"
@@ -113,6 +115,7 @@ class LogFile:
     `is_relay`: a relay log, whose events' log_pos is a position in the source's log. `tail` is the TailReport
     of the last complete walk, None while none was found. `encrypted_from` is where the encrypted
     events of a MariaDB log begin, None if none do; `locked` why they cannot be read, if so.
+    `ibb`, of a file of MariaDB's InnoDB binlog, is the reader that makes a log of its pages.
     `before` opens the file before it in its chain; None for the first, or where there is no chain.
     """
 
@@ -131,6 +134,7 @@ class LogFile:
         self.closed = False
         self.encrypted_from: int | None = None
         self.locked: BinlogError | None = None
+        self.ibb: IbbReader | None = None
         self._keyring = keyring
         self.before: Callable[[], LogFile] | None = None
         self._read_start()
@@ -179,7 +183,7 @@ class LogFile:
 
     def reopen(self, size: int | None = None) -> Self:
         """The same file opened again, as far as byte `size` of its log."""
-        pinned = None if size is None else size + self.reader.lead_bytes
+        pinned = None if size is None else self.reader.pinned(size)
         again = self.open(self.path, self.ordinal, pinned, self._keyring)
         again.before = self.before
         return again
@@ -286,8 +290,14 @@ class LogFile:
             except BinlogError as error:
                 raise error.at(file=self.name) from None
             head = self.reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
+        elif self._is_ibb(head[:FIRST_EVENT]):
+            try:
+                self.reader = self.ibb = IbbReader(self.reader, self.name)
+            except BinlogError as error:
+                raise error.at(file=self.name) from None
+            head = self.reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
         magic = head[:FIRST_EVENT]
-        if not MAGIC.startswith(magic) and magic != MAGIC:
+        if not MAGIC.startswith(magic) and not IBB_MAGIC.startswith(magic):
             self._refuse(magic)
         if len(head) < FIRST_EVENT + HEADER_BYTES:
             return
@@ -382,12 +392,14 @@ class LogFile:
             before = frame
         return False
 
+    def _is_ibb(self, magic: bytes) -> bool:
+        """Whether the file is MariaDB's InnoDB binlog: by its magic, or allocated ahead."""
+        if magic == bytes(len(IBB_MAGIC)):
+            named = LogName.parse(self.name)
+            return named is not None and named.is_ibb
+        return magic == IBB_MAGIC
+
     def _refuse(self, magic: bytes) -> None:
-        if magic == INNODB_MAGIC:
-            raise UnsupportedError(
-                "the log is MariaDB's InnoDB binlog (.ibb), which cannot be read yet",
-                file=self.name,
-            )
         raise SourceError(
             f"{self.path} is not a binary log: it begins with 0x{magic.hex()}, not 0xfe62696e",
             file=self.name,
@@ -426,9 +438,12 @@ class LogFile:
         if tail is not None:
             lost_to = tail.offset + tail.size
         else:
-            self.reader.rejoin(step.offset)
-            lost_to = next_transaction(self, step.offset, scanner.format)
-            if step.offset < lost_to < (END if self.size is None else self.size):
+            joined = self.reader.rejoin(step.offset)
+            lost_to = (
+                next_transaction(self, step.offset, scanner.format) if joined is None else joined
+            )
+            end = END if self.size is None else self.size
+            if joined is not None or step.offset < lost_to < end:
                 scanner.resume(lost_to)  # else nothing is left: what is there stays damaged
         if ledger is not None:
             ledger.skipped.append(SkippedRange(self.name, step.offset, lost_to, error.message))

@@ -47,9 +47,20 @@ class ByteReader(ABC):
         """Tell a stream that sequential reading has passed `offset`."""
         return
 
-    def rejoin(self, offset: int) -> None:
-        """Tell a reader that follows events that there is none at `offset`: look for the next."""
-        return
+    def damage_at(self, offset: int) -> BinlogError | None:
+        """Why there is no event at `offset`, where the reader itself knows; else None."""
+        return None
+
+    def rejoin(self, offset: int) -> int | None:
+        """Tell a reader that follows events that there is none at `offset`: look for the next.
+
+        Returns where events begin again, None where that has to be found by their headers.
+        """
+        return None
+
+    def pinned(self, size: int) -> int | None:
+        """How much of the file holds its first `size` bytes; None where that cannot be told."""
+        return size + self.lead_bytes
 
     @abstractmethod
     def close(self) -> None:

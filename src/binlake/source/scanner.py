@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from binlake.core.checksum import first_bad
+from binlake.core.checksum import event_crc32, first_bad, stored_crc32
 from binlake.core.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan, scan_v1
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
 from binlake.format.event_types import EVENT_TYPES, START_ENCRYPTION_EVENT, event_name
@@ -145,6 +145,9 @@ class Scanner:
             raw = memoryview(data)[frame.offset - self._pos : frame.end - self._pos]
             try:
                 found = self._log.read_format(frame, raw)
+                if self._is_damaged(found, raw) and found != self.format:
+                    block.truncate(last)
+                    return checksum_error(self._log, frame, raw)
             except BinlogError as error:
                 block.truncate(last)
                 return error
@@ -155,12 +158,23 @@ class Scanner:
                 return None
             self.format = found
 
+    def _is_damaged(self, found: EventFormat, raw: memoryview) -> bool:
+        """Whether a FORMAT_DESCRIPTION event has a checksum, and a wrong one: it is not followed."""
+        return (
+            self._verify
+            and found.checksum_alg is not None
+            and stored_crc32(raw) != event_crc32(raw)
+        )
+
     def _rest(self, data: bytes) -> bytes | Step | None:
         """Why `data`, which begins at `_pos`, holds no whole event.
 
         Returns the bytes of the event if it is only longer than `data`, None at the end of
         the log, else the step that says what is wrong.
         """
+        known = self._reader.damage_at(self._pos)
+        if known is not None:
+            return Step(error=known.at(file=self._log.name, event_pos=self._pos), offset=self._pos)
         header_bytes = min(HEADER_BYTES, self.format.header_length)
         if len(data) < header_bytes:
             return self._end(data, None)
@@ -189,6 +203,8 @@ class Scanner:
         """The end of the file, at or inside the event whose first bytes are `data`."""
         damage = self._reader.damage
         if damage is not None:
+            if damage.kind == TORN_TAIL:
+                return self._torn(damage.message)
             return Step(error=damage.at(file=self._log.name, event_pos=self._pos), offset=self._pos)
         if not data:
             return None

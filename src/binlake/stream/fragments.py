@@ -29,7 +29,7 @@ from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["join_fragments"]
+__all__ = ["FragmentJoiner", "join_fragments"]
 
 _ROWS = codes_of(Role.ROWS)
 _BETWEEN = _ROWS | {TABLE_MAP_EVENT}  # what may not stand between fragments
@@ -42,7 +42,7 @@ def join_fragments(pieces: Iterable[Piece]) -> Iterator[Piece]:
     Raises MalformedError for fragments that are not in order or join to something else,
     TruncatedError for those that end too early.
     """
-    joiner = _Joiner()
+    joiner = FragmentJoiner()
     for piece in pieces:
         codes = bytes(piece.window.block.type_code[piece.first : piece.last])
         if PARTIAL_ROW_DATA_EVENT not in codes and not joiner.is_open:
@@ -65,8 +65,8 @@ def join_fragments(pieces: Iterable[Piece]) -> Iterator[Piece]:
     joiner.expect_closed()
 
 
-class _Joiner:
-    """The fragments of one rows event so far."""
+class FragmentJoiner:
+    """The fragments of one rows event so far. Fragments are given as they come, by their place."""
 
     def __init__(self) -> None:
         self._start()

@@ -44,6 +44,7 @@ from binlake.stream.statements import (
     INCIDENT,
     LOAD_DATA,
     MAINTENANCE,
+    TRUNCATE,
     Xid,
     statement_kind,
     xid_of_statement,
@@ -68,7 +69,7 @@ class Group:
 
     __slots__ = (
         "_fresh", "_savepoints", "at", "begun", "begun_us", "ddl", "decides", "end", "extent", "file", "file_bytes",
-        "first_us", "gtid_event", "last_us", "outer", "server_id", "start", "statements", "thread_id", "undone",
+        "first_us", "gtid_event", "last_us", "outer", "server_id", "start", "statements", "thread_id", "truncates", "undone",
         "warnings", "xid", "xid_event",
     )  # fmt: skip
 
@@ -92,6 +93,7 @@ class Group:
         self.begun = False  # BEGIN, XA START or a GTID that stands for BEGIN
         self.statements: list[Statement] = []
         self.ddl: list[DdlStatement] = []
+        self.truncates: list[DdlStatement] = []
         self.undone: list[tuple[int, int]] = []
         self.xid: Xid | None = None  # of a prepared group
         # an XA COMMIT or XA ROLLBACK of a transaction prepared earlier, and how it ends that
@@ -195,8 +197,9 @@ class Group:
         if type_code in (QUERY_EVENT, QUERY_COMPRESSED_EVENT):
             self._thread(window, index, steps)
             kind = statement_kind(_text(window, index, steps))
-        if self._record(window, index, kind) == DDL:
-            self._take_ddl(window, index)
+        taken = {DDL: self.ddl, TRUNCATE: self.truncates}.get(self._record(window, index, kind))
+        if taken is not None:
+            self._take_text(window, index, taken)
         return None if self.begun else Outcome.COMMITTED
 
     def _incident(self, window: Window, index: int, steps: Steps) -> Outcome | None:
@@ -259,7 +262,7 @@ class Group:
         self.statements.append(Statement(self._spot(window, index), kind, self.at, False))
         return kind
 
-    def _take_ddl(self, window: Window, index: int) -> None:
+    def _take_text(self, window: Window, index: int, into: list[DdlStatement]) -> None:
         spot = self._spot(window, index)
         try:
             event = event_at(window, index)
@@ -267,7 +270,7 @@ class Group:
             error.context["event_pos"] = spot.offset
             raise
         if isinstance(event, QueryEvent) and event.error_code == 0:
-            self.ddl.append(DdlStatement.of(event, spot))
+            into.append(DdlStatement.of(event, spot))
 
     def _thread(self, window: Window, index: int, steps: Steps) -> None:
         if self.thread_id is None and window.frame(index).type_code == QUERY_EVENT:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from binlake.core.control_text import text_step
 from binlake.core.steps import Steps
 from binlake.errors import FormatError, MalformedError, UnsupportedError
-from binlake.events.format_description import has_permuted_types
+from binlake.events.format_description import is_pre_release
 from binlake.events.query import QueryEvent
 from binlake.format.event_types import event_name
 from binlake.stream.event_at import event_at
@@ -78,7 +78,7 @@ class Grouper:
         (`Steps.keep_…`).
         """
         steps = self.steps = _load(window, self._steps)
-        find_plain = every_group_alone if has_permuted_types(window.format) else self._find_plain
+        find_plain = every_group_alone if is_pre_release(window.format) else self._find_plain
         yield from self._after_gap(window)
         index, count = 0, steps.count
         while index < count:

@@ -61,6 +61,8 @@ class LogReader:
         Raises OptionError.
         """
         filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
+        if (keyring := Keyring.of(options)) is not None:
+            keyring.expect_file()
         for chain, filters in zip(chains, filters_of, strict=True):
             yield cls._of_chain(chain, filters, options, ledger)
 

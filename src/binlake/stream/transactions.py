@@ -21,7 +21,7 @@ where its XA PREPARE is, and no longer once it is decided, so that ledgers of sp
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from binlake.errors import FormatError, IncompleteError
@@ -30,6 +30,7 @@ from binlake.source.chain import LogPath
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.stream.ddl import TakesDdl, nobody
+from binlake.stream.ddl_targets import changed_tables
 from binlake.stream.filters import BOUNDARY_REMARK, TransactionFilter, lies_in
 from binlake.stream.fragments import join_fragments
 from binlake.stream.group import Group
@@ -37,13 +38,16 @@ from binlake.stream.grouper import Ended, FindPlain, Grouper, every_group_alone,
 from binlake.stream.runs import Outcome, PlainRun, Run, Spot, Transaction
 from binlake.stream.statements import (
     DATA_KINDS,
+    DDL,
     INCIDENT,
     ORPHAN_XA_COMMIT,
     ROLLED_BACK_STATEMENT,
+    TRUNCATE,
     Xid,
 )
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from binlake.source.window import Window
@@ -92,6 +96,9 @@ class TransactionReader:
         self._on_damage = self._note_damage if skips else None
         self._grouper = Grouper()
         self._on_ddl: TakesDdl = nobody
+        self._tables = TableFilter(options)
+        lower = [tuple(map(str.lower, names)) for names in (options.table, options.exclude_table)]
+        self._lower_tables = TableFilter(replace(options, table=lower[0], exclude_table=lower[1]))
         self._wanted_count = 0
         self._ordinal = 0
         self.reached = 0
@@ -370,8 +377,10 @@ class TransactionReader:
             yield self._transaction(rows, outcome, decider)
 
     def _unshown(self, kind: str, group: Group) -> None:
-        """Count, or refuse, a change that rows cannot show."""
-        if self._options.on_unshown == "error":
+        """Count, or refuse, a change that rows cannot show; of other tables than the wanted ones it
+        is only counted, where its text tells.
+        """
+        if self._options.on_unshown == "error" and not self._is_of_others(kind, group):
             raise IncompleteError(
                 f"the log holds a change that rows cannot show: {kind}",
                 file=group.start.file,
@@ -379,6 +388,26 @@ class TransactionReader:
                 hint="on_unshown=count reads on and counts such changes",
             )
         self._ledger.unshown[kind] += 1
+
+    def _is_of_others(self, kind: str, group: Group) -> bool:
+        """Whether the statements of this kind in a group change no table that is wanted."""
+        if kind not in (DDL, TRUNCATE) or not (self._options.table or self._options.exclude_table):
+            return False
+        statements = [s for s in group.statements if s.kind in (DDL, TRUNCATE)]
+        texts = [*group.ddl, *group.truncates]
+        if len(statements) != len(texts):  # those that failed are not among them
+            return False
+        tables = [changed_tables(statement) for statement in texts]
+        return all(
+            names is not None and not any(self._may_be_wanted(*name) for name in names)
+            for names in tables
+        )
+
+    def _may_be_wanted(self, database: str, table: str) -> bool:
+        """Whether a table is one of those that are wanted, whatever the case of its name."""
+        return self._tables.wants(database, table) or self._lower_tables.wants(
+            database.lower(), table.lower()
+        )
 
     def _transaction(self, rows: Group, outcome: Outcome, decider: Group) -> Transaction:
         undone = () if self._options.uncommitted else tuple(rows.undone)

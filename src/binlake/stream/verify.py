@@ -21,6 +21,7 @@ from binlake.stream.problems import ChainProblem, Kind
 from binlake.stream.verify_bodies import ImageCheck, no_images
 from binlake.stream.verify_file import FileReport, verify_file
 from binlake.values.gtid import GtidSet, MariaGtidSet
+from binlake.values.log_names import LogName
 
 __all__ = ["FileCheck", "VerifyReport", "verify"]
 
@@ -71,6 +72,8 @@ def verify(
 
     Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
     """
+    if keyring is not None:
+        keyring.expect_file()
     files: list[FileReport] = []
     problems: list[ChainProblem] = []
     ignored: list[str] = []
@@ -161,10 +164,11 @@ def _missing_numbers(
     """
     if before.number is None or after.number is None or after.number <= before.number + 1:
         return "", False
-    base, _, digits = after.file.rpartition(".")
+    named = LogName.parse(after.file)
+    assert named is not None, "it has a number"
     count = after.number - before.number - 1
     known = count <= len(lost) and set(lost).issuperset(
-        f"{base}.{before.number + 1 + n:0{len(digits)}d}" for n in range(count)
+        named.numbered(before.number + 1 + n) for n in range(count)
     )
     return names_in_gap(after.file, range(before.number + 1, after.number)), known
 

@@ -19,6 +19,7 @@ from binlake.core.cursor import Cursor
 from binlake.core.gtid import GtidFields
 from binlake.errors import (
     BinlogError,
+    ChecksumError,
     FormatError,
     KeyringError,
     SourceError,
@@ -33,8 +34,9 @@ from binlake.events.rotate import RotateEvent
 from binlake.format import event_types as types
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F
 from binlake.source.chain import LogPath
+from binlake.source.ibb_log import IbbReader
 from binlake.source.keyring import Keyring
-from binlake.source.log_file import BAD_MAGIC, FIRST_EVENT, LogFile
+from binlake.source.log_file import BAD_MAGIC, FIRST_EVENT, Damage, LogFile
 from binlake.source.scanner import TORN_TAIL
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
@@ -48,6 +50,7 @@ __all__ = ["FileReport", "verify_file"]
 LISTED_BAD = 1000
 
 _ALGORITHMS = {0: "NONE", 1: "CRC32"}
+_PAGES = "CRC32C"
 
 
 @dataclass(slots=True)
@@ -55,8 +58,8 @@ class FileReport:
     """What a file is and what is wrong with it.
 
     `bytes` its length (inflated), `types` its complete events by type code; `algorithm` of its
-    checksums ("CRC32", "NONE", None for servers that know none), how many were `verified` and
-    how many of those are `bad`. `previous` is the set that its beginning says was executed
+    checksums ("CRC32", "NONE", None for servers that know none; "CRC32C": those of the pages of
+    an .ibb file), how many were `verified` and how many `bad`. `previous` is the set that its beginning says was executed
     before it, of its flavour, None if it has none; `gtids` the transactions in it.
     `terminated`: it ends in ROTATE or STOP; `successor`: the file that its ROTATE names.
     """
@@ -199,7 +202,9 @@ class _Walk:
             report.in_use = True
             report.add(FIRST_EVENT, Kind.IN_USE, "the server has not closed this file")
         try:
-            for window in log.windows(verify=False):
+            # what is damaged in one place of an .ibb file says nothing of the places behind it
+            damage = Damage.STOP if log.ibb is None else Damage.SKIP
+            for window in log.windows(verify=False, on_damage=damage):
                 self._window(window)
         except TruncatedError as error:
             kind = Kind.TORN_TAIL if error.kind == TORN_TAIL else Kind.BAD_EVENT
@@ -211,15 +216,29 @@ class _Walk:
         except UnsupportedError as error:
             report.add(error.event_pos or 0, Kind.UNSUPPORTED, error.message)
         self._end_run()
+        if log.ibb is not None:
+            self._pages(log.ibb)
         if (more := self._bad_bodies - LISTED_BAD) > 0:
             last = report.problems[-1].pos
             report.add(last, Kind.BAD_EVENT, f"{more} more events after it cannot be decoded")
-        if log.tail is not None and log.tail.in_use:
+        if log.tail is not None and (log.tail.in_use or log.ibb is not None):
             report.add(log.tail.offset, Kind.TORN_TAIL, log.tail.message)
         if self._last is not None:
             type_code, flags = self._last
             ends = type_code in (types.ROTATE_EVENT, types.STOP_EVENT)
             report.terminated = ends and not flags & LOG_EVENT_ARTIFICIAL_F
+        if log.ibb is not None:  # its files end where they are full
+            report.terminated = True
+
+    def _pages(self, ibb: IbbReader) -> None:
+        """What an .ibb file has of damage; its checksums are those of its pages."""
+        report = self._report
+        report.algorithm = _PAGES
+        report.verified, report.bad = ibb.pages.verified, ibb.pages.bad
+        for offset, error in ibb.damages:
+            bad_sum = isinstance(error, ChecksumError)
+            kind = Kind.BAD_CHECKSUM if bad_sum else Kind.BAD_EVENT
+            report.add(offset, kind, _with_hint(error))
 
     def _window(self, window: Window) -> None:
         report = self._report

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from binlake.format import column_types as ct
 from binlake.format.collations import COLLATIONS
@@ -208,7 +209,18 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
         members,
         kind.special,
         generated="AS" in words,  # GENERATED ALWAYS AS (…), AS (…), AS ROW START
+        nullable=_may_be_null(word, words),
     )
+
+
+def _may_be_null(kind: str, words: list[str]) -> bool | None:
+    """What a column's attributes say of NULL; None: nothing."""
+    if kind == "SERIAL" or "PRIMARY" in words or "AUTO_INCREMENT" in words:
+        return False
+    for before, word in pairwise(["", *words]):
+        if word == "NULL" and before != "SET":  # ON DELETE SET NULL
+            return before != "NOT"
+    return None
 
 
 def _type_word(item: Sequence[Token]) -> tuple[str, int]:

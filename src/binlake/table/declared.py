@@ -53,6 +53,7 @@ class DeclaredColumn:
     `sql` is the type as written, in lower case; `type_codes` what TABLE_MAP may say of it;
     `charset` the name of a character column's set, "binary" for bytes, None when only the
     server's default would tell. `special`: uuid, inet4, inet6, vector or json. `generated`: AS (…).
+    `nullable`: whether it may be NULL, None where nothing is said.
     """
 
     name: str
@@ -65,6 +66,7 @@ class DeclaredColumn:
     members: tuple[str, ...] | None = None
     special: str | None = None
     generated: bool = False
+    nullable: bool | None = None
 
 
 class Place(NamedTuple):

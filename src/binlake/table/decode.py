@@ -23,8 +23,8 @@ import pyarrow as pa
 from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink
 from binlake.core.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
-from binlake.events.format_description import effective_type, has_permuted_types
-from binlake.format.event_types import Role, codes_of, event_name
+from binlake.events.format_description import is_pre_release
+from binlake.format.event_types import Role, codes_of
 from binlake.stream.ddl import TakesDdl
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import (
@@ -41,6 +41,7 @@ from binlake.table.declared import DeclaredSchema
 from binlake.table.history import SchemaHistory, spot_of
 from binlake.table.images import Image
 from binlake.table.plan import TableTypes
+from binlake.table.pre_release import with_described_rows
 from binlake.table.resolve import TableResolver
 from binlake.table.schema_file import declared_schema
 from binlake.table.stretches import StretchFinder, plain_groups, stretch_of
@@ -149,7 +150,10 @@ class ChangeDecoder:
         last: Piece | None = None
         # once: in the next relay log the table maps of the last one are still meant
         self._walker.begin_transaction(gtid, run.commit_us, run.thread_id, run.start.offset)
-        for piece in run.pieces():
+        pieces = run.pieces()
+        if run.file.format is not None and is_pre_release(run.file.format):
+            pieces = with_described_rows(pieces, self._history.declared)
+        for piece in pieces:
             file = piece.window.file
             if last is None or last.window.file is not file:
                 decided = None
@@ -168,9 +172,6 @@ class ChangeDecoder:
 
     def _walk(self, piece: Piece, run: Callable[..., int]) -> Iterator[Changes]:
         window = piece.window
-        if has_permuted_types(window.format):
-            _refuse_rows(piece)
-            return
         self._walker.set_format(window.format)
         for first, last in self._stretches.parts(piece, self._walker):
             at = first
@@ -305,21 +306,6 @@ class _TableError(Exception):
         super().__init__()
         self.error = error
         self.table = table
-
-
-def _refuse_rows(piece: Piece) -> None:
-    """Raise UnsupportedError at the first row event of a log whose types are numbered otherwise."""
-    window = piece.window
-    for index in range(piece.first, piece.last):
-        frame = window.frame(index)
-        code = effective_type(frame.type_code, window.format)
-        if code in _ROW_TYPES:
-            raise UnsupportedError(
-                "rows of pre-releases of MySQL 5.1 cannot be decoded",
-                file=window.file.name,
-                event_pos=frame.offset,
-                event_type=event_name(code),
-            )
 
 
 def _transaction_facts(walked: WalkedRows) -> TransactionFacts:

@@ -11,7 +11,6 @@ only then are they read, and sqlglot imported. A log with full metadata never ne
 from __future__ import annotations
 
 import bisect
-import re
 from collections.abc import Iterable
 
 from binlake.stream.ddl import DdlStatement
@@ -27,13 +26,13 @@ from binlake.table.declared import (
     lacks_something,
     misfit,
 )
+from binlake.values.log_names import LogName
 from binlake.values.plan import NameSource, TableDefinition
 
 __all__ = ["SchemaHistory", "spot_of"]
 
 _MOST_WAITING = 16 << 20  # characters of statements that nobody has needed yet
 _MOST_ASKED = 1 << 16
-_NUMBERED = re.compile(r"(?P<base>.*)\.(?P<number>\d+)")
 
 
 class SchemaHistory:
@@ -107,6 +106,15 @@ class SchemaHistory:
         if definition.name_source == NameSource.NONE and why not in ("", DROPPED):
             problems.append(f"{definition.full_name}: {why}")
         return definition, problems
+
+    def declared(self, database: str, table: str) -> DeclaredTable | None:
+        """What the log's DDL, or the schema, declares of a table at this place."""
+        self._apply_waiting()
+        logged = self._catalogue.entry(self._catalogue.spelled((database, table)))
+        found = logged or self._versions.of((database, table), self._place)
+        if found is None or not found.columns:
+            found = next(iter(self.schema.declarations(database, table)), None)
+        return found
 
     def _version_of(self, definition: TableDefinition) -> DeclaredTable | None:
         name = (definition.database, definition.table)
@@ -217,7 +225,7 @@ class _Versions:
 
 def _key(place: Place) -> tuple[str, tuple[int, int]]:
     """The base name of a chain, and what sorts its places."""
-    found = _NUMBERED.fullmatch(place.file)
-    if found is None:
+    named = LogName.parse(place.file)
+    if named is None:
         return place.file, (0, place.offset)
-    return found["base"], (int(found["number"][:18]), place.offset)
+    return named.base, (named.number, place.offset)

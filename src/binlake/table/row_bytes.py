@@ -2,7 +2,7 @@
 
 Rows are decoded as for `rows` (the server's text); each column type makes wire bytes of its values
 (`table/types`), and an image is a null bitmap and those. Kept as they are stored, and not
-compared: JSON documents with gaps, updates with JSON differences, and rows that nobody can decode
+compared: JSON documents with gaps, JSON differences, and rows that nobody can decode
 (pre-releases of MySQL 5.1, columns of before 5.0).
 """
 
@@ -32,6 +32,7 @@ from binlake.table.plan import TableTypes
 from binlake.table.types.base import ColumnType, Target
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.options import ReadOptions
+from binlake.values.plan import Kernel
 
 if TYPE_CHECKING:
     from binlake.source.window import Window
@@ -71,7 +72,7 @@ class RowBytes:
             self._start()
         for index in range(len(window)):
             code = window.block.type_code[index]
-            if code == TABLE_MAP_EVENT or (code in _ROWS and code != PARTIAL_UPDATE_ROWS_EVENT):
+            if code == TABLE_MAP_EVENT or code in _ROWS:
                 message = self._event(window, index)
                 if message is not None:
                     place = window.frame(index).offset
@@ -106,7 +107,9 @@ class RowBytes:
             )
         if event.operation != "delete":
             present = event.present if event.present_after is None else event.present_after
-            sides.append(_Side("after", types, Image.of(types, buffers.after), present, spare))
+            partial = event.frame.type_code == PARTIAL_UPDATE_ROWS_EVENT
+            make = _PartialSide if partial else _Side
+            sides.append(make("after", types, Image.of(types, buffers.after), present, spare))
         stored = event.inflate()
         pos = 0
         for row in range(buffers.count):
@@ -148,6 +151,13 @@ class _Side:
 
     def end(self, stored: memoryview, pos: int, row: int) -> int:
         """Where the image of a row ends, which begins at `pos`. Raises ValueError if it differs."""
+        pos = self._end_of_nulls(stored, pos, row)
+        for kind, values in self._columns:
+            if values[row] is not None:
+                pos = self._end_of_value(kind, values[row], stored, pos)
+        return pos
+
+    def _end_of_nulls(self, stored: memoryview, pos: int, row: int) -> int:
         nulls = bytearray((self._spare,)) * ((len(self._columns) + 7) // 8)
         for at, (_, values) in enumerate(self._columns):
             bit = 1 << (at & 7)
@@ -155,19 +165,50 @@ class _Side:
         if stored[pos : pos + len(nulls)] != nulls:
             shown = stored[pos : pos + len(nulls)].hex()
             raise ValueError(f"{self._name} image: nulls are stored as {shown}, not {nulls.hex()}")
-        pos += len(nulls)
+        return pos + len(nulls)
+
+    def _end_of_value(self, kind: ColumnType, value: Any, stored: memoryview, pos: int) -> int:
+        end = kind.end_of_same(stored, pos, value)
+        if end < 0:
+            made = kind.to_wire(value)[:_SHOWN_BYTES].hex()
+            shown = stored[pos : pos + _SHOWN_BYTES].hex()
+            raise ValueError(f"{self._name} image: {kind.name} is stored as {shown}…, not {made}")
+        return end
+
+
+class _PartialSide(_Side):
+    """The images after PARTIAL_UPDATE_ROWS: a JSON value may be differences, which are kept.
+
+    An image begins with value options (one byte so far); where bit 0 is set, with one bit for each
+    JSON column of the table (`core/partial.py`).
+    """
+
+    def __init__(
+        self, name: str, types: TableTypes, image: Image, present: bytes, spare: int
+    ) -> None:
+        super().__init__(name, types, image, present, spare)
+        plans = types.plan.columns
+        self._json = [i for i, plan in enumerate(plans) if plan.kernel is Kernel.JSON]
+
+    def end(self, stored: memoryview, pos: int, row: int) -> int:
+        options = stored[pos]
+        pos += 1
+        differs: set[int] = set()
+        if options:
+            size = (len(self._json) + 7) // 8
+            bits = int.from_bytes(stored[pos : pos + size], "little")
+            if bits >> len(self._json):
+                raise ValueError(f"{self._name} image: bits of no column are set in {bits:#x}")
+            differs = {ordinal for i, ordinal in enumerate(self._json) if bits >> i & 1}
+            pos += size
+        pos = self._end_of_nulls(stored, pos, row)
         for kind, values in self._columns:
-            value = values[row]
-            if value is None:
+            if values[row] is None:
                 continue
-            end = kind.end_of_same(stored, pos, value)
-            if end < 0:
-                made = kind.to_wire(value)[:_SHOWN_BYTES].hex()
-                shown = stored[pos : pos + _SHOWN_BYTES].hex()
-                raise ValueError(
-                    f"{self._name} image: {kind.name} is stored as {shown}…, not {made}"
-                )
-            pos = end
+            if kind.column.ordinal in differs:
+                pos += 4 + int.from_bytes(stored[pos : pos + 4], "little")
+            else:
+                pos = self._end_of_value(kind, values[row], stored, pos)
         return pos
 
 

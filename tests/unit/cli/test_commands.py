@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,10 @@ import pyarrow.parquet
 import pytest
 
 import binlake
-from binlake.cli.flags import EVENT_OPTIONS, SQL_OPTIONS
+from binlake.cli.flags import EVENT_OPTIONS, ROW_OPTIONS, SQL_OPTIONS
 from binlake.cli.main import COMMANDS, main
 from binlake.values.options import READ_OPTIONS
+from ibb_log import IbbWriter, groups_of
 
 LOG = "mysql-9.7/transactions/binlog.000001"
 ROW_KEYS = [
@@ -163,6 +165,53 @@ def test_inspect_shows_lines_fields_and_bytes(capfd: pytest.CaptureFixture[str],
     assert f"00000004  {first}" in dump
 
 
+def test_innodb_binlog(capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path) -> None:
+    """MariaDB's .ibb files: the commands take their directory, and say what is damaged."""
+    case = golden / "mariadb-11.8/gtid"
+    writer = IbbWriter(pages_per_file=3, page_bytes=512)
+    for path in sorted(case.glob("binlog.0*")):
+        for group in groups_of(path.read_bytes()):
+            # an annotation that is no part of any row, so that there are a few files
+            padding = struct.pack("<IBIIIH", 0, 160, 1, 319, 0, 0) + b"-" * 300
+            writer.commit(group[0] + padding + b"".join(group[1:]))
+    paths = writer.save(tmp_path, allocated=True)
+    assert len(paths) > 3
+    code, out, err = run(capfd, "verify", "--reencode", str(tmp_path))
+    assert code == 0, out + err
+    assert f"{len(paths)} files" in out
+    assert out.count("the server has not closed this file") == 2, "the last, and the allocated one"
+    code, out, _ = run(capfd, "rows", str(tmp_path))
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (code, len(rows)) == (0, 6)
+    code, out, _ = run(capfd, "gtid", "locate", rows[3]["gtid"], str(tmp_path))
+    file, _, pos = out.partition(":")
+    assert (code, file) == (0, rows[3]["file"])
+    code, out, _ = run(capfd, "rows", str(tmp_path), "--start", f"{file}:{pos.strip()}")
+    assert (code, json.loads(out.splitlines()[0])) == (0, rows[3])
+    code, out, _ = run(capfd, "inspect", "--json", str(paths[0]))
+    events = [json.loads(line) for line in out.splitlines()]
+    assert [e["type"] for e in events[:3]] == [
+        "FORMAT_DESCRIPTION_EVENT",
+        "GTID_LIST_EVENT",
+        "GTID_EVENT",
+    ]
+    assert {e["checksum"] for e in events} == {"none"}
+
+    image = bytearray(paths[1].read_bytes())
+    image[600] ^= 1
+    paths[1].write_bytes(image)
+    code, _, err = run(capfd, "rows", str(tmp_path))
+    assert code == 1
+    assert "binlog-000001.ibb, byte 512 (page 1): bad checksum of the page" in err
+    code, out, err = run(capfd, "rows", str(tmp_path), "--on-error", "skip")
+    assert code == 1
+    assert all(json.loads(line) in rows for line in out.splitlines())
+    code, out, _ = run(capfd, "verify", "--json", str(tmp_path))
+    report = json.loads(out)["files"][1]
+    assert (code, report["checksum"]) == (1, {"algorithm": "CRC32C", "verified": 1, "bad": 1})
+    assert report["problems"][0]["kind"] == "bad checksum"
+
+
 def test_verify_says_yes_and_no(
     capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
 ) -> None:
@@ -291,6 +340,25 @@ def test_a_column_that_no_table_has_is_a_mistake(
     assert "no table that was read has a column 'nowhere'" in err
 
 
+@pytest.mark.parametrize("flag", ["--zero-date", "--metadata-prefix"])
+def test_options_of_typed_columns_are_not_those_of_rows(
+    capfd: pytest.CaptureFixture[str], log: str, flag: str
+) -> None:
+    code, out, err = run(capfd, "rows", flag, "text", log)
+    assert (code, out) == (2, "")
+    assert f"No such option: {flag}" in err
+
+
+@pytest.mark.parametrize("command", ["rows", "verify", "inspect"])
+def test_a_keyring_that_is_not_there(
+    capfd: pytest.CaptureFixture[str], log: str, command: str
+) -> None:
+    """Also where no log is encrypted: the path is wrong."""
+    code, out, err = run(capfd, command, "--keyring", "/no/keyring", log)
+    assert (code, out) == (2, "")
+    assert "the keyring file /no/keyring does not exist" in err
+
+
 def test_damage_is_told_once_and_with_what_to_do(
     capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
 ) -> None:
@@ -300,7 +368,7 @@ def test_damage_is_told_once_and_with_what_to_do(
         code, out, err = run(capfd, command, str(cut))
         assert code == 1
         assert "field torn tail" not in err
-        assert "on_error=skip goes on" in err.splitlines()[-1]
+        assert "--on-error skip goes on" in err.splitlines()[-1]
         code, skipped, err = run(capfd, command, str(cut), "--on-error", "skip")
         assert (code, skipped) == (1, out)  # what is lost is no success
         assert err.count("ends inside") == 1
@@ -308,7 +376,7 @@ def test_damage_is_told_once_and_with_what_to_do(
     data = bytearray(Path(log).read_bytes())
     data[5 * len(data) // 8] ^= 1
     damaged.write_bytes(data)
-    assert "on_error=skip goes on" in run(capfd, "rows", str(damaged))[2]
+    assert "--on-error skip goes on" in run(capfd, "rows", str(damaged))[2]
     junk = tmp_path / "junk"
     junk.write_bytes(b"\x89PNG\r\n" * 99)
     assert "magic)" not in run(capfd, "rows", str(junk))[2]
@@ -338,7 +406,7 @@ def test_every_command_has_help_with_an_example(
 
 @pytest.mark.parametrize("command", ["rows", "inspect", "export", "sql"])
 def test_every_option_is_a_flag(capfd: pytest.CaptureFixture[str], command: str) -> None:
-    known = {"inspect": EVENT_OPTIONS, "sql": SQL_OPTIONS}
+    known = {"inspect": EVENT_OPTIONS, "sql": SQL_OPTIONS, "rows": ROW_OPTIONS}
     out = run(capfd, command, "--help")[1]
     flags = set(re.findall(r"^ *(--[a-z-]+)", out, re.MULTILINE))
     for spec in READ_OPTIONS:

@@ -37,6 +37,34 @@ def test_numbers_order_not_text(tmp_path: Path) -> None:
     assert names(str(tmp_path / "binlog.*")) == expected
 
 
+def test_old_logs_of_a_directory(tmp_path: Path) -> None:
+    """Three digits, as until MySQL 4.0, are a log's if an index or the file's beginning says so."""
+    touch(tmp_path, "error.log.1", "error.log.001", "mysql-bin.01", "mysql-bin.003")
+    for name in ("mysql-bin.001", "mysql-bin.002", "x.01"):
+        (tmp_path / name).write_bytes(b"\xfebin and more")
+    (chain,) = resolve([str(tmp_path)])
+    assert chain.names == ("mysql-bin.001", "mysql-bin.002")
+    assert len(chain.ignored) == 5
+    touch(tmp_path, "mysql-bin.index")
+    assert names(str(tmp_path)) == ["mysql-bin.001", "mysql-bin.002", "mysql-bin.003"]
+
+
+def test_innodb_binlog_files(tmp_path: Path) -> None:
+    touch(
+        tmp_path,
+        "binlog-000010.ibb",
+        "binlog-000009.ibb",
+        "binlog-1000000.ibb",
+        "ibdata1",
+        "a-1.ibb",
+    )
+    assert names(str(tmp_path)) == ["binlog-000009.ibb", "binlog-000010.ibb", "binlog-1000000.ibb"]
+    (chain,) = resolve([str(tmp_path)])
+    assert chain.gap_before(2).startswith("binlog-000011.ibb to binlog-999999.ibb are missing")
+    touch(tmp_path, "binlog.000001")
+    assert len(resolve([str(tmp_path)])) == 2, "the same base, another kind of log"
+
+
 def test_another_base_name_is_another_chain(tmp_path: Path) -> None:
     touch(tmp_path, "mysql-bin.000002", "relay-bin.000001", "mysql-bin.000001")
     chains = resolve([str(tmp_path)])

@@ -379,6 +379,27 @@ def test_a_relay_log_changes_format_inside(window_bytes: int) -> None:
         assert next(log.windows(offset)).format == fmt
 
 
+def test_a_format_with_a_wrong_checksum_is_not_followed() -> None:
+    """What it says of the events after it may be what is wrong with it."""
+    built = LogBuilder("8.0.36", 1, RELAY)
+    built.add(ROTATE, struct.pack("<Q", 4) + b"source.000001", log_pos=0, flags=ARTIFICIAL)
+    built.transaction(b"abc")
+    damaged = built.add_format("8.0.36", 1, log_pos=126)
+    built.transaction(b"def")
+    data = built.data
+    end = built.offsets[built.offsets.index(damaged) + 1]
+    data[end - 5] = 0  # no checksums, it says
+    with pytest.raises(ChecksumError) as caught:
+        list(open_bytes(bytes(data)).windows())
+    assert caught.value.event_pos == damaged
+    ledger = Ledger()
+    log = open_bytes(bytes(data))
+    windows = list(log.windows(ledger=ledger, on_damage=Damage.SKIP))
+    assert {window.format.checksum_bytes for window in windows} == {4}
+    assert [(lost.start, lost.end) for lost in ledger.skipped] == [(damaged, end)]
+    assert windows[-1].end == len(data)
+
+
 def test_old_relay_logs_are_known_by_their_rotate() -> None:
     built = LogBuilder("5.0.58", None)
     built.add(ROTATE, struct.pack("<Q", 4) + b"master-bin.000001", log_pos=0)
@@ -392,7 +413,6 @@ def test_old_relay_logs_are_known_by_their_rotate() -> None:
     ("data", "kind", "text"),
     [
         (b"\xfdbin" + bytes(600), UnsupportedError, "encrypted"),
-        (b"\xfe\xfe\x0d\x01" + bytes(600), UnsupportedError, "ibb"),
         (b"PK\x03\x04 and more", SourceError, "not a binary log"),
         (
             MAGIC + header(1, 75, 79) + b"\x02" + bytes(55),

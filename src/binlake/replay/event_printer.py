@@ -1,0 +1,192 @@
+"""What printing the events of a log has in common: begin and end, places, headers, statements.
+
+`EventPrinter` knows how text around events is made; which event comes out how is with those that
+build on it: LOAD DATA in `load_printer.py`, all the rest in `printer.py`, the flavours' own words in
+`printer_mysql.py` and `printer_mariadb.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+from binlake.events.base import Event
+from binlake.events.load_data import LoadEvent
+from binlake.events.query import QueryEvent
+from binlake.events.statement_context import IntvarEvent, RandEvent
+from binlake.events.user_var import UserVarEvent
+from binlake.replay.load_files import LoadFiles
+from binlake.replay.rows import PseudoSql, RowStatement, table_name
+from binlake.replay.session import Session, is_transaction_word
+from binlake.replay.shown import Shown
+from binlake.replay.statements import intvar_text, rand_text, user_variable
+from binlake.replay.text import DELIMITER, TextOptions
+from binlake.stream.fragments import FragmentJoiner
+from binlake.stream.log_events import LogEvent
+
+__all__ = ["END", "EventPrinter"]
+
+#: Ends a statement and its line.
+END = DELIMITER + b"\n"
+_CHARSET_VARIABLES = ("CHARACTER_SET_CLIENT", "CHARACTER_SET_RESULTS", "COLLATION_CONNECTION")
+
+
+class EventPrinter(ABC):
+    """The state of a printer. `write` takes bytes; `warn` a sentence for the user."""
+
+    session_class: ClassVar[type[Session]] = Session
+    hex_literal: ClassVar[str]
+    xa_word: ClassVar[str]
+
+    def __init__(
+        self,
+        options: TextOptions,
+        write: Callable[[bytes], object],
+        load_files: LoadFiles,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.options = options
+        self.write = write
+        self.load_files = load_files
+        self.warn = warn
+        self.session = self.session_class(short_form=options.short_form)
+        self.statement = RowStatement(options)
+        self.pseudo = PseudoSql(options, lambda event: table_name(event, options))
+        self.hidden_tables: set[int] = set()
+        self.in_transaction = False
+        self.old_loads: dict[int, LoadEvent] = {}
+        self._variables: list[Shown] = []
+        self._fragments = FragmentJoiner()
+        self._inside_payload = False
+        self._log: LogEvent | None = None
+
+    # -- the frame of it all
+
+    def begin(self) -> None:
+        """What comes before all events."""
+        for line in self._preamble():
+            self.write(line)
+        self.write(b"DELIMITER /*!*/;\n")
+
+    def _preamble(self) -> Iterator[bytes]:
+        yield b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n"
+        yield from self._own_preamble()
+        if self.options.disable_log_bin:
+            yield b"/*!32316 SET @OLD_SQL_LOG_BIN=@@SQL_LOG_BIN, SQL_LOG_BIN=0*/;\n"
+        yield b"/*!50003 SET @OLD_COMPLETION_TYPE=@@COMPLETION_TYPE,COMPLETION_TYPE=0*/;\n"
+        if self.options.set_charset:
+            yield b"\n"
+            for name in _CHARSET_VARIABLES:
+                yield f"/*!40101 SET @OLD_{name}=@@{name} */;\n".encode()
+            yield f"/*!40101 SET NAMES {self.options.set_charset} */;\n".encode()
+
+    def _own_preamble(self) -> Iterator[bytes]:
+        yield from ()
+
+    def end(self) -> None:
+        """What comes after all events, also when reading them ended in an error."""
+        self.end_file()
+        self.write(b"DELIMITER ;\n# End of log file\n")
+        self._end_torn()
+        self.write(b"/*!50003 SET COMPLETION_TYPE=@OLD_COMPLETION_TYPE*/;\n")
+        if self.options.disable_log_bin:
+            self.write(b"/*!32316 SET SQL_LOG_BIN=@OLD_SQL_LOG_BIN*/;\n")
+        if self.options.set_charset:
+            for name in _CHARSET_VARIABLES:
+                self.write(f"/*!40101 SET {name}=@OLD_{name} */;\n".encode())
+        self.write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=0*/;\n")
+
+    def _end_torn(self) -> None:
+        """What undoes a transaction that has no end."""
+        return
+
+    def next_file(self) -> None:
+        """The next log of the chain begins."""
+        self.end_file()
+
+    def end_file(self) -> None:
+        """A log ends: what it began and did not end is closed."""
+        self._leave_payload()
+        if self.statement.is_open:
+            self.warn(
+                "the events end inside a statement of row changes, which is left out: its last"
+                " part is missing"
+            )
+            self.statement.drop(self.write)
+        if self._variables:
+            self.warn("the events end before the statement that a variable was set for")
+            self._variables = []
+        self._fragments = FragmentJoiner()
+
+    def hide(self, log_event: LogEvent) -> None:
+        """Pass over an event whose GTID leaves it out."""
+        return
+
+    def _before(self, event: Event) -> None:
+        """What has to be said before an event's place is."""
+        return
+
+    def _at(self, position: int) -> None:
+        if not self.options.short_form:
+            self.write(f"# at {position}\n".encode())
+
+    def _leave_payload(self) -> None:
+        if self._inside_payload:
+            self._inside_payload = False
+            if not self.options.short_form:
+                self.write(b"# End of compressed events.\n")
+
+    def header(self, shown: Shown, words: bytes) -> bytes:
+        """The comment about an event: its header, its bytes if wanted, and `words`."""
+        if self.options.short_form:
+            return b""
+        dump = b"".join(self._dump(shown)) if self.options.hexdump else b""
+        return shown.line() + dump + words
+
+    @abstractmethod
+    def _dump(self, shown: Shown) -> Iterator[bytes]:
+        """The bytes of an event, as comments."""
+
+    def _is_hidden(self, event: QueryEvent) -> bool:
+        """Whether a statement is of a database that is not shown."""
+        if is_transaction_word(event):
+            return False
+        return not self.options.shows(self.options.renamed(event.database))
+
+    def _group_ends(self) -> None:
+        self.in_transaction = False
+
+    def _say_query(self, shown: Shown, event: QueryEvent, name: bytes, database: str) -> None:
+        words = f"\tthread_id={event.thread_id}\texec_time={event.exec_time}"
+        words += f"\terror_code={event.error_code}{self._xid_word(event)}\n"
+        self.write(self.header(shown, name + words.encode()))
+        for line in self.session.prepare(event, database):
+            self.write(line)
+
+    @abstractmethod
+    def _xid_word(self, event: QueryEvent) -> str:
+        """What the comment about a statement says of the transaction."""
+
+    def _flush_variables(self) -> None:
+        for shown in self._variables:
+            self._say_variable(shown)
+        self._variables = []
+
+    def _say_variable(self, shown: Shown) -> None:
+        event = shown.event
+        if isinstance(event, IntvarEvent):
+            self.write(self.header(shown, b"\tIntvar\n") + intvar_text(event))
+        elif isinstance(event, RandEvent):
+            self.write(self.header(shown, b"\tRand\n") + rand_text(event))
+        elif isinstance(event, UserVarEvent):
+            self._say_user_variable(shown, event)
+
+    def _say_user_variable(self, shown: Shown, event: UserVarEvent) -> None:
+        self.write(self.header(shown, b"\tUser_var\n"))
+        self.write(user_variable(event, self.hex_literal))
+
+    @property
+    def _place(self) -> LogEvent:
+        assert self._log is not None
+        return self._log

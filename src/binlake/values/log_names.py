@@ -1,0 +1,55 @@
+"""Names of log files, as servers number them.
+
+binlog.000012        <base>.<number>: both flavours; three digits at least until MySQL 4.0
+binlog-000012.ibb    MariaDB's InnoDB binlog
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+__all__ = ["LogName"]
+
+_NUMBERED = re.compile(
+    r"(?P<head>.+\.)(?P<digits>\d{1,255})|(?P<ibb>.+-)(?P<ibb_digits>\d{6,255})\.ibb"
+)
+
+
+class LogName(NamedTuple):
+    """A numbered name: what stands before the number, its digits, and what stands behind."""
+
+    head: str
+    digits: str
+    tail: str
+
+    @classmethod
+    def parse(cls, name: str) -> LogName | None:
+        """The parts of a base name (no directory, no .gz); None if it has no number."""
+        found = _NUMBERED.fullmatch(name)
+        if found is None:
+            return None
+        if found["ibb"] is not None:
+            return cls(found["ibb"], found["ibb_digits"], ".ibb")
+        return cls(found["head"], found["digits"], "")
+
+    @property
+    def base(self) -> str:
+        """What all names of one chain share: `binlog`, `binlog-.ibb`."""
+        return self.head + self.tail if self.tail else self.head[:-1]
+
+    @property
+    def is_ibb(self) -> bool:
+        """Whether a file of this name belongs to MariaDB's InnoDB binlog."""
+        return bool(self.tail)
+
+    @property
+    def number(self) -> int:
+        """The number."""
+        return int(self.digits)
+
+    def numbered(self, number: int) -> str:
+        """The name that a file of this number has in the same chain."""
+        # a number that outgrew its zeros does not say how many digits smaller ones have
+        width = len(self.digits) if self.digits.startswith("0") else min(6, len(self.digits))
+        return f"{self.head}{number:0{width}d}{self.tail}"
