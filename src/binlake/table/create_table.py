@@ -208,6 +208,7 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
         members,
         kind.special,
         generated="AS" in words,  # GENERATED ALWAYS AS (…), AS (…), AS ROW START
+        virtual="AS" in words and not {"STORED", "PERSISTENT", "ROW"} & set(words),
     )
 
 
