@@ -297,7 +297,7 @@ class Printer:
 
     def _say_user_variable(self, shown: Shown, event: UserVarEvent) -> None:
         self.write(self.header(shown, b"\tUser_var\n"))
-        self.write(user_variable(event, self.hex_literal))
+        self.write(user_variable(event, self.hex_literal, shown.format.flavour))
 
     def _xid(self, shown: Shown, event: XidEvent) -> None:
         self.write(self.header(shown, f"\tXid = {event.xid}\n".encode()) + b"COMMIT" + END)
