@@ -181,9 +181,10 @@ class Matrix:
         options = self._options_of_reading(found.settings)
         defined = [d for path in found.files for d in definitions(path, **options)]
         lines = list(row_lines(*found.files, **options))
-        found.text = Replay(names, wanted, virtual=_VIRTUAL).run(lines, defined)
+        virtual = _VIRTUAL if self.server.flavour == "mariadb" else frozenset()
+        found.text = Replay(names, wanted, virtual=virtual).run(lines, defined)
         typed = typed_lines(found.files, lines, **options)
-        found.typed = Replay(names, map(without_partial_dates, wanted), virtual=_VIRTUAL).run(
+        found.typed = Replay(names, map(without_partial_dates, wanted), virtual=virtual).run(
             typed, defined
         )
         return found

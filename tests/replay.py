@@ -41,6 +41,10 @@ class Outcome:
     differing: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
+    def figures(self) -> dict[str, int]:
+        """What the report of fidelity adds up."""
+        return {"compared": self.values, "differing": self.differing.total()}
+
     @property
     def values(self) -> int:
         """How many values were compared, right and wrong."""
@@ -182,12 +186,23 @@ class Replay:
             held = table.take(line["before"])
             if held is None and name in self.keys:
                 self.outcome.problems.append(f"{name}: no such row to change: {line['before']}")
+            self._compare_before_image(line, held or {})
             known = {**(held or {}), **line["before"]}
             for column in [c for c in known if (line["table"], c) in self.virtual]:
                 del known[column]
         if line["after"] is not None:
             after = {k: _whole(v, known.get(k)) for k, v in line["after"].items()}
             table.put({**known, **after})
+
+    def _compare_before_image(self, line: Row, held: Row) -> None:
+        """What a before-image says of a row, the log has said of it before."""
+        for column in held.keys() & line["before"].keys():
+            was, said = held[column], line["before"][column]
+            if was != said and (line["table"], column) not in self.virtual:
+                place = f"{line['database']}.{line['table']}.{column} at {line['pos']}"
+                self.outcome.problems.append(
+                    f"{place}: before it is {said!r}, it was {was!r}"[:500]
+                )
 
     def _define(self, definition: Definition) -> None:
         self._compare_before((self.order[definition.file], definition.end_pos))

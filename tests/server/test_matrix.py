@@ -39,6 +39,7 @@ def test_values_are_the_servers(server: Server, figure: Callable[..., None]) -> 
         assert found.text.values == found.typed.values
     for family, count in compared.items():
         figure("values", server=server.name, family=family, compared=count, differing=differing[family])  # fmt: skip
-    figure("combinations", server=server.name, combinations=combinations, collations=len(collations))  # fmt: skip
+    version = server.rows("SELECT VERSION()")[0][0]
+    figure("matrix", server=server.name, version=version, combinations=combinations, collations=len(collations))  # fmt: skip
     assert problems[:20] == []
     assert compared.total() > 100_000
