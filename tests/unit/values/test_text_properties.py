@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binlake.errors import MalformedError
+from binlake.events.texts import collation_text
 from binlake.format import column_types as ct
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
@@ -87,8 +88,8 @@ def test_invalid_bytes_are_an_error_or_tagged_hex(charset: str, code: int, targe
 
 
 @pytest.mark.parametrize("charset", sorted({*CHARSETS} - TOTAL - {"utf8"}))
-def test_invalid_members(charset: str) -> None:
-    """Members of ENUM and SET are in the column's set, too; COMPRESSED columns as well."""
+def test_invalid_bytes_elsewhere(charset: str) -> None:
+    """In a COMPRESSED column; in names, members and variables, which are shown as hex."""
     bad = invalid_in(charset)
     assert bad is not None
     column = {"length": 2, "collation_id": COLLATION_OF[charset]}
@@ -96,3 +97,4 @@ def test_invalid_members(charset: str) -> None:
     stored = b"\x00" + bad  # not compressed
     with pytest.raises(MalformedError):
         array_of(kind, len(stored).to_bytes(2, "little") + stored)
+    assert collation_text(COLLATION_OF[charset], bad) == "0x" + bad.hex()
