@@ -70,6 +70,7 @@ _UNKEYED = (
     "INSERT INTO u_made (a, z) VALUES (1, 1), (2, 2)",
 )
 _UNKEYED_CHANGES = ("UPDATE u_made SET a = a + 5", "UPDATE u_made SET z = 9 WHERE a = 6")
+_WIDE_EVERY = 3  # combinations: 300 columns of three types
 _RANDOM_VALUES = 6  # of each column in each combination, beside its edges
 
 
@@ -83,6 +84,7 @@ class Found:
     text: Outcome
     typed: Outcome
     collations: list[str] = field(default_factory=list)
+    families: set[str] = field(default_factory=set)
 
     def __str__(self) -> str:
         return f"{self.settings}, seed {self.seed}"
@@ -97,12 +99,13 @@ class Found:
         ]
 
     def values(self) -> Iterator[tuple[str, int, int]]:
-        """Family of types, values compared, values that differ."""
+        """Family of types ("others": tables of no family), values compared, values that differ."""
         compared: Counter[str] = Counter()
         differing: Counter[str] = Counter()
         for outcome in (self.text, self.typed):
             for table, count in outcome.compared.items():
                 family = table.removeprefix("u_")
+                family = family if family in self.families else "others"
                 compared[family] += count
                 differing[family] += outcome.differing[table]
         for family, count in compared.items():
@@ -141,14 +144,18 @@ class Matrix:
         rng = random.Random(seed)
         work = Workload(self.server, seed)
         mine = self.collations[number :: len(self.combinations)]
-        tables = [*self.families, Table("collations", tuple(column for _, column in mine))]
+        tables = [t for t in self.families if t.name != "wide" or number % _WIDE_EVERY == 0]
+        tables.append(Table("collations", tuple(column for _, column in mine)))
         work.families = [with_random_values(table, rng, _RANDOM_VALUES) for table in tables]
         self.server.execute(*_globals(settings), "FLUSH BINARY LOGS")
         before = set(self.server.log_files()[:-1])
         wanted = self._change(work, settings)
         self.server.execute("FLUSH BINARY LOGS")
         files = [path for path in self.server.log_files()[:-1] if path not in before]
-        return self._compare(Found(settings, seed, files, Outcome(), Outcome(), [n for n, _ in mine]), wanted)  # fmt: skip
+        found = Found(settings, seed, files, Outcome(), Outcome())
+        found.collations = [name for name, _ in mine]
+        found.families = {table.name for table in work.families}
+        return self._compare(found, wanted)
 
     def _change(self, work: Workload, settings: dict[str, str]) -> list[Snapshot]:
         """Fill tables, change them, and ask for them after both."""
