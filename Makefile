@@ -101,6 +101,10 @@ test-asan: $(VENV)/compiled ## core tests and mutations under AddressSanitizer
 fuzz: $(VENV)/compiled ## 100,000 seeded mutations of the golden logs
 	BINLAKE_FUZZ_CASES=$${BINLAKE_FUZZ_CASES:-100000} $(PYTEST) -m fuzz $(ARGS)
 
+.PHONY: fidelity
+fidelity: $(VENV)/compiled ## values, events, character sets against real servers; writes docs/fidelity.md
+	@$(VENV)/bin/python -m dev.fidelity $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/compiled java ## a 500 MB log against the other decoders; writes benchmarks/results/
 	@$(PIP) mysql-replication

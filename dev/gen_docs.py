@@ -9,10 +9,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from binlake.format.column_types import COLUMN_TYPES
 from binlake.format.event_types import EVENT_TYPES
 from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
 from binlake.values.option_forms import FORMS
 from binlake.values.options import READ_OPTIONS, OptionSpec, parse_bytes
+from dev.tested import (
+    COLUMN_PROPERTIES,
+    EVENT_PROPERTIES,
+    column_properties,
+    golden_use,
+    types_by_hand,
+)
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -87,21 +95,62 @@ def options_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _cases(cases: Sequence[str]) -> str:
+    if not cases:
+        return ""
+    more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
+    return f"`{cases[0]}`{more}"
+
+
+def _events_table() -> Iterator[str]:
+    golden, by_hand = golden_use().events, types_by_hand()
+    yield "| code | name | server | since | role | golden logs | by hand |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for kind in EVENT_TYPES.values():
+        samples = ", ".join(f"`{name}`" for name in by_hand.get(kind.code, ()))
+        yield (
+            f"| {kind.code} | `{kind.name}` | {kind.flavour} | {kind.since} | {kind.role.name.lower()} |"
+            f" {_cases(golden.get(kind.code, ()))} | {samples} |"
+        )
+
+
+def _columns_table() -> Iterator[str]:
+    golden, made_up = golden_use().columns, column_properties()
+    yield "| code | name | golden logs | any values |"
+    yield "| --- | --- | --- | --- |"
+    for kind in COLUMN_TYPES.values():
+        any_values = "yes" if kind.code in made_up else ""
+        cases = _cases(golden.get(kind.code, ()))
+        yield f"| {kind.code} | `{kind.name}` | {cases} | {any_values} |"
+
+
 def events_page() -> str:
     """docs/event-types.md."""
     lines = [
         "# Event types",
         "",
-        "Made from `binlake.format.event_types.EVENT_TYPES` by `dev/gen_docs.py`. A type that is not",
-        "in this list is still read: it is named `UNKNOWN_EVENT_<code>`, keeps its bytes and is counted.",
+        "Made by `dev/gen_docs.py` from `binlake.format.event_types.EVENT_TYPES` and from the tests. A type",
+        "that is not in this list is still read: it is named `UNKNOWN_EVENT_<code>`, keeps its bytes and is",
+        "counted.",
         "",
-        "| code | name | server | since | role |",
-        "| --- | --- | --- | --- | --- |",
+        "*Golden logs* are the cases under `tests/golden/` that hold the type: written by real servers,",
+        "compared with their SELECT and their list of events (`tests/truth/test_golden.py`), with their own",
+        "tools (`tests/server/test_tool_events.py`, which reads a corpus of more logs as well), and encoded",
+        "again (`tests/truth/test_reencode.py`). *By hand* are samples in `tests/event_samples.py`, made from",
+        f"the description of the format. Events of any fields are made by `{EVENT_PROPERTIES}`, of every",
+        "type that has fields. [fidelity.md](fidelity.md) counts.",
+        "",
+        *_events_table(),
+        "",
+        "# Column types",
+        "",
+        "The types of TABLE_MAP, from `binlake.format.column_types.COLUMN_TYPES`; `tests/server/test_matrix.py`",
+        f"compares all that servers have. *Any values*: `{COLUMN_PROPERTIES}` makes up values and bytes.",
+        "What has neither is in no log of a server: 0 ends with MySQL 4.1, and its width is nowhere in a log;",
+        "20 is inside of indexes; 243 and 244 are for servers' own use.",
+        "",
+        *_columns_table(),
     ]
-    lines.extend(
-        f"| {t.code} | `{t.name}` | {t.flavour} | {t.since} | {t.role.name.lower()} |"
-        for t in EVENT_TYPES.values()
-    )
     return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ Environment:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -65,3 +65,13 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
             missing(f"{name} cannot be had: {error}")
     with running(name) as started:
         yield started
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """Tell what was counted: `figure("values", server=…, compared=…)`; dev/fidelity.py adds it up."""
+
+    def tell(kind: str, **counted: object) -> None:
+        record_property("figure", {"kind": kind, **counted})
+
+    return tell

@@ -221,11 +221,29 @@ SAMPLES: dict[str, tuple[int, bytes, EventFormat | None]] = {
     "payload": (types.TRANSACTION_PAYLOAD_EVENT, PAYLOAD, MYSQL),
     "table_map": (types.TABLE_MAP_EVENT, TABLE_MAP, MYSQL),
     "rows_v0": (types.PRE_GA_UPDATE_ROWS_EVENT, ROWS + b"\x02\xff" + b"rows", MYSQL),
+    "rows_v0_write": (types.PRE_GA_WRITE_ROWS_EVENT, ROWS + b"\x02\xff" + b"rows", MYSQL),
+    "rows_v0_delete": (types.PRE_GA_DELETE_ROWS_EVENT, ROWS + b"\x02\xff" + b"rows", MYSQL),
     "rows_v1": (types.UPDATE_ROWS_EVENT_V1, ROWS + b"\x09\xff\x01\x0f\x00" + b"rows", MYSQL),
     "rows_v2": (
         types.UPDATE_ROWS_EVENT,
         ROWS + u(2 + len(EXTRA), 2) + EXTRA + b"\x02\x03\x01" + b"rows",
         MYSQL,
+    ),
+    # version 2, which no server is known to write compressed
+    "rows_compressed_v2_write": (
+        types.WRITE_ROWS_COMPRESSED_EVENT,
+        ROWS + u(2, 2) + b"\x02\x03" + compressed(b"\x01" * 90),
+        MARIADB,
+    ),
+    "rows_compressed_v2_update": (
+        types.UPDATE_ROWS_COMPRESSED_EVENT,
+        ROWS + u(2 + len(EXTRA), 2) + EXTRA + b"\x02\x03\x01" + compressed(b"\x02" * 90),
+        MARIADB,
+    ),
+    "rows_compressed_v2_delete": (
+        types.DELETE_ROWS_COMPRESSED_EVENT,
+        ROWS + u(2, 2) + b"\x02\x03" + compressed(b"\x03" * 90),
+        MARIADB,
     ),
     "rows_compressed": (
         types.WRITE_ROWS_COMPRESSED_EVENT_V1,

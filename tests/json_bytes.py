@@ -43,7 +43,9 @@ def encode(value: Any, width: int = 2) -> tuple[int, bytes]:
     for item in items:
         kind, data = encode(item, width)
         if kind in (4, 5):
-            entries += bytes((kind,)) + data.ljust(width, b"\0")
+            # a number is widened with its sign
+            fill = b"\xff" if kind == 5 and item < 0 else b"\0"
+            entries += bytes((kind,)) + data.ljust(width, fill)
         else:
             entries += bytes((kind,)) + (head + len(tail)).to_bytes(width, "little")
             tail += data

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OracleColumn", "Snapshot", "differences", "snapshots"]
+__all__ = ["OracleColumn", "Snapshot", "differences", "snapshot_of", "snapshots"]
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,16 @@ def snapshots(folder: Path) -> Iterator[Snapshot]:
     """The snapshots of a folder in log order."""
     with gzip.open(folder / "oracle.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
-            found = json.loads(line)
-            database, _, table = found["table"].partition(".")
-            yield Snapshot(
-                found["label"], found["file"], found["pos"], database, table,
-                tuple(_columns(found["columns"])), tuple(map(tuple, found["rows"])),
-            )  # fmt: skip
+            yield snapshot_of(json.loads(line))
+
+
+def snapshot_of(found: dict[str, Any]) -> Snapshot:
+    """A line of an oracle."""
+    database, _, table = found["table"].partition(".")
+    return Snapshot(
+        found["label"], found["file"], found["pos"], database, table,
+        tuple(_columns(found["columns"])), tuple(map(tuple, found["rows"])),
+    )  # fmt: skip
 
 
 def _columns(shown: list[dict[str, str]]) -> Iterator[OracleColumn]:

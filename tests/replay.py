@@ -7,6 +7,7 @@ row image is laid over what is known of the row; a column of which the log never
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,11 +34,21 @@ class Definition:
 
 @dataclass
 class Outcome:
-    """What comparing found; `values` counts the compared ones, right and wrong."""
+    """What comparing found: values by table, those compared and those that differ of them."""
 
     snapshots: int = 0
-    values: int = 0
+    compared: Counter[str] = field(default_factory=Counter)
+    differing: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+
+    def figures(self) -> dict[str, int]:
+        """What the report of fidelity adds up."""
+        return {"compared": self.values, "differing": self.differing.total()}
+
+    @property
+    def values(self) -> int:
+        """How many values were compared, right and wrong."""
+        return self.compared.total()
 
 
 def _get(row: Row, column: OracleColumn) -> Any:
@@ -88,29 +99,43 @@ class Bag:
         self.rows: list[Row] = []
 
     def take(self, before: Row) -> Row | None:
-        """Remove and return a row equal to a (full) before-image; None when there is none."""
-        if before not in self.rows:
-            return None
-        self.rows.remove(before)
-        return before
+        """Remove and return a row that has all of a before-image; None when there is none."""
+        for at, row in enumerate(self.rows):
+            if before.items() <= row.items():
+                return self.rows.pop(at)
+        return None
 
     def put(self, row: Row) -> None:
         """Add a row."""
         self.rows.append(row)
 
     def pairs(self, snapshot: Snapshot) -> Iterator[tuple[Row | None, tuple[Any, ...]]]:
-        """Rows of both sides, sorted by their values as text."""
-        columns = snapshot.columns
-        ours = sorted(self.rows, key=lambda row: [str(_get(row, c)) for c in columns])
-        theirs = sorted(snapshot.rows, key=lambda row: [str(row[c.place]) for c in columns])
-        yield from zip(ours, theirs, strict=True)
+        """Rows of both sides that agree; then what is left over, in any order."""
+        left = list(self.rows)
+        alone = []
+        for want in snapshot.rows:
+            at = next((i for i, row in enumerate(left) if _agrees(snapshot, row, want)), None)
+            if at is None:
+                alone.append(want)
+            else:
+                yield left.pop(at), want
+        yield from zip(left, alone, strict=True)
+
+
+def _agrees(snapshot: Snapshot, row: Row, want: tuple[Any, ...]) -> bool:
+    return all(
+        value is _NOT_TOLD or differences(column, want, value) is None
+        for column in snapshot.columns
+        for value in (_get(row, column),)
+    )
 
 
 class Replay:
     """Tables as the log says they are, compared on the way with what the server said.
 
     `files`: base names in the order of the chain. `skip` leaves out snapshots that do not say
-    what the log says; the caller knows why.
+    what the log says; the caller knows why. `virtual` are columns, as (table, column), that the
+    server computes: an after-image that lacks one does not say that it is as before.
     """
 
     def __init__(
@@ -118,11 +143,13 @@ class Replay:
         files: Iterable[str],
         wanted: Iterable[Snapshot],
         skip: Callable[[Snapshot], bool] = lambda _: False,
+        virtual: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.order = {name: number for number, name in enumerate(files)}
         self.wanted = [snapshot for snapshot in wanted if not skip(snapshot)]
         self.keys = {s.table_name: s.key() for s in reversed(self.wanted)}
         self.tables: dict[str, Keyed | Bag] = {}
+        self.virtual = virtual
         self.outcome = Outcome()
 
     def run(self, lines: Iterable[Row], definitions: Iterable[Definition] = ()) -> Outcome:
@@ -159,10 +186,23 @@ class Replay:
             held = table.take(line["before"])
             if held is None and name in self.keys:
                 self.outcome.problems.append(f"{name}: no such row to change: {line['before']}")
+            self._compare_before_image(line, held or {})
             known = {**(held or {}), **line["before"]}
+            for column in [c for c in known if (line["table"], c) in self.virtual]:
+                del known[column]
         if line["after"] is not None:
             after = {k: _whole(v, known.get(k)) for k, v in line["after"].items()}
             table.put({**known, **after})
+
+    def _compare_before_image(self, line: Row, held: Row) -> None:
+        """What a before-image says of a row, the log has said of it before."""
+        for column in held.keys() & line["before"].keys():
+            was, said = held[column], line["before"][column]
+            if was != said and (line["table"], column) not in self.virtual:
+                place = f"{line['database']}.{line['table']}.{column} at {line['pos']}"
+                self.outcome.problems.append(
+                    f"{place}: before it is {said!r}, it was {was!r}"[:500]
+                )
 
     def _define(self, definition: Definition) -> None:
         self._compare_before((self.order[definition.file], definition.end_pos))
@@ -195,7 +235,8 @@ class Replay:
         value = _get(row, column)
         if value is _NOT_TOLD:
             return
-        self.outcome.values += 1
+        self.outcome.compared[snapshot.table] += 1
         wrong = differences(column, want, value)
         if wrong is not None:
+            self.outcome.differing[snapshot.table] += 1
             self.outcome.problems.append(f"{snapshot}: row {want[0]}: {wrong}")

@@ -13,7 +13,7 @@ from itertools import islice
 
 from dev.servers import Server, Session
 
-__all__ = ["Column", "Table", "families"]
+__all__ = ["Column", "Table", "characters_held", "families", "literal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def _held(session: Session, charset: str) -> str:
     return "".join(held)
 
 
-def _charsets(server: Server) -> dict[str, str]:
+def characters_held(server: Server) -> dict[str, str]:
     """Character set -> characters it holds, for every one of the server."""
     with server.session() as session:
         names = [row[0] or "" for row in session.rows("SHOW CHARACTER SET")]
@@ -217,7 +217,7 @@ def _charsets(server: Server) -> dict[str, str]:
 
 def _texts(kind: str, length: int) -> Callable[[Server], Iterator[Column]]:
     def columns(server: Server) -> Iterator[Column]:
-        for charset, held in _charsets(server).items():
+        for charset, held in characters_held(server).items():
             tail = held[-length:]
             spread = "".join(islice(held, 3, None, max(1, len(held) // length)))[:length]
             edges = ("''", literal("a"), literal(tail), literal("b  "), literal(spread))

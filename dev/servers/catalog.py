@@ -81,6 +81,8 @@ class Installation(ABC):
             f"--user={getpass.getuser()}",
             *self.own_options(),
             f"--datadir={run / 'data'}",
+            # a server that starts removes the temporary tables that it finds, whose ever they are
+            f"--tmpdir={run}",
             f"--log-error={run / 'error.log'}",
             f"--socket={run / 'server.sock'}",
             f"--pid-file={run / 'server.pid'}",

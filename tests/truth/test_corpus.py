@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,7 @@ def test_names_and_values_come_from_the_logs_own_ddl(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", SCENARIOS, ids=lambda folder: "/".join(folder.parts[-2:]))
-def test_values_are_the_servers(folder: Path, tmp_path: Path) -> None:
+def test_values_are_the_servers(folder: Path, tmp_path: Path, figure: Callable[..., None]) -> None:
     scenario = Scenario(folder, json.loads((folder / "meta.json").read_text()))
     unreadable = {**REFUSED, **DAMAGED}
     logs = dict(scenario.logs)
@@ -240,6 +241,7 @@ def test_values_are_the_servers(folder: Path, tmp_path: Path) -> None:
     options = {**scenario.schema(tmp_path), **keys}
     replay = Replay(logs, wanted, _says_nothing(scenario))
     outcome = replay.run(row_lines(*logs.values(), **options), defined)
+    figure("logs", logs="corpus", server=folder.parent.name, **outcome.figures())
     assert outcome.problems == []
     assert outcome.values > 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,11 +83,12 @@ def _not_told(case: Case) -> Any:
 
 
 @cases
-def test_rows_are_what_the_server_selects(case: Case) -> None:
+def test_rows_are_what_the_server_selects(case: Case, figure: Callable[..., None]) -> None:
     wanted = list(snapshots(case.folder))
     replay = Replay([path.name for path in case.files], wanted, _not_told(case))
     defined = [definition for path in case.files for definition in definitions(path, **case.keys)]
     outcome = replay.run(row_lines(*case.files, **case.options), defined)
+    figure("logs", logs="golden", server=case.folder.parent.name, **outcome.figures())
     assert outcome.problems == []
     assert bool(outcome.values) == bool(wanted)
 

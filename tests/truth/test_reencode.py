@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,9 @@ def test_there_are_golden_logs() -> None:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.relative_to(GOLDEN).as_posix())
-def test_golden_logs(path: Path) -> None:
+def test_golden_logs(path: Path, figure: Callable[..., None]) -> None:
     problems, seen, rows = problems_of(path)
+    figure("reencoded", logs="golden", types=dict(seen), rows=rows, differing=len(problems))
     assert problems == []
     assert seen
     assert rows or not set(seen) & (DECODED_ROWS | {TRANSACTION_PAYLOAD_EVENT})
@@ -91,12 +93,13 @@ def test_damage_beside_json_differences(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_corpus(file: Listed) -> None:
+def test_corpus(file: Listed, figure: Callable[..., None]) -> None:
     try:
-        problems, _, _ = problems_of(file.path)
+        problems, seen, rows = problems_of(file.path)
     except BinlogError:
         return
     left = [p for p in problems if (file.path.name, p.pos) not in BROKEN]
     if file.matches(UNDECODABLE):
         left = [p for p in left if "cannot be decoded" not in p.message]
+    figure("reencoded", logs="corpus", types=dict(seen), rows=rows, differing=len(left))
     assert left == []

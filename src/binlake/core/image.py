@@ -227,6 +227,7 @@ class ImageSink:
         carries: cython.bint = False
         here: cython.bint
         before: cython.bint
+        told_before: cython.bint
         wanted: cython.bint
         i: cython.Py_ssize_t
         for i in range(self.width):
@@ -237,16 +238,19 @@ class ImageSink:
                 own.append(sink)
                 own_at.append(i)
             before = False
+            told_before = False
             if passed is not None:
                 before = _has(raw, 0, i)
+                # what the server computes it may leave out although it changed
+                told_before = before and not self.plans[i].definition.virtual
                 if before:
                     held_at.append(i)
-                if before and wanted and not here:
+                if told_before and wanted and not here:
                     carries = True
                     held.append(sink)
                 elif before:
                     held.append(passed.sinks[i])
-            if here or before:
+            if here or told_before:
                 told[i >> 3] |= 1 << (i & 7)
             elif wanted:
                 absent.append(sink)

@@ -185,7 +185,8 @@ def _cp932() -> Mapping[bytes, str | None]:
 
 
 def _gb18030() -> Mapping[bytes, str | None]:
-    return {b"\xa8\xbc": "ḿ"}
+    # the two characters that changed places in GB 18030-2005
+    return {b"\xa8\xbc": "ḿ", b"\x81\x35\xf4\x37": "\ue7c7"}
 
 
 _ALL = (

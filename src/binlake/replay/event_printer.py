@@ -184,7 +184,7 @@ class EventPrinter(ABC):
 
     def _say_user_variable(self, shown: Shown, event: UserVarEvent) -> None:
         self.write(self.header(shown, b"\tUser_var\n"))
-        self.write(user_variable(event, self.hex_literal))
+        self.write(user_variable(event, self.hex_literal, shown.format.flavour))
 
     @property
     def _place(self) -> LogEvent:

@@ -149,7 +149,7 @@ class MysqlPrinter(Printer):
         before = self.session.charset
         if said != before:
             self.write(b"".join(self.session.charset_lines(said)))
-        self.write(user_variable(event, self.hex_literal))
+        self.write(user_variable(event, self.hex_literal, shown.format.flavour))
         if before is not None and said != before:
             self.write(b"".join(self.session.charset_lines(before)))
 

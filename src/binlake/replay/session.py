@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from binlake.events.load_data import LoadEvent
 from binlake.events.query import QueryEvent
-from binlake.format.collations import COLLATIONS
+from binlake.format.collations import COLLATIONS, collation_name
 from binlake.replay.text import DELIMITER
 from binlake.table.pseudo_sql import quoted_name
 
@@ -217,8 +217,7 @@ def is_transaction_word(query: QueryEvent) -> bool:
 
 
 def _collation_name(collation_id: int) -> str:
-    known = COLLATIONS.get(collation_id)
-    return str(collation_id) if known is None else known.name
+    return collation_name(collation_id, "mariadb") or str(collation_id)
 
 
 def _set(text: str) -> bytes:

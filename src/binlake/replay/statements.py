@@ -11,7 +11,7 @@ from binlake.events.query import QueryEvent
 from binlake.events.statement_context import IntvarEvent, RandEvent
 from binlake.events.user_var import UserVarEvent
 from binlake.events.xa_prepare import XaPrepareEvent
-from binlake.format.collations import COLLATIONS
+from binlake.format.collations import COLLATIONS, collation_name
 from binlake.replay.text import DELIMITER
 
 __all__ = [
@@ -77,13 +77,13 @@ def xa_prepare_text(event: XaPrepareEvent) -> bytes:
     ).encode()
 
 
-def user_variable(event: UserVarEvent, hex_literal: str) -> bytes:
+def user_variable(event: UserVarEvent, hex_literal: str, flavour: str) -> bytes:
     """SET @`name`; `hex_literal` is how the flavour writes bytes, with `{}` for the digits."""
     name = event.name_raw.replace(b"`", b"``")
-    return b"SET @`" + name + b"`:=" + _value(event, hex_literal) + DELIMITER + b"\n"
+    return b"SET @`" + name + b"`:=" + _value(event, hex_literal, flavour) + DELIMITER + b"\n"
 
 
-def _value(event: UserVarEvent, hex_literal: str) -> bytes:
+def _value(event: UserVarEvent, hex_literal: str, flavour: str) -> bytes:
     raw = event.value_raw
     if raw is None:
         return b"NULL"
@@ -91,8 +91,9 @@ def _value(event: UserVarEvent, hex_literal: str) -> bytes:
         return b"%.14g" % struct.unpack("<d", raw)[0]
     if event.type in ("INT", "DECIMAL"):
         return str(event.value).encode()
-    collation = COLLATIONS.get(event.collation_id or 0)
+    number = event.collation_id or 0
+    collation = COLLATIONS.get(number)
     if collation is None:
         return b"???"
     digits = hex_literal.format(raw.hex().upper())
-    return f"_{collation.charset} {digits} COLLATE `{collation.name}`".encode()
+    return f"_{collation.charset} {digits} COLLATE `{collation_name(number, flavour)}`".encode()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from binlake.events.table_map import TableMapEvent
 from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY, CHARSETS
-from binlake.format.collations import COLLATIONS
+from binlake.format.collations import COLLATIONS, collation_name
 from binlake.table.pseudo_sql import quoted_name, quoted_text
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
@@ -57,7 +57,15 @@ def metadata_lines(event: TableMapEvent) -> Iterator[bytes]:
         name = _name(column.name, table.flavour) if named else b""
         end = b")\n" if column.ordinal + 1 == len(table.columns) else b",\n"
         said = b"" if column.nullable else b" NOT NULL"
-        yield lead + name + words + said + _charset_words(column) + _hidden(column) + end
+        yield (
+            lead
+            + name
+            + words
+            + said
+            + _charset_words(column, table.flavour)
+            + _hidden(column)
+            + end
+        )
         lead = b"#         "
     if event.description.optional.primary_key is not None:
         yield b"# Primary Key(" + b", ".join(_key_parts(table)) + b")\n"
@@ -122,11 +130,12 @@ def _members_of(event: TableMapEvent) -> dict[int, tuple[bytes, ...]]:
     return found
 
 
-def _charset_words(column: ColumnDefinition) -> bytes:
-    known = COLLATIONS.get(column.collation_id) if column.collation_id is not None else None
-    if known is None or known.charset == BINARY:
+def _charset_words(column: ColumnDefinition, flavour: str) -> bytes:
+    number = column.collation_id
+    known = COLLATIONS.get(number) if number is not None else None
+    if number is None or known is None or known.charset == BINARY:
         return b""
-    return f" CHARSET {known.charset} COLLATE {known.name}".encode()
+    return f" CHARSET {known.charset} COLLATE {collation_name(number, flavour)}".encode()
 
 
 def _string_words(column: ColumnDefinition) -> str:

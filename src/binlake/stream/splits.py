@@ -132,7 +132,9 @@ def cut(
     """Ranges of about equal size of bytes [start, end) (None: the file's end); one where the file
     cannot be cut.
     """
-    streamed = log.path == "-" or log.path.endswith((".gz", ".zst", ".ibb")) or is_server_url(log.path)
+    streamed = (
+        log.path == "-" or log.path.endswith((".gz", ".zst", ".ibb")) or is_server_url(log.path)
+    )
     if log.size is None or streamed:
         return [(start, end)]
     first = 0 if start == FILE_START else start

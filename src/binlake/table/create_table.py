@@ -210,6 +210,7 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
         kind.special,
         generated="AS" in words,  # GENERATED ALWAYS AS (…), AS (…), AS ROW START
         nullable=_may_be_null(word, words),
+        virtual="AS" in words and not {"STORED", "PERSISTENT", "ROW"} & set(words),
     )
 
 

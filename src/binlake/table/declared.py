@@ -52,8 +52,9 @@ class DeclaredColumn:
 
     `sql` is the type as written, in lower case; `type_codes` what TABLE_MAP may say of it;
     `charset` the name of a character column's set, "binary" for bytes, None when only the
-    server's default would tell. `special`: uuid, inet4, inet6, vector or json. `generated`: AS (…).
-    `nullable`: whether it may be NULL, None where nothing is said.
+    server's default would tell. `special`: uuid, inet4, inet6, vector or json. `generated`: AS (…),
+    `virtual` where the server does not store it. `nullable`: whether it may be NULL, None where
+    nothing is said.
     """
 
     name: str
@@ -67,6 +68,7 @@ class DeclaredColumn:
     special: str | None = None
     generated: bool = False
     nullable: bool | None = None
+    virtual: bool = False
 
 
 class Place(NamedTuple):
@@ -190,6 +192,7 @@ def _hidden(name: str, code: int, decimals: int = 0) -> DeclaredColumn:
         decimals=decimals,
         unsigned=code == ct.MYSQL_TYPE_LONGLONG,
         generated=name != "my_row_id",
+        virtual=name.startswith("DB_ROW_HASH"),
     )
 
 
@@ -234,7 +237,7 @@ def _member_bytes(code: int, count: int) -> int:
 def completed(definition: TableDefinition, declared: DeclaredTable, source: str) -> TableDefinition:
     """The definition with what a declaration that fits adds; `source` says what that is."""
     columns = tuple(
-        column if hint is None else _with_hint(column, hint, definition.name_source)
+        column if hint is None else _with_hint(column, hint, definition)
         for column, hint in _pairs(definition, declared)
     )
     ordinals = {column.name.lower(): column.ordinal for column in columns}
@@ -252,8 +255,10 @@ def completed(definition: TableDefinition, declared: DeclaredTable, source: str)
     )
 
 
-def _with_hint(column: ColumnDefinition, hint: DeclaredColumn, source: str) -> ColumnDefinition:
-    name = hint.name if source == NameSource.NONE else column.name
+def _with_hint(
+    column: ColumnDefinition, hint: DeclaredColumn, table: TableDefinition
+) -> ColumnDefinition:
+    name = hint.name if table.name_source == NameSource.NONE else column.name
     collation = column.collation_id
     if collation is None and hint.charset is not None and column.type_code in STRING_TYPES:
         collation = _A_COLLATION.get(hint.charset)
@@ -272,6 +277,7 @@ def _with_hint(column: ColumnDefinition, hint: DeclaredColumn, source: str) -> C
         members=hint.members if column.members is None else column.members,
         declared=hint.special,
         generated=hint.generated,
+        virtual=hint.virtual and table.flavour == "mariadb",  # MySQL logs what it computes
     )
 
 

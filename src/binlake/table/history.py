@@ -5,12 +5,14 @@ schema), of which declarations with a place (`binlake schema` writes them) hold 
 others wherever they fit. TABLE_MAP wins over all: what does not fit it is not used, and said.
 
 Statements are kept as they are until a table is met of which the log does not tell everything;
-only then are they read, and sqlglot imported. A log with full metadata never needs that.
+only then are they read, and sqlglot imported. A log with full metadata never needs that, but for
+MariaDB's computed columns: no metadata tells them, and an update may leave their new value out.
 """
 
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Iterable
 
 from binlake.stream.ddl import DdlStatement
@@ -33,6 +35,7 @@ __all__ = ["SchemaHistory", "spot_of"]
 
 _MOST_WAITING = 16 << 20  # characters of statements that nobody has needed yet
 _MOST_ASKED = 1 << 16
+_COMPUTES = re.compile(r"\bAS\s*\(", re.IGNORECASE)
 
 
 class SchemaHistory:
@@ -52,6 +55,7 @@ class SchemaHistory:
         self._catalogue = Catalogue(self._before)
         self._waiting: list[DdlStatement] = []
         self._waiting_size = 0
+        self._computes = False
         self._asked: set[TableName] = set()
         self._place = Place("", 0)
         self._epoch = 0
@@ -59,6 +63,9 @@ class SchemaHistory:
 
     def note(self, ddl: DdlStatement) -> None:
         """A DDL statement has passed: `stream.ddl.TakesDdl`."""
+        if not self._computes and _COMPUTES.search(ddl.sql):
+            self._computes = True
+            self._generation += 1
         self._waiting.append(ddl)
         self._waiting_size += len(ddl.sql)
         if self._asked or self._waiting_size > _MOST_WAITING:
@@ -118,7 +125,9 @@ class SchemaHistory:
 
     def _version_of(self, definition: TableDefinition) -> DeclaredTable | None:
         name = (definition.database, definition.table)
-        lacking = lacks_something(definition)
+        lacking = lacks_something(definition) or (
+            self._computes and definition.flavour == "mariadb"
+        )
         if not lacking and self._versions.is_empty:
             return None
         spelled = name

@@ -32,7 +32,8 @@ class ColumnDefinition:
     `precision` of DECIMAL. `unsigned`, `collation_id`, `members` are None when nobody tells.
     `declared` is the lower-case SQL type of a supplied schema where the log cannot tell it
     (uuid, inet4, inet6, vector, json), else None. `generated`: the server computes the value and
-    lets no statement set it; only a schema tells that of a column.
+    lets no statement set it; `virtual`: and does not store it, so that the after-image of an update
+    may lack a value that changed (MariaDB). Only a schema tells both.
     """
 
     ordinal: int
@@ -50,6 +51,7 @@ class ColumnDefinition:
     visible: bool = True
     declared: str | None = None
     generated: bool = False
+    virtual: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from functools import cache
+from contextlib import suppress
+from functools import cache, lru_cache
 
 from binlake.format.charsets import CHARSETS, Charset
 
 __all__ = ["decode", "encode", "single_byte_table"]
+
+_BASIC_PLANE = ("utf8mb3", "ucs2")  # hold nothing beyond it
 
 
 def decode(charset: str, raw: bytes) -> str:
@@ -86,16 +89,34 @@ def encode(charset: str, text: str) -> bytes:
     name that is not in `format.charsets.CHARSETS`.
     """
     known = CHARSETS[charset]
+    if known.name in _BASIC_PLANE and text and max(text) > "\uffff":
+        at = next(i for i, character in enumerate(text) if character > "\uffff")
+        raise UnicodeEncodeError(known.name, text, at, at + 1, "outside the basic plane")
     if known.kind == "utf8":
         return text.encode("utf-8")
     if known.kind == "single":
         return codecs.charmap_encode(text, "strict", _single_byte_codes(charset))[0]
     if known.name == "ucs2":
         return text.encode("utf-16-be")
-    patched = _patched_codes(charset)
-    if not patched:
+    if not known.patches():
         return text.encode(known.codec)
-    return b"".join(patched.get(c) or c.encode(known.codec) for c in text)
+    pieces = []
+    for at, character in enumerate(text):
+        try:
+            pieces.append(_multi_byte_code(charset, character))
+        except UnicodeEncodeError as error:
+            raise UnicodeEncodeError(known.name, text, at, at + 1, error.reason) from None
+    return b"".join(pieces)
+
+
+@lru_cache(maxsize=1 << 16)
+def _multi_byte_code(charset: str, character: str) -> bytes:
+    """The code of one character, which is a character of the codec and of the server."""
+    code = _patched_codes(charset).get(character) or character.encode(CHARSETS[charset].codec)
+    with suppress(UnicodeDecodeError):
+        if decode(charset, code) == character:
+            return code
+    raise UnicodeEncodeError(charset, character, 0, 1, "the server has no such character")
 
 
 @cache

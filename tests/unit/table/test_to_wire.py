@@ -250,7 +250,17 @@ def test_every_character_comes_back(charset: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("charset", "text"), [("latin1", "一"), ("swe7", "["), ("ascii", "é"), ("big5", "\ue000")]
+    ("charset", "text"),
+    [
+        ("latin1", "一"),
+        ("swe7", "["),
+        ("ascii", "é"),
+        ("big5", "\ue000"),
+        ("utf8mb3", "😀"),
+        ("ucs2", "😀"),
+        ("cp932", "\x80"),
+        ("eucjpms", "¢"),
+    ],
 )
 def test_text_that_a_set_cannot_hold(charset: str, text: str) -> None:
     with pytest.raises(UnicodeEncodeError):

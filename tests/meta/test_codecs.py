@@ -1,0 +1,80 @@
+"""Every codec has a property test: round trips, and bytes that nobody wrote."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+SRC = TESTS.parent / "src"
+
+#: Rooms of codecs, and single modules of others.
+CODECS = ("binlake/events", "binlake/core", "binlake/table/types", "binlake/values/gtid.py",
+          "binlake/values/intervals.py", "binlake/values/text.py")  # fmt: skip
+
+#: What is in these rooms and neither reads nor writes values.
+NO_CODECS = {
+    "binlake.core.checksum": "CRC32 of events, from zlib",
+    "binlake.core.control_text": "which statement a QUERY is",
+    "binlake.core.steps": "the step code of a frame",
+}
+
+
+def codec_modules() -> list[str]:
+    found = []
+    for place in CODECS:
+        path = SRC / place
+        files = [path] if path.suffix else sorted(path.glob("*.py"))
+        found += [name_of(file) for file in files if file.name != "__init__.py"]
+    return found
+
+
+def name_of(file: Path) -> str:
+    return ".".join(file.relative_to(SRC).with_suffix("").parts)
+
+
+def imports_of(file: Path) -> set[str]:
+    """The modules that a file imports, functions of theirs included."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def property_tests() -> list[Path]:
+    return [file for file in TESTS.rglob("test_*.py") if "hypothesis" in imports_of(file)]
+
+
+@cache
+def exercised() -> set[str]:
+    """Codec modules that property tests import, and what these are made of in their own rooms.
+
+    The registries of events and of column types are such: their tests go through all classes.
+    """
+    modules = set(codec_modules())
+    waiting = [m for file in property_tests() for m in helpers(imports_of(file)) if m in modules]
+    reached: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if module not in reached:
+            reached.add(module)
+            file = SRC / Path(*module.split(".")).with_suffix(".py")
+            waiting += [m for m in imports_of(file) if m in modules]
+    return reached
+
+
+def helpers(imported: set[str]) -> set[str]:
+    """With what the tests' own helper modules import."""
+    files = [TESTS / f"{name}.py" for name in imported]
+    return imported.union(*(imports_of(file) for file in files if file.exists()))
+
+
+@pytest.mark.parametrize("module", codec_modules())
+def test_it_has_a_property_test(module: str) -> None:
+    assert (module in exercised()) != (module in NO_CODECS), module
