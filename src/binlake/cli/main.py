@@ -28,7 +28,9 @@ COMMANDS = {
     "schema": "binlake.cli.schema:schema",
     "sql": "binlake.cli.sql:sql",
     "verify": "binlake.cli.verify:verify",
+    "index": "binlake.cli.index:index",
     "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
+    "archive": "binlake.cli.archive:archive",
     "export": "binlake.cli.export:export",
 }
 

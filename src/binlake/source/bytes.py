@@ -23,7 +23,15 @@ from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.reader import ByteReader, source_error, what, without_secrets
 from binlake.source.streams import StreamReader
 
-__all__ = ["ByteReader", "file_system_for", "is_uri", "local_path", "open_reader"]
+__all__ = [
+    "ByteReader",
+    "file_system_for",
+    "is_uri",
+    "local_path",
+    "open_reader",
+    "sync_directory",
+    "write_whole",
+]
 
 
 _SERVERS = ("mysql", "mariadb")
@@ -160,6 +168,47 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise SourceError(f"cannot open {without_secrets(uri)}: {what(error, uri)}") from None
     return file_system, path
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Make a file of a local path or URI, or replace it: whole and durable, or not at all.
+
+    Raises SourceError.
+    """
+    if is_uri(path):
+        files, inner = file_system_for(path)
+        try:
+            with files.open_output_stream(inner, compression=None) as out:  # there when closed
+                out.write(data)
+        except OSError as error:
+            raise _write_error(path, error) from error
+        return
+    target = Path(local_path(path))
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+        sync_directory(target.parent)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise _write_error(path, error) from error
+
+
+def sync_directory(folder: Path) -> None:
+    """Make names in a directory durable. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_error(path: str, error: OSError) -> SourceError:
+    reason = error.strerror or what(error, path)
+    return SourceError(f"{without_secrets(path)} cannot be written: {reason}")
 
 
 def _is_regular(path: str) -> bool:

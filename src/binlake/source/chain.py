@@ -5,7 +5,8 @@ is given, else by their number (1000000 after 999999). What a path may be:
 
     a file              any name, any number of them; "-" is standard input
     a glob              quoted, so that the shell leaves it: 'logs/binlog.*'
-    a directory         its files named <base>.<six or more digits>; the others are left and counted
+    a directory         its files named <base>.<six or more digits>; the others are left and counted.
+                        One without logs stands for its sub-directories that are archives
     an index file       <base>.index: its lines, in its order, relative ones beside it
     a URI               s3://, s3a://, hdfs://, file:// …: file, directory, glob or index file
 
@@ -24,6 +25,7 @@ from binlake.source.bytes import local_path
 from binlake.source.places import Place, has_wildcards, place
 
 __all__ = [
+    "ARCHIVE_STATE",
     "Chain",
     "LogPath",
     "beside_logs",
@@ -37,8 +39,13 @@ _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
 _NUMBERED = re.compile(r"(?P<base>.+)\.(?P<number>\d+)$")
 # Servers write at least six digits; in a directory that tells logs from error.log.1 and the like.
 _NUMBERED_IN_DIRECTORY = re.compile(r".+\.\d{6,}$")
-# What servers keep beside their logs: the index, MariaDB's GTID indexes and its last state.
-_BESIDE_LOGS = re.compile(r"(?:\.index|\.\d+\.idx|\.state)$")
+# What servers keep beside their logs: the index, MariaDB's GTID indexes and its last state. And what
+# we do: an index of each log, the state of an archive.
+_BESIDE_LOGS = re.compile(
+    r"(?:\.index|\.\d+\.idx|\.state|\.\d+\.index\.parquet|(?:^|/)archive\.(?:json|lock))$"
+)
+#: What tells an archive from any other directory (archive/layout.py).
+ARCHIVE_STATE = "archive.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,14 +223,31 @@ def _directory_logs(store: Place) -> _Found:
             found.files.append(_log_path(path, size))
         else:
             found.ignored.append(path)
+    found.files = _sorted(found.files)
+    if not found.files:
+        for path in store.directories():
+            _add_archive(found, place(path))
     if not found.files:
         raise SourceError(
             f"no binary log in {store.shown}: none of its {len(found.ignored)} files is named "
             "<base>.<six digits>",
             hint="name the file itself if it is called otherwise",
         )
-    found.files = _sorted(found.files)
     return found
+
+
+def _add_archive(found: _Found, store: Place) -> None:
+    """The logs of a sub-directory, if it is an archive."""
+    entries = store.entries()
+    if not any(log_name(path) == ARCHIVE_STATE for path, _ in entries):
+        return
+    logs = []
+    for path, size in entries:
+        if _NUMBERED_IN_DIRECTORY.match(log_name(path)):
+            logs.append(_log_path(path, size))
+        else:
+            found.ignored.append(path)
+    found.files += _sorted(logs)
 
 
 def _index_logs(store: Place) -> _Found:

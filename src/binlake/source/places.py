@@ -48,6 +48,10 @@ class Place(ABC):
         """The files of the directory, not those below it: (path, size)."""
 
     @abstractmethod
+    def directories(self) -> list[str]:
+        """The directories in the directory, in the order of their names."""
+
+    @abstractmethod
     def matches(self) -> list[tuple[str, int | None]]:
         """The files that the wildcards match: (path, size)."""
 
@@ -92,6 +96,12 @@ class _Local(Place):
                     for entry in entries
                     if entry.is_file()
                 ]
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def directories(self) -> list[str]:
+        try:
+            return sorted(str(path) for path in self._path.iterdir() if path.is_dir())
         except OSError as error:
             raise source_error(self.shown, error) from error
 
@@ -142,6 +152,12 @@ class _Remote(Place):
     def entries(self) -> list[tuple[str, int | None]]:
         return self._listing(self._path, self._uri)
 
+    def directories(self) -> list[str]:
+        from pyarrow import fs
+
+        found = self._children(self._path, fs.FileType.Directory)
+        return sorted(f"{self._uri}/{info.base_name}" for info in found)
+
     def matches(self) -> list[tuple[str, int | None]]:
         parent, _, pattern = self._uri.rpartition("/")
         if has_wildcards(parent):
@@ -184,15 +200,17 @@ class _Remote(Place):
     def _listing(self, path: str, uri: str) -> list[tuple[str, int | None]]:
         from pyarrow import fs
 
+        found = self._children(path, fs.FileType.File)
+        return [(f"{uri}/{info.base_name}", self._known_size(info)) for info in found]
+
+    def _children(self, path: str, kind: Any) -> list[Any]:
+        from pyarrow import fs
+
         try:
             infos = self._files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         except OSError as error:
             raise source_error(self.shown, error) from error
-        return [
-            (f"{uri}/{info.base_name}", self._known_size(info))
-            for info in infos
-            if info.type == fs.FileType.File
-        ]
+        return [info for info in infos if info.type == kind]
 
     @staticmethod
     def _known_size(info: Any) -> int | None:

@@ -26,6 +26,7 @@ from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.stream.event_at import event_at
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.grouper import Ended, Grouper
+from binlake.stream.log_index import LogIndex, read_index
 from binlake.stream.runs import Outcome, PlainRun
 from binlake.stream.step_table import STEP_OF_TYPE
 from binlake.values.gtid import (
@@ -247,6 +248,11 @@ def _look_into(chain: Chain, ordinal: int, gtid: AnyGtid, keyring: Keyring | Non
     """The transaction in one file, or None."""
     path = chain.files[ordinal]
     with LogFile.open(path, ordinal, keyring=keyring) as log:
+        index = read_index(log)
+        row = index.find(str(gtid)) if isinstance(index, LogIndex) else None
+        if row is not None:
+            return Found(str(gtid), path.path, path.name, row["pos"], row["end_pos"],
+                         row["commit_us"], row["server_id"], True)  # fmt: skip
         wanted = TransactionFilter(gtids=parse_gtid_filter(str(gtid)))
         for grouper, item in _items(log):
             if isinstance(item, Ended):

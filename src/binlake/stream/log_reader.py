@@ -22,6 +22,7 @@ from binlake.stream.elsewhere import Elsewhere
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.grouper import Ended
 from binlake.stream.log_events import LogEvent, OnDamage, events_of_piece, events_of_window
+from binlake.stream.log_index import LogIndex, read_index
 from binlake.stream.relay import carried_over
 from binlake.stream.runs import Run, Spot, Transaction
 from binlake.stream.splits import Split, chain_of
@@ -29,6 +30,7 @@ from binlake.stream.table_events import TableEvents
 from binlake.stream.transactions import FileRange, TransactionReader
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
 
 __all__ = ["LogReader"]
 
@@ -77,7 +79,9 @@ class LogReader:
                     start = first.offset if ordinal == first.ordinal else None
                     if ordinal > first.ordinal and (gap := chain.gap_before(ordinal)):
                         ledger.warn(gap)
-                    yield FileRange(opener(ordinal), start)
+                    yield from _indexed(
+                        opener(ordinal), start, None, filters, options, reader, ledger
+                    )
 
         return cls(ranges, Elsewhere(opener, first), filters, options, ledger)
 
@@ -92,20 +96,21 @@ class LogReader:
         if log.is_relay and start == FIRST_EVENT:
             start = carried_over(opener, split.ordinal)
         first = Spot(split.ordinal, log.name, start)
+        filters = split.filters
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # read a second time, the file has been closed (standard input cannot be)
             log = opened.pop() if opened else opener.open(split.log, split.ordinal)
             if split.gap:
                 ledger.warn(split.gap)
-            yield FileRange(log, start, end)
+            yield from _indexed(log, start, end, filters, options, reader, ledger)
             _cover(log, covered_from, end, reader, ledger)
             if end is not None and log.size is not None and end < log.size:
                 reader.prove_border(split.log, split.ordinal, end)
             if reader.inside_relay:
                 yield from _rest_of_transaction(reader, opener, split.ordinal + 1)
 
-        return cls(ranges, Elsewhere(opener, first), split.filters, options, ledger)
+        return cls(ranges, Elsewhere(opener, first), filters, options, ledger)
 
     def runs(self, on_ddl: TakesDdl = nobody) -> Iterator[Run]:
         """Plain runs and single transactions, in commit order; `on_ddl` as TransactionReader.runs.
@@ -205,6 +210,42 @@ def _start_of_reading(opener: _Opener, start: Spot) -> int:
         if log.format is None or not log.is_splittable:
             return FIRST_EVENT
         return first_sync(log, start.offset) if opens_with_gtid(log.format) else FIRST_EVENT
+
+
+def _indexed(
+    log: LogFile,
+    start: int | None,
+    stop: int | None,
+    filters: TransactionFilter,
+    options: ReadOptions,
+    reader: TransactionReader,
+    ledger: Ledger,
+) -> Iterator[FileRange]:
+    """The bytes [start, stop) of a log, or, where there is an index beside it, what of them has to
+    be read.
+    """
+    wanted = filters.byte_range(log.ordinal)
+    index = None
+    if wanted is not None and (options.chooses_rows or not filters.everything):
+        index = read_index(log)
+    if not isinstance(index, LogIndex):
+        if index is not None:
+            ledger.warn(index)
+        yield FileRange(log, start, stop)
+        return
+    assert wanted is not None
+    end = wanted[1]
+    tables = TableFilter(options) if options.table or options.exclude_table else None
+    opened: LogFile | None = log
+    for passage in index.passages(filters, tables, log.ordinal, start, stop):
+        if end is not None and passage.start >= end and not reader.expects_more:
+            break
+        # a file is closed when a range of it has been read
+        file = opened if opened is not None else log.reopen(log.size)
+        opened = None
+        yield FileRange(file, passage.start, passage.stop, passage.passed)
+    if opened is not None:
+        opened.close()
 
 
 def _cover(

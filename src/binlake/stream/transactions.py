@@ -57,12 +57,14 @@ class FileRange:
     """Frames to read: those of `file` that start in [start, stop), whole transactions.
 
     `start` is None or the start of a transaction (or of the file), `stop` None (the end of the
-    file) or such a start.
+    file) or such a start. `passed` counts wanted committed transactions before it that an index
+    says to have no change of the tables that are read.
     """
 
     file: LogFile
     start: int | None = None
     stop: int | None = None
+    passed: int = 0
 
 
 class TransactionReader:
@@ -238,6 +240,9 @@ class TransactionReader:
         wanted = self._filters.byte_range(file.ordinal)
         stop_at = wanted[1] if wanted is not None else FIRST_EVENT
         self._ordinal = file.ordinal
+        if part.passed:
+            self._ledger.transactions[Outcome.COMMITTED] += part.passed
+            self._wanted_count += part.passed
         for window in self._windows(part):
             for item in grouper.window(window):
                 yield from self._item(grouper, item)

@@ -431,6 +431,16 @@ class GtidFilter:
         """Whether a MariaDB GTID is in it."""
         return MariaGtid(domain_id, server_id, seq_no) in self._mariadb
 
+    def bounds_of(self, source: str) -> list[int]:
+        """The numbers of one source that are in it, as an interval set. `source` is a GTID without
+        its number: `uuid`, `uuid:tag`, or MariaDB's `domain-server`. Raises ValueError.
+        """
+        stream = _MARIA_STREAM.fullmatch(source)
+        if stream is not None:
+            return self._mariadb._bounds.get((int(stream[1]), int(stream[2])), [])
+        uuid, _, tag = source.partition(":")
+        return self._mysql._bounds.get((_parse_uuid(uuid), tag), [])
+
     def contains_text(self, gtid: str) -> bool:
         """Whether a GTID, spelled as its flavour does, is in it. Raises ValueError."""
         if ":" in gtid:

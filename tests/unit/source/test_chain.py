@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import SourceError
-from binlake.source.chain import log_name, resolve, survey
+from binlake.source.chain import beside_logs, log_name, resolve, survey
 
 
 def touch(directory: Path, *names: str) -> list[str]:
@@ -174,3 +174,18 @@ def test_what_servers_keep_beside_their_logs_is_left(tmp_path: Path) -> None:
     assert [file.path for file in chain.files] == logs
     with pytest.raises(SourceError, match="no binary log"):
         resolve(beside)
+
+
+def test_a_directory_without_logs_stands_for_the_archives_in_it(tmp_path: Path) -> None:
+    touch(tmp_path, "b-uuid/binlog.000002", "b-uuid/binlog.000001.zst", "b-uuid/archive.json")
+    touch(
+        tmp_path, "b-uuid/binlog.000001.index.parquet", "b-uuid/archive.lock", "b-uuid/binlog.index"
+    )
+    touch(
+        tmp_path, "a-uuid/binlog.000007", "a-uuid/archive.json", "other/binlog.000001", "note.txt"
+    )
+    first, second = resolve([str(tmp_path)])
+    assert first.names == ("binlog.000007",)
+    assert second.names == ("binlog.000001", "binlog.000002")
+    assert [Path(path).name for path in first.ignored if not beside_logs(path)] == ["note.txt"]
+    assert not [path for path in second.ignored if not beside_logs(path)]

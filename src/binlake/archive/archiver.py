@@ -1,0 +1,370 @@
+"""Following servers into an archive: connect, find where to go on, write, again and again.
+
+    Archiver(urls, open_folder("/backup/binlogs"), ArchiveOptions()).run()
+
+One server is followed at a time: the first of `urls` that answers, and the next one when it is gone
+for good. Each server has its own directory; a server that takes another's place begins with the log
+that holds the next transaction.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from binlake.archive.finishing import Finisher, unfinished_logs
+from binlake.archive.folder import Folder
+from binlake.archive.layout import ArchiveState, checked_identity, number_of
+from binlake.archive.metrics import ArchiveMetrics
+from binlake.archive.retention import Retention, expired, purge
+from binlake.archive.start import (
+    OLDEST,
+    Known,
+    begins_alike,
+    first_log,
+    gtid_text,
+    gtids_before,
+    is_there,
+    known_histories,
+    newest_history,
+)
+from binlake.archive.writer import AnotherHistory, HistoryWriter
+from binlake.errors import BinlogError, OptionError, PositionLostError, ServerError
+from binlake.source.replica.connection import ServerConnection, connect
+from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
+from binlake.source.replica.url import ServerUrl
+from binlake.values.position import Position
+
+__all__ = ["ArchiveOptions", "Archiver"]
+
+_FIRST_EVENT = 4
+# While more is coming, this much may be lost by a crash of the machine; none of it is acknowledged.
+_SYNC_BYTES = 64 << 20
+_SYNC_SECONDS = 1.0
+# An object store wants few and large objects.
+_STORE_SYNC_SECONDS = 10.0
+# An idle server need not be told more often that everything is durable.
+_IDLE_SYNC_SECONDS = 0.05
+_LOOK_SECONDS = 15.0
+_HOUSEKEEPING_SECONDS = 60.0
+_TRIES_PER_SERVER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """How an archive is made.
+
+    `until_current`: end where the server's log ends now. `compression`: of complete logs, a key of
+    `COMPRESSIONS`. `first`: with which log the archive of a server begins that is new here: a name,
+    "oldest" or "newest". `restart_if_lost`: where the server has purged what comes next, begin
+    another directory instead of failing. `sync_s`: how long data may wait, while more is
+    coming, before it is made durable (None: 1 second, in an object store 10). `semi_sync`:
+    acknowledge, as a semi-synchronous replica. `attempts`: connections that may fail in a row
+    before giving up, None: no bound.
+    """
+
+    until_current: bool = False
+    compression: str = "none"
+    first: str = OLDEST
+    restart_if_lost: bool = False
+    retention: Retention = field(default_factory=Retention)
+    sync_s: float | None = None
+    semi_sync: bool = False
+    attempts: int | None = None
+    backoff_s: float = 0.5
+    longest_backoff_s: float = 30.0
+
+
+class Archiver:
+    """Archives servers into `root`. `say` is told, one line each, what people should know."""
+
+    def __init__(
+        self,
+        urls: Sequence[ServerUrl],
+        root: Folder,
+        options: ArchiveOptions,
+        say: Callable[[str], None] = lambda _: None,
+        metrics: ArchiveMetrics | None = None,
+    ) -> None:
+        self._urls = [url.log("") for url in urls]
+        self._root = root
+        self._options = options
+        self._say = say
+        self.metrics = metrics if metrics is not None else ArchiveMetrics()
+        self._failures = 0
+        self._turn = 0
+        self._reset = ""  # why the next connection begins another history
+        self._closed = threading.Event()
+        self._follower: Follower | None = None
+        self._finishers: dict[str, Finisher] = {}
+        self._was_connected = False
+        self._end: tuple[str, int] = ("", 0)  # of what is here
+        self._failed_at: tuple[str, int] | None = None
+        for url in self._urls:
+            if url.option("skip-replication", "keep") != "keep":
+                raise OptionError(
+                    "an archive has all events of a log: skip-replication does not go with it",
+                    name="skip-replication",
+                )
+
+    def run(self) -> None:
+        """Archive until the server's end (`until_current`), `close`, or for ever.
+
+        Raises BinlogError: what no other try would mend.
+        """
+        try:
+            while not self._closed.is_set():
+                try:
+                    self._follow(self._urls[self._turn % len(self._urls)])
+                    if self._options.until_current:
+                        return
+                except AnotherHistory as why:
+                    self._reset = str(why)
+                except (ServerError, OSError, EOFError) as error:
+                    if self._closed.is_set():
+                        return
+                    self._judge(error)
+        finally:
+            for finisher in self._finishers.values():
+                finisher.wait()
+
+    def close(self) -> None:
+        """End, from another thread or a signal handler."""
+        self._closed.set()
+        if self._follower is not None:
+            self._follower.close()
+
+    # -- one connection ------------------------------------------------------------------------
+
+    def _follow(self, url: ServerUrl) -> None:
+        with connect(url) as server:
+            writer, start = self._begin(server, url)
+        self._was_connected = True
+        path = writer.folder.path
+        if path not in self._finishers:
+            self._finishers[path] = Finisher(writer.folder, self._options.compression)
+        finisher = self._finishers[path]
+        try:
+            finisher.add(unfinished_logs(writer.folder, self._options.compression, writer.end[0]))
+            self._copy(url, writer, start, finisher)
+        finally:
+            self._follower = None
+            self._end = writer.end
+            self.metrics.connected = False
+            writer.close()
+            self._finish(writer, finisher)
+
+    def _begin(self, server: ServerConnection, url: ServerUrl) -> tuple[HistoryWriter, Position]:
+        """Open the directory of a server; where it has to be asked from."""
+        known = known_histories(self._root)
+        state = newest_history(known, server)
+        why = self._reset
+        if state is not None and not why:
+            writer = HistoryWriter(self._root.sub(state.directory), state)
+            start = writer.resume()
+            try:
+                why = self._why_not(server, writer, start) or ""
+            except BaseException:
+                writer.close()
+                raise
+            if not why:
+                start = start or self._first(server, url, [])
+                self._greet(server, writer, start)
+                return writer, replace(start, server_uuid=server.identity)
+            writer.close()
+        generation = 1 if state is None else state.generation + 1
+        identity = checked_identity(server.identity)
+        begun = ArchiveState(identity, server.flavour, generation)
+        others = [history for history in known if history.state.identity != identity]
+        start = self._first(server, url, [] if state is not None else others)
+        if state is not None:
+            self._say(f"{why}: the server's logs go on in {begun.directory}/; what is here is kept")
+        writer = HistoryWriter(self._root.sub(begun.directory), begun)
+        writer.resume()
+        self._reset = ""
+        self._greet(server, writer, start)
+        return writer, replace(start, server_uuid=server.identity)
+
+    def _why_not(
+        self, server: ServerConnection, writer: HistoryWriter, start: Position | None
+    ) -> str | None:
+        """Why a server cannot go on with a directory. Raises PositionLostError."""
+        if start is None:
+            return None
+        file, size = writer.end
+        if file != start.file:  # only complete logs are here: the next one may not have begun
+            file, size = start.file, 0
+        try:
+            why_not = is_there(server, file, size)
+        except PositionLostError as error:
+            if not self._options.restart_if_lost:
+                raise
+            return error.message
+        if why_not is not None or (log := writer.last_bytes) is None:
+            return why_not
+        with log:
+            alike = begins_alike(server, log)
+        return None if alike else f"{file} of the server is another one than that which is here"
+
+    def _first(self, server: ServerConnection, url: ServerUrl, others: Sequence[Known]) -> Position:
+        name, why = first_log(server, others, self._options.first)
+        self._say(f"begins with {name}: {why}")
+        before = gtids_before(server, name)
+        return Position(server.identity, name, _FIRST_EVENT, gtid_text(before))
+
+    def _greet(self, server: ServerConnection, writer: HistoryWriter, start: Position) -> None:
+        found = writer.resumed
+        file, size = writer.end
+        self.metrics.server = writer.state.directory
+        self.metrics.file, self.metrics.offset = file or start.file, size
+        self._say(f"{server.where} is {server.flavour} {server.version_text}, {server.identity}")
+        if found is not None:
+            lost = f", {found.lost} bytes behind it were no whole event" if found.lost else ""
+            self._say(f"goes on at {file}:{found.size}{lost}")
+
+    def _copy(
+        self, url: ServerUrl, writer: HistoryWriter, start: Position, finisher: Finisher
+    ) -> None:
+        options = FollowOptions.of(url, attempts=0, until_current=self._options.until_current)
+        options = replace(options, semi_sync=options.semi_sync or self._options.semi_sync)
+        pacer = _Pacer(writer, self._options, options.semi_sync)
+        with Follower(url, start, options) as follower:
+            self._follower = follower
+            if self._closed.is_set():
+                return
+            for item in follower:
+                self._failures = 0
+                self.metrics.connected = True
+                if isinstance(item, Block):
+                    writer.take(item)
+                    self._count(item)
+                else:
+                    self.metrics.caught_up = True
+                if pacer.is_due(item):
+                    self._sync(writer, follower)
+                    pacer.synced()
+                if writer.finished and writer.state.file == writer.end[0]:
+                    self._finish(writer, finisher)
+                if pacer.is_time_to_look():
+                    self._look(url, writer, finisher)
+        # the end of a dump that does not wait
+        self._sync_rest(writer, follower)
+
+    def _count(self, block: Block) -> None:
+        metrics = self.metrics
+        metrics.bytes += len(block.data)
+        metrics.caught_up = False
+        # the header of the last event is not looked for: the first one's time is as good
+        metrics.event_s = int.from_bytes(block.data[:4], "little") or metrics.event_s
+
+    def _sync(self, writer: HistoryWriter, follower: Follower) -> None:
+        begun = time.monotonic()
+        gtids = follower.position.gtid_set
+        file, offset = writer.sync(gtids)
+        if file:
+            follower.acknowledge(file, offset)
+        metrics = self.metrics
+        metrics.file, metrics.offset = file, offset
+        metrics.syncs += 1
+        metrics.sync_s += time.monotonic() - begun
+
+    def _sync_rest(self, writer: HistoryWriter, follower: Follower) -> None:
+        writer.sync(follower.position.gtid_set)
+        self.metrics.file, self.metrics.offset = writer.state.file, writer.state.offset
+
+    def _finish(self, writer: HistoryWriter, finisher: Finisher) -> None:
+        names, writer.finished = writer.finished, []
+        for name in names:
+            self.metrics.logs_finished += 1
+            self._say(f"{name} is complete")
+        finisher.add(names)
+        self._purge(writer)
+
+    def _purge(self, writer: HistoryWriter) -> None:
+        names = expired(writer.folder, self._options.retention, writer.end[0])
+        purge(writer.folder, names)
+        for name in names:
+            self._say(f"{name} is removed: it is not to be kept any longer")
+
+    def _look(self, url: ServerUrl, writer: HistoryWriter, finisher: Finisher) -> None:
+        """Now and then: what is to be done beside the copying."""
+        finisher.poll()
+        self._purge(writer)
+        if self.metrics.caught_up:
+            self.metrics.behind_bytes = 0
+            return
+        try:
+            with connect(url) as server:
+                file, offset = writer.end
+                later = [log for log in server.logs() if number_of(log.name) >= number_of(file)]
+                self.metrics.behind_bytes = max(0, sum(log.size_bytes for log in later) - offset)
+        except (BinlogError, ValueError):
+            self.metrics.behind_bytes = None
+
+    # -- what goes wrong -------------------------------------------------------------------------
+
+    def _judge(self, error: BaseException) -> None:
+        """Wait for another try, or raise the error."""
+        mends = not isinstance(error, BinlogError) or error.retryable
+        if not self._was_connected:
+            raise error
+        if not mends:
+            # the logs may have been reset while they were followed: the next connection finds out
+            if self._failed_at == self._end:
+                raise error
+            self._failed_at = self._end
+        self._pause(error)
+
+    def _pause(self, error: BaseException) -> None:
+        """Wait before the next try; raise `error` where tries are used up."""
+        self._failures += 1
+        options = self._options
+        if options.attempts is not None and self._failures > options.attempts:
+            raise error
+        if self._failures == 1:
+            self._say(f"{error}: trying again")
+        self.metrics.reconnections += 1
+        if self._failures % _TRIES_PER_SERVER == 0:
+            self._turn += 1
+        doubled = options.backoff_s * 2 ** min(self._failures - 1, 16)
+        longest = min(options.longest_backoff_s, doubled)
+        self._closed.wait(random.uniform(longest / 2, longest))
+
+
+class _Pacer:
+    """When to make durable what has come."""
+
+    def __init__(self, writer: HistoryWriter, options: ArchiveOptions, semi_sync: bool) -> None:
+        cheap = writer.folder.cheap_sync
+        self._waited = semi_sync
+        self._longest = options.sync_s
+        if self._longest is None:
+            self._longest = _SYNC_SECONDS if cheap else _STORE_SYNC_SECONDS
+        self._idle = _IDLE_SYNC_SECONDS if cheap else self._longest
+        self._bytes = 0
+        self._last = self._looked = time.monotonic()
+
+    def is_due(self, item: Block | Idle) -> bool:
+        """Whether it is time, now that this has come."""
+        if isinstance(item, Block):
+            self._bytes += len(item.data)
+            if self._waited or self._bytes >= _SYNC_BYTES:
+                return True
+        passed = time.monotonic() - self._last
+        return passed >= (self._idle if isinstance(item, Idle) else self._longest or 0)
+
+    def synced(self) -> None:
+        """It is done."""
+        self._bytes = 0
+        self._last = time.monotonic()
+
+    def is_time_to_look(self) -> bool:
+        """Whether it is time for what is done now and then."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_SECONDS:
+            return False
+        self._looked = now
+        return True

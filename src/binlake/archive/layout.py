@@ -1,0 +1,142 @@
+"""Where things are in an archive, and what is said of them there.
+
+    DIR/
+      <identity>/                    one directory per server: its UUID, or server-<id> of MariaDB
+        binlog.000001.zst            logs, as the server named them, byte for byte
+        binlog.000001.index.parquet  what is in them (stream/log_index.py)
+        binlog.000002                the one that is being written: whole events only
+        binlog.index                 their names, as the server's own index file has them
+        archive.json                 whose they are, and how far they are durable (`ArchiveState`)
+        archive.lock                 held by the process that writes here
+      <identity>.2/                  another history under the same names: the logs were reset
+
+A directory is one history, without gaps: what does not follow from its last byte goes into the
+next. Names come from servers, so they are checked before they touch a disk.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from binlake.errors import ServerError, SourceError
+from binlake.source.chain import ARCHIVE_STATE, log_name
+from binlake.values.position import Position
+
+__all__ = [
+    "LOCK",
+    "STATE",
+    "ArchiveState",
+    "checked_identity",
+    "checked_name",
+    "directory_name",
+    "generations",
+    "index_file",
+    "logs_among",
+    "number_of",
+]
+
+STATE = ARCHIVE_STATE
+LOCK = "archive.lock"
+_VERSION = 1
+
+_IDENTITY = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|server-\d{1,10}", re.IGNORECASE
+)
+_LOG = re.compile(r"(?P<base>[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,200})\.(?P<number>\d{6,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveState:
+    """What `archive.json` says: everything before `offset` of log `file` is durable here.
+
+    `identity` is the server's (its UUID), `flavour` "mysql" or "mariadb", `generation` counts the
+    histories archived under that identity, from 1. `gtid_set` are the GTIDs of the transactions
+    that are whole up to there, as the flavour spells them; "" if the server has none. `written` is
+    the time of writing, in seconds since 1970. `file` "" when nothing has come yet.
+    """
+
+    identity: str
+    flavour: str
+    generation: int = 1
+    file: str = ""
+    offset: int = 0
+    gtid_set: str = ""
+    written: float = 0.0
+
+    @property
+    def position(self) -> Position:
+        """The same as a position."""
+        return Position(self.identity, self.file, self.offset, self.gtid_set)
+
+    @property
+    def directory(self) -> str:
+        """The name of its directory."""
+        return directory_name(self.identity, self.generation)
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        return json.dumps({"version": _VERSION, **asdict(self)}, indent=1).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> ArchiveState:
+        """Read the file. Raises SourceError, which names `where`."""
+        try:
+            values = json.loads(data)
+            if values.pop("version") != _VERSION:
+                raise ValueError("it is of another version of binlake")
+            return cls(**values)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise SourceError(f"{where} is not the state of an archive: {error}") from None
+
+
+def directory_name(identity: str, generation: int) -> str:
+    """The name of the directory of a server's history number `generation`."""
+    return identity if generation == 1 else f"{identity}.{generation}"
+
+
+def generations(identity: str, directories: Iterable[str]) -> list[int]:
+    """The histories of a server that are among directories, oldest first."""
+    found = []
+    for name in directories:
+        head, dot, number = name.rpartition(".")
+        if name == identity:
+            found.append(1)
+        elif dot and head == identity and number.isdecimal():
+            found.append(int(number))
+    return sorted(found)
+
+
+def checked_identity(identity: str) -> str:
+    """A server's identity, as the name of a directory. Raises ServerError."""
+    if not _IDENTITY.fullmatch(identity):
+        raise ServerError(f"the server says that it is {identity[:80]!r}: refused")
+    return identity.lower()
+
+
+def checked_name(name: str) -> str:
+    """The name of a log, as the name of a file. Raises ServerError."""
+    if not _LOG.fullmatch(name):
+        raise ServerError(
+            f"the server names a log {name[:80]!r}: refused",
+            hint="a log in an archive is named <base>.<six or more digits>",
+        )
+    return name
+
+
+def number_of(name: str) -> int:
+    """The number in the name of a log."""
+    return int(name.rpartition(".")[2])
+
+
+def index_file(name: str) -> str:
+    """The index file of the logs to which a log belongs."""
+    return f"{name.rpartition('.')[0]}.index"
+
+
+def logs_among(names: Iterable[str]) -> list[str]:
+    """The logs among files, compressed or not, each once, in the order of the chain."""
+    found = {log_name(name) for name in names if _LOG.fullmatch(log_name(name))}
+    return sorted(found, key=lambda name: (name.rpartition(".")[0], number_of(name)))

@@ -1,0 +1,136 @@
+"""Where an archive goes on: what of its last log is whole, and from where it is asked for again.
+
+The log that was being written when the archiver ended may end in the middle of an event, or, after
+a crash of the machine, in bytes that never reached the disk. All of it is read and verified; what
+is behind the last good event is forgotten.
+
+The server is then asked for the log from a little before that place: from its last transaction
+on. What comes must be what is here, byte for byte. So a log that has only the name of ours, because
+the server's logs were reset in between, is noticed before one byte of it is written.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from binlake.archive.folder import LogWriter
+from binlake.errors import FormatError, SourceError
+from binlake.events.gtid_list import GtidListEvent
+from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.format.event_types import EVENT_TYPES, Role
+from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.reader import ByteReader
+from binlake.source.replica.progress import Progress
+from binlake.source.window import Window
+from binlake.stream.event_at import event_at
+
+__all__ = ["Overlap", "Resumption", "recover"]
+
+_GTIDS = b"".join(re.escape(bytes((c,))) for c, t in EVENT_TYPES.items() if t.role is Role.GTID)
+_LAST_GTID = re.compile(b"[" + _GTIDS + b"](?=[^" + _GTIDS + b"]*$)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """The first `size` bytes of a log are whole events; the log is asked for from `start` on.
+
+    `gtid_set` are the GTIDs before `start`, as the flavour spells them. `created` is the timestamp
+    of the log's format description, None if there is none. `lost` bytes behind `size` were no
+    whole events.
+    """
+
+    size: int
+    start: int
+    gtid_set: str
+    created: int | None
+    lost: int = 0
+
+
+def recover(writer: LogWriter, flavour: str) -> Resumption:
+    """Read what there is of a log, forget what is not whole. Raises SourceError."""
+    reader = writer.reader()
+    try:
+        log = LogFile(reader, writer.name)
+    except (FormatError, SourceError):  # not even its beginning is whole
+        reader.close()
+        return _nothing(writer)
+    with log:
+        found = _survey(log, flavour)
+    if found is None:
+        return _nothing(writer)
+    lost = writer.size - found.size
+    if lost:
+        writer.truncate(found.size)
+    return Resumption(found.size, found.start, found.gtid_set, found.created, lost)
+
+
+def _nothing(writer: LogWriter) -> Resumption:
+    lost = writer.size
+    if lost:
+        writer.truncate(0)
+    return Resumption(0, FIRST_EVENT, "", None, lost)
+
+
+def _survey(log: LogFile, flavour: str) -> Resumption | None:
+    size, last_event, last_gtid, created = 0, FIRST_EVENT, None, None
+    before: str | None = None
+    try:
+        for window in log.windows():
+            if created is None:
+                created = window.block.timestamp[0]
+            if before is None:
+                before = _gtids_before(window)
+            size = window.end
+            last_event = window.frame(len(window) - 1).offset
+            codes = bytes(window.block.type_code[: len(window)])
+            match = _LAST_GTID.search(codes)
+            if match is not None:
+                last_gtid = window.frame(match.start()).offset
+    except FormatError:  # what is before it has been seen
+        pass
+    if not size:
+        return None
+    start = last_event if last_gtid is None else last_gtid
+    progress = Progress(flavour, before or "")
+    for window in log.windows(stop=start, verify=False):
+        progress.feed(window.data, window.base, window.block, window.format)
+    progress.settle()  # the transaction before `start` is whole: another one follows it
+    return Resumption(size, start, progress.gtid_set(), created)
+
+
+def _gtids_before(window: Window) -> str | None:
+    """What was executed before the log began, if the beginning of it says so."""
+    for index in range(min(len(window), 8)):
+        event = event_at(window, index)
+        if isinstance(event, PreviousGtidsEvent):
+            return str(event.gtids)
+        if isinstance(event, GtidListEvent):
+            return ",".join(map(str, event.gtid_set.position().values()))
+    return None
+
+
+class Overlap:
+    """What a server sends again, compared with what is here: bytes [start, size) of a log."""
+
+    def __init__(self, reader: ByteReader, start: int, size: int) -> None:
+        self._reader = reader
+        self.at = start
+        self.size = size
+
+    def take(self, data: bytes) -> bytes | None:
+        """The rest of what has come that is not here yet; None if it is not the same log."""
+        known = min(len(data), self.size - self.at)
+        if self._reader.read_at(self.at, known) != data[:known]:
+            return None
+        self.at += known
+        return data[known:]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything that is here has come again."""
+        return self.at >= self.size
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._reader.close()

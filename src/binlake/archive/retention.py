@@ -1,0 +1,90 @@
+"""Which logs an archive need not keep: the oldest, whole logs only, never the one being written."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+
+from binlake.archive.folder import Folder
+from binlake.archive.layout import index_file, logs_among
+from binlake.errors import BinlogError
+from binlake.source.chain import log_name
+from binlake.source.log_file import LogFile
+from binlake.stream.log_index import index_path
+
+__all__ = ["Retention", "expired", "purge"]
+
+_SUFFIXES = ("", ".gz", ".zst")
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept: logs that ended in the last `days`, and as many as have `bytes` (as they are
+    stored) together. None: no bound. A log goes when one of them says so.
+    """
+
+    days: float | None = None
+    bytes: int | None = None
+
+    @property
+    def keeps_everything(self) -> bool:
+        """Whether nothing is ever removed."""
+        return self.days is None and self.bytes is None
+
+
+def expired(folder: Folder, rule: Retention, growing: str, now: float | None = None) -> list[str]:
+    """The logs to remove, oldest first: from the beginning of the chain up to the first that is
+    kept. `growing` and what comes after it is kept. `now` in seconds since 1970.
+    """
+    if rule.keeps_everything:
+        return []
+    sizes = folder.sizes()
+    names = logs_among(sizes)
+    stored = {n: sum(sizes.get(n + suffix, 0) for suffix in _SUFFIXES) for n in names}
+    left = sum(stored.values())
+    moment = time.time() if now is None else now
+    found = []
+    for name, following in pairwise(names):
+        if name == growing:
+            break
+        too_much = rule.bytes is not None and left > rule.bytes
+        if not too_much and not (
+            rule.days is not None and _is_older(folder, sizes, following, moment, rule.days)
+        ):
+            break
+        found.append(name)
+        left -= stored[name]
+    return found
+
+
+def purge(folder: Folder, names: list[str]) -> None:
+    """Remove logs, which are the oldest ones: first from the index file, so that this never names
+    what is not there. Raises SourceError.
+    """
+    if not names:
+        return
+    kept = [name for name in logs_among(folder.sizes()) if name not in names]
+    by_file: dict[str, list[str]] = {}
+    for name in kept:
+        by_file.setdefault(index_file(name), []).append(f"./{name}\n")
+    for file, lines in by_file.items():
+        folder.write(file, "".join(lines).encode())
+    for name in names:
+        for suffix in _SUFFIXES:
+            folder.remove(name + suffix)
+        folder.remove(log_name(index_path(name)))
+
+
+def _is_older(
+    folder: Folder, sizes: dict[str, int], following: str, now: float, days: float
+) -> bool:
+    """Whether a log ended that long ago: when the one that follows it began."""
+    stored = next((following + s for s in _SUFFIXES if following + s in sizes), following)
+    try:
+        with LogFile.open(folder.path_of(stored)) as log:
+            for window in log.windows(verify=False, window_bytes=4096):
+                return now - window.block.timestamp[0] > days * 86_400
+    except BinlogError:
+        return False
+    return False

@@ -1,0 +1,238 @@
+"""Which history of an archive a server continues, and where a server begins that is new here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from binlake.archive.folder import Folder
+from binlake.archive.layout import (
+    STATE,
+    ArchiveState,
+    checked_identity,
+    checked_name,
+    directory_name,
+    generations,
+    number_of,
+)
+from binlake.core.frames import HEADER_BYTES, FrameBlock, scan
+from binlake.errors import BinlogError, OptionError, PositionLostError
+from binlake.events.gtid_list import GtidListEvent
+from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.events.registry import decode_event, event_format
+from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT
+from binlake.source.chain import log_name
+from binlake.source.reader import ByteReader
+from binlake.source.replica.connection import ServerConnection, ServerLog
+from binlake.source.replica.follower import Block, Follower, FollowOptions
+from binlake.values.gtid import GtidSet, MariaGtidSet
+from binlake.values.position import Position
+
+__all__ = [
+    "NEWEST",
+    "OLDEST",
+    "Known",
+    "begins_alike",
+    "first_log",
+    "gtid_text",
+    "gtids_before",
+    "is_there",
+    "known_histories",
+    "newest_history",
+]
+
+OLDEST = "oldest"
+NEWEST = "newest"
+_FIRST_EVENT = 4
+# What a log begins with tells it from others: its time, and the GTIDs that were there before.
+_BEGINNING_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A history that is in an archive."""
+
+    directory: str
+    state: ArchiveState
+
+
+def known_histories(root: Folder) -> list[Known]:
+    """The histories in an archive, last written first. Raises SourceError."""
+    found = []
+    for name in root.directories():
+        folder = root.sub(name)
+        data = folder.read(STATE)
+        if data is not None:
+            found.append(Known(name, ArchiveState.from_bytes(data, folder.path_of(STATE))))
+    return sorted(found, key=lambda known: known.state.written, reverse=True)
+
+
+def newest_history(known: Sequence[Known], server: ServerConnection) -> ArchiveState | None:
+    """The newest history of a server, None if it is new here. Raises ServerError."""
+    identity = checked_identity(server.identity)
+    numbers = generations(identity, [history.directory for history in known])
+    if not numbers:
+        return None
+    wanted = directory_name(identity, numbers[-1])
+    return next(history.state for history in known if history.directory == wanted)
+
+
+def is_there(server: ServerConnection, file: str, size: int) -> str | None:
+    """Whether a server can continue a log of which `size` bytes are here; else why not.
+
+    Raises PositionLostError where the log was purged: then what lies between is lost.
+    """
+    logs = server.logs()
+    base = file.rpartition(".")[0]
+    for log in logs:
+        if log.name == file:
+            if log.size_bytes >= size:
+                return None
+            return f"{file} has {log.size_bytes} bytes on the server, {size} here"
+    same = [log.name for log in logs if log.name.rpartition(".")[0] == base]
+    if not same:
+        return f"the server's logs are named otherwise now: {logs[-1].name if logs else 'none'}"
+    if number_of(checked_name(same[-1])) < number_of(file):
+        return f"{file} is not on the server any more, whose newest log is {same[-1]}"
+    raise PositionLostError(
+        f"{server.where} has purged {file}, with which the archive goes on: {same[0]} to"
+        f" {same[-1]} are there",
+        hint="what lies between is lost; --restart-if-lost begins another directory with"
+        f" {same[0]}",
+    )
+
+
+def first_log(server: ServerConnection, known: Sequence[Known], wanted: str) -> tuple[str, str]:
+    """The log with which the archive of a new server begins, and why, as a sentence.
+
+    `wanted` is a name, "newest", or "oldest": then, where another server's archive is here and this
+    server has all of its transactions (a failover), the log that holds the next one. Raises
+    OptionError, ServerError.
+    """
+    logs = server.logs()
+    names = [checked_name(log.name) for log in logs]
+    if not names:
+        raise PositionLostError(f"{server.where} has no logs")
+    if wanted == NEWEST:
+        return names[-1], "the newest log of the server"
+    if wanted not in (OLDEST, ""):
+        if wanted not in names:
+            raise OptionError(
+                f"{server.where} has no log {wanted}: {names[0]} to {names[-1]} are there",
+                name="from",
+            )
+        return wanted, "as asked"
+    for history in known:
+        state = history.state
+        if state.gtid_set and state.flavour == server.flavour and _has_all(server, state.gtid_set):
+            name = _log_of_next(server, logs, state.gtid_set)
+            if name is not None:
+                return name, f"it holds what comes after {history.directory}"
+    return names[0], "the oldest log of the server"
+
+
+def _has_all(server: ServerConnection, gtid_set: str) -> bool:
+    """Whether a server has executed all of a set, so that it may have taken another's place."""
+    if server.flavour == "mariadb":
+        state = MariaGtidSet.parse(server.value("SELECT @@GLOBAL.gtid_binlog_state") or "")
+        reached = MariaGtidSet.parse(gtid_set)
+        return all((state.last(g.domain_id, g.server_id) or 0) >= g.seq_no for g in reached)
+    executed = GtidSet.parse(_one_line(server.value("SELECT @@GLOBAL.gtid_executed")))
+    return not GtidSet.parse(gtid_set) - executed
+
+
+def _log_of_next(server: ServerConnection, logs: Sequence[ServerLog], gtid_set: str) -> str | None:
+    """The last log before whose beginning nothing was executed that is not in the set."""
+    low, high = 0, len(logs) - 1
+    if not _began_within(server, logs[0].name, gtid_set):
+        return None  # the next transaction was purged here
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _began_within(server, logs[middle].name, gtid_set):
+            low = middle
+        else:
+            high = middle - 1
+    return logs[low].name
+
+
+def _began_within(server: ServerConnection, name: str, gtid_set: str) -> bool:
+    """Whether everything executed before a log began is in a set. Raises ServerError."""
+    before = gtids_before(server, name)
+    if isinstance(before, GtidSet):
+        return not before - GtidSet.parse(gtid_set)
+    if isinstance(before, MariaGtidSet):
+        reached = {gtid.domain_id: gtid.seq_no for gtid in MariaGtidSet.parse(gtid_set)}
+        return all(gtid.seq_no <= reached.get(gtid.domain_id, 0) for gtid in before)
+    return False
+
+
+def gtids_before(server: ServerConnection, name: str) -> GtidSet | MariaGtidSet | None:
+    """What a log says was executed before it began; None if it does not say. Raises ServerError."""
+    data = b""
+    for piece in _beginning(server, name):
+        data += piece
+        if (found := _in_head(data)) is not None:
+            return found
+    return None
+
+
+def gtid_text(gtids: GtidSet | MariaGtidSet | None) -> str:
+    """The set as a position holds it: of MariaDB the last GTID of each domain."""
+    if isinstance(gtids, MariaGtidSet):
+        return ",".join(map(str, gtids.position().values()))
+    return "" if gtids is None else str(gtids)
+
+
+def begins_alike(server: ServerConnection, log: ByteReader) -> bool:
+    """Whether a server's log, and one that is here, begin with the same bytes. Raises ServerError."""
+    at = _FIRST_EVENT
+    for data in _beginning(server, log_name(log.name)):
+        known = log.read_at(at, len(data))
+        if known != data[: len(known)]:
+            return False
+        at += len(data)
+    return True
+
+
+def _beginning(server: ServerConnection, name: str) -> Iterator[bytes]:
+    """The first bytes of a server's log, from its first event on."""
+    options = FollowOptions.of(server.url, attempts=0, until_current=True, semi_sync=False)
+    start = Position(server.identity, name, _FIRST_EVENT)
+    left = _BEGINNING_BYTES
+    with Follower(server.url, start, replace(options, block_bytes=_BEGINNING_BYTES)) as follower:
+        for item in follower:
+            if not isinstance(item, Block) or item.file != name or left <= 0:
+                return
+            left -= len(item.data)
+            yield item.data
+
+
+def _in_head(data: bytes) -> GtidSet | MariaGtidSet | None:
+    frames = FrameBlock()
+    pos = 0
+    while pos < len(data):
+        reached, _ = scan(data, 0, pos, len(data), HEADER_BYTES, frames)
+        if reached == pos:
+            break
+        pos = reached
+    format = None
+    for index in range(len(frames)):
+        frame = frames.frame(index)
+        raw = data[frame.offset : frame.end]
+        try:
+            if frame.type_code == FORMAT_DESCRIPTION_EVENT:
+                format = event_format(frame, raw[HEADER_BYTES:])
+                continue
+            checksum = format.checksum_bytes if format is not None else 0
+            event = decode_event(frame, raw[HEADER_BYTES : len(raw) - checksum], format)
+        except BinlogError:
+            return None
+        if isinstance(event, PreviousGtidsEvent):
+            return event.gtids
+        if isinstance(event, GtidListEvent):
+            return event.gtid_set
+    return None
+
+
+def _one_line(text: str | None) -> str:
+    return "".join((text or "").split())

@@ -1,0 +1,229 @@
+"""Blocks of a server's logs become files: appended, made durable, finished, and said to be there.
+
+    writer = HistoryWriter(folder, state)
+    start = writer.resume()                  # a Position: what to ask the server for
+    for block in follower:
+        writer.take(block)                   # AnotherHistory: the logs were reset
+        writer.sync()                        # now, and not before, it may be acknowledged
+
+Order of what is done, so that a kill between any two steps loses and doubles nothing: bytes of the
+log, then the index file that names it, then the state. Each of them is right without the next.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from binlake.archive.folder import Folder, LogWriter
+from binlake.archive.layout import (
+    STATE,
+    ArchiveState,
+    checked_name,
+    index_file,
+    logs_among,
+    number_of,
+)
+from binlake.archive.recovery import Overlap, Resumption, recover
+from binlake.errors import ServerError
+from binlake.source.reader import ByteReader
+from binlake.values.position import Position
+
+if TYPE_CHECKING:
+    from binlake.source.replica.follower import Block
+
+__all__ = ["AnotherHistory", "HistoryWriter", "write_index_file"]
+
+MAGIC = b"\xfebin"
+_FIRST_EVENT = 4
+# The state tells others how far a log is durable; it is not what recovery goes by.
+_STATE_SECONDS = 1.0
+
+
+class AnotherHistory(Exception):  # noqa: N818 - not an error: the archive goes on elsewhere
+    """What comes does not follow from what is here. The text says why."""
+
+
+class HistoryWriter:
+    """Writes one directory of an archive, which nobody else may write to meanwhile.
+
+    `finished` are logs that became complete since it was last asked for; `state` is what is durable.
+    """
+
+    def __init__(self, folder: Folder, state: ArchiveState) -> None:
+        self.folder = folder
+        self.state = state
+        self.finished: list[str] = []
+        self.resumed: Resumption | None = None
+        self._log: LogWriter | None = None
+        self._overlap: Overlap | None = None
+        self._complete: str | None = None
+        self._told = state
+        self._told_at = 0.0
+
+    # -- beginning -----------------------------------------------------------------------------
+
+    def resume(self) -> Position | None:
+        """Where the server has to be asked from; None: nothing is here yet. Raises SourceError."""
+        self.folder.lock()
+        names = logs_among([*self.folder.sizes(), *self.folder.unfinished()])
+        while names and self._is_growing(names[-1]):
+            last = names.pop()
+            self._log = self.folder.open_log(last)
+            found = recover(self._log, self.state.flavour)
+            if found.size:
+                return self._go_on(self._log, found)
+            # nothing of it is whole; that the one before it is the server's can be proved
+            self._log.close()
+            self._log = None
+            self.folder.remove(last)
+        write_index_file(self.folder)
+        if not names:
+            self._write_state()
+            return None
+        self._complete = names[-1]  # it is compressed
+        following = f"{names[-1].rpartition('.')[0]}.{number_of(names[-1]) + 1:06d}"
+        return Position(self.state.identity, following, _FIRST_EVENT, self.state.gtid_set)
+
+    def _is_growing(self, name: str) -> bool:
+        return name in self.folder.sizes() or name in self.folder.unfinished()
+
+    def _go_on(self, log: LogWriter, found: Resumption) -> Position:
+        self.resumed = found
+        self._overlap = Overlap(log.reader(), found.start, found.size)
+        write_index_file(self.folder)
+        self.state = replace(
+            self.state,
+            file=log.name,
+            offset=found.size,
+            gtid_set=found.gtid_set or self.state.gtid_set,
+        )
+        return Position(self.state.identity, log.name, found.start, found.gtid_set)
+
+    @property
+    def end(self) -> tuple[str, int]:
+        """The last log and how many bytes of it are here; ("", 0) if there is none."""
+        if self._log is not None:
+            return self._log.name, self._log.size
+        return ("", 0) if self._complete is None else (self._complete, 0)
+
+    @property
+    def last_bytes(self) -> ByteReader | None:
+        """What is here of the last log, None if there is nothing; to be closed."""
+        return None if self._log is None else self._log.reader()
+
+    # -- going on ------------------------------------------------------------------------------
+
+    def take(self, block: Block) -> None:
+        """Write a block. Raises AnotherHistory, ServerError, SourceError."""
+        data = block.data
+        if self._overlap is not None:
+            data = self._compared(block)
+        if self._log is None or block.file != self._log.name:
+            self._begin(block)
+        log = self._log
+        assert log is not None
+        start = block.end - len(data)
+        if log.size == 0 and start == _FIRST_EVENT:
+            log.append(MAGIC)
+        if start != log.size:
+            raise ServerError(
+                f"the server goes on at {block.file}:{start}, {log.size} is what comes next"
+            )
+        log.append(data)
+
+    def _compared(self, block: Block) -> bytes:
+        """What of a block is new, where the server begins with what is here."""
+        overlap, log = self._overlap, self._log
+        assert overlap is not None
+        assert log is not None
+        rest = overlap.take(block.data) if block.file == log.name else None
+        if rest is None or block.start != overlap.at - (len(block.data) - len(rest)):
+            raise AnotherHistory(f"{log.name} of the server is not the one that is here")
+        if overlap.is_over:
+            overlap.close()
+            self._overlap = None
+        return rest
+
+    def _begin(self, block: Block) -> None:
+        """A block of another log than the one that is being written."""
+        name = checked_name(block.file)
+        before = self._log.name if self._log is not None else self._complete
+        if before is not None and not _follows(before, name):
+            raise AnotherHistory(f"the server goes on with {name} after {before}")
+        if block.start != _FIRST_EVENT:
+            raise ServerError(
+                f"the server begins {name} at {block.start}, not with its first event"
+            )
+        if self._log is not None:
+            self._log.finish()
+            self._log.close()
+            self.finished.append(self._log.name)
+        self._complete = None
+        self._log = self.folder.open_log(name)
+        if self._log.size:
+            raise ServerError(f"{self.folder.path_of(name)} is there already")  # never overwritten
+
+    def sync(self, gtid_set: str | None = None) -> tuple[str, int]:
+        """Make what was taken durable; returns the place before which everything is.
+
+        `gtid_set` are the GTIDs up to there, None: as before. Raises SourceError.
+        """
+        log = self._log
+        if log is None or self._overlap is not None:
+            return self.state.file, self.state.offset
+        is_new = log.name != self.state.file
+        log.sync()
+        if is_new:
+            write_index_file(self.folder)
+        self.state = replace(
+            self.state,
+            file=log.name,
+            offset=log.durable,
+            gtid_set=self.state.gtid_set if gtid_set is None else gtid_set,
+        )
+        if is_new or time.monotonic() - self._told_at >= _STATE_SECONDS:
+            self._write_state()
+        return log.name, log.durable
+
+    def tell(self) -> None:
+        """Say how far it is durable, if that has not been said. Raises SourceError."""
+        if self.state != self._told:
+            self._write_state()
+
+    def close(self) -> None:
+        """Make everything durable and let others write. Raises SourceError."""
+        try:
+            if self._overlap is not None:
+                self._overlap.close()
+            elif self._log is not None:
+                self.sync()
+            self.tell()
+        finally:
+            if self._log is not None:
+                self._log.close()
+            self.folder.unlock()
+
+    # -- what is beside the logs -----------------------------------------------------------------
+
+    def _write_state(self) -> None:
+        self.folder.write(STATE, replace(self.state, written=time.time()).to_bytes())
+        self._told, self._told_at = self.state, time.monotonic()
+
+
+def write_index_file(folder: Folder) -> None:
+    """Write the index files of the logs in a directory anew. Raises SourceError."""
+    by_file: dict[str, list[str]] = {}
+    for name in logs_among([*folder.sizes(), *folder.unfinished()]):
+        by_file.setdefault(index_file(name), []).append(f"./{name}\n")
+    for name, lines in by_file.items():
+        data = "".join(lines).encode()
+        if folder.read(name) != data:
+            folder.write(name, data)
+
+
+def _follows(before: str, name: str) -> bool:
+    """Whether a log is the next one by its name."""
+    base, _, _ = name.rpartition(".")
+    return base == before.rpartition(".")[0] and number_of(name) == number_of(before) + 1

@@ -1,0 +1,354 @@
+"""A login to a live server, and what it says about itself and its logs.
+
+    with connect(ServerUrl.parse("mysql://repl@db1/")) as server:
+        server.flavour, server.version, server.logs(), server.position()
+
+PyMySQL does the login (native, caching_sha2 with RSA or TLS, ed25519, client certificates); it
+is needed for live servers only. Nothing that is raised or shown here holds a password.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from binlake.errors import AuthError, BinlogError, OptionError, ServerError, SourceError
+from binlake.events.format_description import version_numbers
+from binlake.source.replica.option_file import client_options
+from binlake.source.replica.passwords import Secret, ask, given_password
+from binlake.source.replica.url import DEFAULT_PORT, ServerUrl
+from binlake.values.position import Position
+
+if TYPE_CHECKING:
+    from binlake.source.replica.driver import Driver
+
+__all__ = ["SSL_MODES", "ConnectionLostError", "ServerConnection", "ServerLog", "connect"]
+
+#: How far TLS is insisted on, as the servers' clients name it.
+SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
+
+_CONNECT_SECONDS = 10.0
+_MARIADB_PREFIX = "5.5.5-"  # for clients that refuse what is newer; MariaDB 10 and later send it
+_SECONDS_LIMIT = 31_536_000.0
+
+# Errors of a login that another password could mend.
+_ACCESS_DENIED = (1045, 1698, 1251, 2059, 2061, 1524, 3118, 1820, 1862)
+# What says that the server is not there now, but may be again: connection refused or lost, it
+# starts or shuts down, it has too many clients.
+_PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1205, 1927,
+            2002, 2003, 2006, 2013, 2055, 3159, 3168)  # fmt: skip
+_TLS_BROKEN = 2026
+
+
+class ConnectionLostError(ServerError):
+    """The server is not there, or not any more; it may be again."""
+
+    retryable = True
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLog:
+    """One log of a server: `size_bytes` as positions count, without what encryption adds."""
+
+    name: str
+    size_bytes: int
+    encrypted: bool
+
+
+def connect(url: ServerUrl) -> ServerConnection:
+    """Log in. Raises AuthError, ServerError (retryable: ConnectionLostError), OptionError.
+
+    A login that is refused for want of a password is asked for on the terminal, once.
+    """
+    told = client_options(url.option("option-file"))
+    password = given_password(url.account, url.option("password-file"), told.get("password"))
+    try:
+        return _connected(url, told, password)
+    except AuthError:
+        if password is not None:
+            raise
+        password = ask(url.account, url.where)
+        if password is None:
+            raise
+        return _connected(url, told, password)
+
+
+def seconds_option(url: ServerUrl, name: str, default: float) -> float:
+    """An option of a URL in seconds. Raises OptionError."""
+    text = url.option(name)
+    if not text:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= _SECONDS_LIMIT:
+        raise OptionError(f"{name}={text}: not a number of seconds", name=name, value=text)
+    return seconds
+
+
+def choice_option(url: ServerUrl, name: str, choices: tuple[str, ...], default: str) -> str:
+    """An option of a URL that is one of some words. Raises OptionError."""
+    text = url.option(name, default).lower().replace("-", "_")
+    if text not in choices:
+        raise OptionError(
+            f"{name}={text}: not one of {', '.join(filter(None, choices))}", name=name, value=text
+        )
+    return text
+
+
+def _connected(url: ServerUrl, told: dict[str, str], password: Secret | None) -> ServerConnection:
+    try:
+        from binlake.source.replica.driver import Driver
+    except ImportError:
+        raise SourceError(
+            "a live server needs PyMySQL", hint="pip install binlake[server]"
+        ) from None
+
+    unix_socket = url.unix_socket
+    host, port = url.host, url.port
+    if not host and not unix_socket:
+        unix_socket = told.get("socket", "") if "host" not in told else ""
+        host = told.get("host", "")
+    port = port or int(told.get("port", "0") if told.get("port", "0").isdigit() else 0)
+    driver = Driver(
+        compression=choice_option(url, "compress", ("", "zlib", "zstd"), ""),
+        patience_s=seconds_option(url, "connect-timeout", _CONNECT_SECONDS),
+        user=url.user or told.get("user") or None,
+        password=(password.reveal() if password is not None else "").encode(),
+        host=host or "localhost",
+        port=port or DEFAULT_PORT,
+        unix_socket=unix_socket or None,
+        charset="utf8mb4",
+        conv={},
+        autocommit=None,
+        program_name="binlake",
+        server_public_key=_public_key(url),
+        **_tls(url, told, unix_socket),
+    )
+    where = unix_socket or ServerUrl("mysql", host, port).where
+    try:
+        driver.connect()
+    except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
+        raise _login_error(error, where, driver) from None
+    return ServerConnection(url, where, driver)
+
+
+def _tls(url: ServerUrl, told: dict[str, str], unix_socket: str) -> dict[str, Any]:
+    """What PyMySQL is told about TLS. Raises OptionError for files that cannot be used."""
+    files = {
+        name: url.option(name) or told.get(name, "") for name in ("ssl-ca", "ssl-cert", "ssl-key")
+    }
+    default = "verify_ca" if files["ssl-ca"] else "preferred"
+    asked = (
+        url if url.option("ssl-mode") else url.with_options(ssl_mode=told.get("ssl-mode", default))
+    )
+    mode = choice_option(asked, "ssl-mode", SSL_MODES, default)
+    if mode == "disabled" or (unix_socket and mode == "preferred"):
+        return {"tls": None, "tls_required": False}
+    verifies = mode.startswith("verify")
+    try:
+        context = ssl.create_default_context(cafile=files["ssl-ca"] or None)
+        # the certificates that servers make for themselves do not keep to RFC 5280
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.check_hostname = mode == "verify_identity"
+        context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
+        if files["ssl-cert"]:
+            context.load_cert_chain(files["ssl-cert"], files["ssl-key"] or None)
+    except (OSError, ValueError) as error:
+        named = ", ".join(f"{name}={path}" for name, path in files.items() if path)
+        raise OptionError(f"{named}: cannot be used: {error}", name="ssl") from None
+    return {"tls": context, "tls_required": mode != "preferred"}
+
+
+def _public_key(url: ServerUrl) -> bytes | None:
+    path = url.option("server-public-key")
+    if not path:
+        return None
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - a name as the user gave it
+            return file.read(64 << 10)
+    except OSError as error:
+        raise OptionError(
+            f"cannot read the public key {path}: {error.strerror}", name="server_public_key"
+        ) from None
+
+
+def _login_error(error: Exception, where: str, driver: Driver) -> BinlogError:
+    """Why a login did not succeed, as one of our errors."""
+    found = server_error(error, where)
+    cause = getattr(error, "original_exception", None)
+    if isinstance(error, ssl.SSLError) or isinstance(cause, ssl.SSLError):
+        reason = getattr(cause or error, "verify_message", "") or str(cause or error)
+        return AuthError(
+            f"{where}: TLS failed: {reason}",
+            hint="ssl-ca names the authority; ssl-mode says what is checked",
+        )
+    return found
+
+
+def server_error(error: Exception, where: str) -> BinlogError:
+    """What PyMySQL raised, as one of our errors: one line that says which server."""
+    import pymysql
+
+    if isinstance(error, BinlogError):
+        return error
+    if not isinstance(error, pymysql.MySQLError):
+        # what a greeting or an answer can do to a parser that trusts it
+        return ServerError(f"{where} does not speak the protocol: {type(error).__name__}: {error}")
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    said = str(error.args[-1]) if error.args else str(error)
+    text = f"{where}: {' '.join(said.split())}"
+    if code in _ACCESS_DENIED:
+        return AuthError(text, code=code)
+    if code == _TLS_BROKEN:
+        return AuthError(text, code=code, hint="ssl-mode says how far TLS is insisted on")
+    if code in _PASSING:
+        return ConnectionLostError(text, code=code)
+    return ServerError(text, code=code or None)
+
+
+class ServerConnection:
+    """An open connection. `flavour` and `version` are what the server really is."""
+
+    def __init__(self, url: ServerUrl, where: str, driver: Driver) -> None:
+        self.url = url
+        self.where = where
+        self.driver = driver
+        text = str(driver.server_version)
+        self.flavour = "mariadb" if "mariadb" in text.lower() else "mysql"
+        if self.flavour == "mariadb":
+            text = text.removeprefix(_MARIADB_PREFIX)
+        self.version_text = text
+        self.version = version_numbers(text)
+        self._identity = ""
+
+    def rows(self, sql: str) -> list[tuple[str | None, ...]]:
+        """The rows of one query; values as the text protocol writes them. Raises ServerError."""
+        try:
+            with self.driver.cursor() as cursor:
+                cursor.execute(sql)
+                return [tuple(map(_text, row)) for row in cursor.fetchall()]
+        except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
+            raise server_error(error, self.where) from None
+
+    def execute(self, sql: str) -> None:
+        """Run a statement without rows. Raises ServerError."""
+        self.rows(sql)
+
+    def value(self, sql: str) -> str | None:
+        """The first value of the first row, None for NULL and where there is no row."""
+        rows = self.rows(sql)
+        return rows[0][0] if rows and rows[0] else None
+
+    def command(self, code: int, payload: bytes, *, answered: bool = False) -> None:
+        """Send a command; wait for its OK where it is `answered`. Raises ServerError."""
+        try:
+            self.driver._execute_command(code, payload)
+            if answered:
+                self.driver._read_packet()
+        except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
+            raise server_error(error, self.where) from None
+
+    def variable(self, name: str) -> str | None:
+        """A global variable; None where the server does not know it."""
+        rows = self.rows(f"SHOW GLOBAL VARIABLES LIKE '{name.replace('_', chr(92) + '_')}'")
+        return rows[0][1] if rows else None
+
+    @property
+    def server_id(self) -> int:
+        """`server_id` of the server."""
+        return int(self.value("SELECT @@GLOBAL.server_id") or 0)
+
+    @property
+    def identity(self) -> str:
+        """What tells this server from all others: its UUID; of MariaDB, which has none,
+        `server-<server_id>`.
+        """
+        if not self._identity:
+            uuid = self.value("SELECT @@GLOBAL.server_uuid") if self.flavour == "mysql" else None
+            self._identity = uuid or f"server-{self.server_id}"
+        return self._identity
+
+    def logs(self) -> list[ServerLog]:
+        """The server's logs, oldest first. Raises ServerError (binary logging is off)."""
+        try:
+            listed = self.rows("SHOW BINARY LOGS")
+        except ServerError as error:
+            raise error.hinted(
+                "reading logs needs REPLICATION CLIENT (MariaDB: BINLOG MONITOR), and log_bin on"
+            ) from None
+        logs = []
+        for row in listed:
+            name, size = checked_log_name(row[0] or ""), int(row[1] or 0)
+            encrypted = len(row) > 2 and (row[2] or "").lower() == "yes"
+            # MySQL counts the header of an encrypted file, positions do not
+            logs.append(ServerLog(name, size - (512 if encrypted else 0), encrypted))
+        return logs
+
+    def position(self) -> Position:
+        """The end of the server's log, between two transactions, and what it has executed."""
+        name, offset = self._end()
+        return Position(self.identity, name, offset, self._gtids_at(name, offset))
+
+    def purged(self) -> str:
+        """The GTIDs whose logs are gone; "" where the server does not tell (MariaDB)."""
+        if self.flavour == "mariadb" or self.version < (5, 6, 5):
+            return ""
+        return _one_line(self.value("SELECT @@GLOBAL.gtid_purged"))
+
+    def _end(self) -> tuple[str, int]:
+        newer = self.flavour == "mysql" and self.version >= (8, 2, 0)
+        rows = self.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS")
+        if not rows:
+            raise ServerError(f"{self.where} writes no binary log", hint="start it with log_bin")
+        return checked_log_name(rows[0][0] or ""), int(rows[0][1] or 0)
+
+    def _gtids_at(self, name: str, offset: int) -> str:
+        if self.flavour == "mariadb":
+            return self.value(f"SELECT BINLOG_GTID_POS('{name}', {offset})") or ""
+        if self.version < (5, 6, 5):
+            return ""
+        return _one_line(self.value("SELECT @@GLOBAL.gtid_executed"))
+
+    def close(self) -> None:
+        """End the connection; never raises."""
+        try:
+            self.driver.close()
+        except Exception:  # noqa: BLE001 - it may be gone, which is what is wanted
+            self.driver._force_close()
+
+    def abort(self) -> None:
+        """End the connection at once, as a stream is ended."""
+        self.driver._force_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ServerConnection {self.where}>"
+
+
+def checked_log_name(name: str) -> str:
+    """A log's base name as a server sent it. Raises ServerError for what no file may be named."""
+    if not 0 < len(name) <= 255 or name in (".", "..") or any(c in "/\\" or c < " " for c in name):
+        raise ServerError(f"the server names a log {name[:80]!r}: refused")
+    return name
+
+
+def _one_line(text: str | None) -> str:
+    return "".join((text or "").split())
+
+
+def _text(value: Any) -> str | None:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,0 +1,361 @@
+"""A replica of a live server: blocks of its logs, for ever, whatever happens on the way.
+
+    follower = Follower("mysql://repl@db1,db2/", Position("", "binlog.000012", 4711))
+    for item in follower:
+        if isinstance(item, Block): …       # bytes of the server's file, whole events
+        else: …                             # Idle: nothing more for now
+        follower.acknowledge(item.file, item.offset)
+
+A lost connection is made again, after a pause that grows, and goes on at the next event of the
+same file. Where the server does not come back and others are known, it goes on at the first
+transaction that has not come whole, on one that has the rest, by GTID.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from binlake.errors import (
+    BinlogError,
+    ChecksumError,
+    OptionError,
+    PositionLostError,
+    ServerError,
+)
+from binlake.source.replica.commands import Ack
+from binlake.source.replica.connection import (
+    ConnectionLostError,
+    ServerConnection,
+    ServerLog,
+    connect,
+)
+from binlake.source.replica.packets import PacketReader
+from binlake.source.replica.progress import Progress
+from binlake.source.replica.session import FollowOptions, start_dump
+from binlake.source.replica.stream import PLAIN_TYPES, Block, DumpStream, Idle, Item
+from binlake.source.replica.url import ServerUrl
+from binlake.values.gtid import GtidSet
+from binlake.values.position import Position
+
+__all__ = ["Block", "FollowOptions", "Follower", "Idle", "Item"]
+
+_FIRST_EVENT = 4
+_MAX_OFFSET = (1 << 32) - 1
+_RECEIVE_BYTES = 8 << 20
+
+# ER_SOURCE_FATAL_ERROR_READING_BINLOG and what its text means.
+_FATAL = 1236
+_TWICE = re.compile(r"same server_uuid|same server_id|same server id", re.IGNORECASE)
+_DAMAGED = re.compile(
+    r"bogus data|corrupt|truncated|max_allowed_packet|event read from|checksum", re.IGNORECASE
+)
+# Error codes of a dump that another try may mend: killed, shut down, out of resources.
+_PASSING = (1053, 1077, 1317, 1927, 3168)
+
+
+class Follower:
+    """Follows the servers of `urls` (the first that answers) from `start` on.
+
+    `start.file` "" begins at what is not in `start.gtid_set`, and with that empty too at the
+    oldest log. `start.server_uuid` says whose the file is; on another server the GTID set counts.
+    Iterating raises PositionLostError (what is wanted is nowhere any more), AuthError,
+    ServerError, ChecksumError; `close`, from another thread too, ends it.
+    """
+
+    def __init__(
+        self,
+        urls: str | ServerUrl | Iterable[str | ServerUrl],
+        start: Position,
+        options: FollowOptions | None = None,
+    ) -> None:
+        self.urls = _parsed(urls)
+        self.options = FollowOptions.of(self.urls[0]) if options is None else options
+        self.server: ServerConnection | None = None
+        self._start = start
+        self._identity = start.server_uuid
+        self._file = start.file
+        self._offset = max(start.offset, _FIRST_EVENT)
+        self._created = self.options.created
+        self._progress: Progress | None = None
+        self._stream: DumpStream | None = None
+        self._semi_sync = False
+        self._failures = 0
+        self._bad_at: tuple[str, int] | None = None
+        self._closed = False
+        self._turn = 0
+
+    @property
+    def position(self) -> Position:
+        """Where the next event lies, and the GTIDs of the transactions that have come whole."""
+        gtids = self._start.gtid_set if self._progress is None else self._progress.gtid_set()
+        return Position(self._identity, self._file, self._offset, gtids)
+
+    @property
+    def created(self) -> int | None:
+        """The timestamp of the current file's format description, None while it is not known."""
+        return self._created
+
+    @property
+    def format_description(self) -> bytes:
+        """The current file's format description event as the source sent it, b"" before it came.
+
+        What begins inside of a file has none in its blocks.
+        """
+        return b"" if self._stream is None else self._stream.format_description
+
+    def __iter__(self) -> Iterator[Item]:
+        while not self._closed:
+            try:
+                yield from self._one_connection()
+                return
+            except (ConnectionLostError, OSError, EOFError) as error:
+                self._pause(self._lost(error))
+            finally:
+                self._disconnect()
+
+    def acknowledge(self, file: str, offset: int) -> None:
+        """Everything before `offset` of `file` is durable: tell a semi-synchronous source.
+
+        Does nothing where none waits. A connection that is lost meanwhile is noticed by iterating.
+        """
+        stream, server = self._stream, self.server
+        if not self._semi_sync or stream is None or server is None or stream.awaited is None:
+            return
+        if (file, offset) < stream.awaited and file == stream.awaited[0]:
+            return
+        stream.awaited = None
+        try:
+            server.driver.send(Ack(file, offset).encode())
+        except Exception:  # noqa: BLE001 - PyMySQL's and the system's; iterating says it
+            return
+
+    def close(self) -> None:
+        """End the connection and the iteration."""
+        self._closed = True
+        self._disconnect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- one connection ----------------------------------------------------------------------
+
+    def _one_connection(self) -> Iterator[Item]:
+        """Everything that one connection brings. Returns where a dump that does not wait ends."""
+        server = self.server = connect(self.urls[self._turn % len(self.urls)])
+        by_gtid = self._place(server)
+        progress = self._progress
+        assert progress is not None
+        gtids = progress.gtid_set() if by_gtid else None
+        report = start_dump(server, self.options, self._file, self._offset, gtids)
+        self._semi_sync = report.semi_sync
+        skip_to = 0
+        if gtids is None and self._offset > _MAX_OFFSET:
+            skip_to, self._offset = self._offset, _FIRST_EVENT
+        receiver = server.driver.receiver
+        receiver.grow(_RECEIVE_BYTES)
+        server.driver._read_timeout = receiver.timeout = self.options.dead_after_s
+        reader = PacketReader(
+            receiver, PLAIN_TYPES, self.options.max_event_bytes, semi_sync=report.semi_sync
+        )
+        stream = self._stream = DumpStream(
+            reader, "" if by_gtid else self._file, self._offset, progress,
+            source=self._identity, by_gtid=by_gtid, verify=self.options.verify_checksum,
+            drops=self.options.skip_replication == "drop",
+            gaps=self.options.skip_replication == "filter",
+            block_bytes=self.options.block_bytes,
+        )  # fmt: skip
+        try:
+            for item in stream:
+                yield from self._passed(stream, item, skip_to)
+        except ChecksumError as error:
+            self._damaged(error, stream)
+        except ServerError as error:
+            raise self._judged(error, server) from None
+
+    def _passed(self, stream: DumpStream, item: Item, skip_to: int) -> Iterator[Item]:
+        if (
+            stream.created is not None
+            and self._created not in (None, stream.created)
+            and self._file == item.file
+        ):
+            raise self._reset(item.file)
+        self._created = stream.created if stream.created is not None else self._created
+        self._failures = 0
+        if isinstance(item, Block):
+            self._file, self._offset = item.file, item.end
+            if item.end <= skip_to:
+                return
+            if item.start < skip_to:
+                item = Block(
+                    item.file, skip_to, item.data[skip_to - item.start :], item.read_at, item.source
+                )
+        else:
+            self._file, self._offset = item.file or self._file, item.offset
+        yield item
+
+    def _place(self, server: ServerConnection) -> bool:
+        """Find out where to begin on this server; whether by GTID. Raises PositionLostError."""
+        if self._progress is None:
+            self._progress = Progress(server.flavour, self._start.gtid_set)
+        elif self._progress.flavour != server.flavour:
+            raise ServerError(
+                f"{server.where} is no {self._progress.flavour}, as the one before was"
+            )
+        same = self._identity in ("", server.identity)
+        gtids = self._progress.gtid_set()
+        if self._file and same:
+            self._check_log(server)
+            self._identity = server.identity
+            return False
+        if not self._file and not gtids:
+            self._file, self._offset = server.logs()[0].name, _FIRST_EVENT
+            self._identity = server.identity
+            return False
+        if not gtids:
+            raise PositionLostError(
+                f"{server.where} is {server.identity}, not {self._identity}, whose "
+                f"{self._file}:{self._offset} is wanted",
+                hint="without GTIDs a position means nothing on another server",
+            )
+        _check_gtids(server, gtids)
+        self._identity, self._created = server.identity, None
+        return True
+
+    def _check_log(self, server: ServerConnection) -> None:
+        """Whether the wanted place can be on the server at all. Raises PositionLostError."""
+        logs = server.logs()
+        for log in logs:
+            if log.name == self._file:
+                if self._offset > log.size_bytes:
+                    raise PositionLostError(
+                        f"{server.where}: {log.name} ends at {log.size_bytes}, before "
+                        f"{self._offset}, from where it is wanted",
+                        hint="the server lost what it had already sent (a crash with sync_binlog "
+                        "other than 1), or its logs were reset",
+                    )
+                return
+        raise PositionLostError(
+            f"{server.where} has no {self._file} any more: {_names(logs)} are there",
+            hint="its logs were purged or reset",
+        )
+
+    def _reset(self, file: str) -> PositionLostError:
+        return PositionLostError(
+            f"{file} of {self._identity} is another file than the one of that name which was read",
+            hint="the server's logs were reset",
+        )
+
+    # -- what goes wrong ---------------------------------------------------------------------
+
+    def _judged(self, error: ServerError, server: ServerConnection) -> BinlogError:
+        """The error of a dump, by what it means for us."""
+        text = f"{server.where}: {error.message}"
+        if isinstance(error, PositionLostError | ConnectionLostError):
+            return error
+        if error.code in _PASSING:
+            return ConnectionLostError(text, code=error.code)
+        if error.code != _FATAL:
+            return type(error)(text, hint=error.hint, **error.context)
+        if _TWICE.search(text):
+            return ServerError(
+                text, code=error.code, hint="another replica has our number: leave server-id away"
+            )
+        if _DAMAGED.search(text):
+            return ServerError(text, code=error.code)
+        return PositionLostError(f"{text} ({self._there()})", code=error.code)
+
+    def _there(self) -> str:
+        """What the server has, for a message."""
+        try:
+            with connect(self.urls[self._turn % len(self.urls)]) as server:
+                purged = server.purged()
+                logs = _names(server.logs())
+        except BinlogError:
+            return "and does not say what it has"
+        return f"there are {logs}" + (f"; purged: {purged}" if purged else "")
+
+    def _damaged(self, error: ChecksumError, stream: DumpStream) -> None:
+        """A wrong checksum once may be the network's; twice at one place it is the log's."""
+        place = (stream.file, stream.offset)
+        if self._bad_at == place:
+            raise error
+        self._bad_at = place
+        raise ConnectionLostError(str(error))
+
+    def _lost(self, error: BaseException) -> ConnectionLostError:
+        if isinstance(error, ConnectionLostError):
+            return error
+        where = self.server.where if self.server is not None else str(self.urls[0])
+        return ConnectionLostError(f"{where}: {error}")
+
+    def _pause(self, error: ConnectionLostError) -> None:
+        """Wait before the next try, on the next server; raise `error` where tries are used up."""
+        self._failures += 1
+        self._turn += 1
+        limit = self.options.attempts
+        if limit is not None and self._failures > limit:
+            raise error
+        rounds = (self._failures - 1) // len(self.urls)
+        longest = min(self.options.longest_backoff_s, self.options.backoff_s * 2 ** min(rounds, 16))
+        # not for secrets: so that many do not come back at one time
+        deadline = time.monotonic() + random.uniform(longest / 2, longest)
+        while not self._closed and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, 0.1))
+
+    def _disconnect(self) -> None:
+        server, self.server, self._stream = self.server, None, None
+        if server is not None:
+            server.abort()
+
+
+def _parsed(urls: str | ServerUrl | Iterable[str | ServerUrl]) -> tuple[ServerUrl, ...]:
+    given: Sequence[str | ServerUrl]
+    given = [urls] if isinstance(urls, str | ServerUrl) else list(urls)
+    parsed: list[ServerUrl] = []
+    for url in given:
+        parsed += [url] if isinstance(url, ServerUrl) else ServerUrl.parse_all(url)
+    if not parsed:
+        raise OptionError("no server given", name="url")
+    return tuple(url.log("") for url in parsed)
+
+
+def _check_gtids(server: ServerConnection, gtids: str) -> None:
+    """Whether the server can go on from a MySQL set: it has all of it, and nothing else is purged.
+
+    (MariaDB finds out when it is asked.) Raises PositionLostError.
+    """
+    if server.flavour == "mariadb":
+        return
+    ours = GtidSet.parse(gtids)
+    executed = GtidSet.parse("".join((server.value("SELECT @@GLOBAL.gtid_executed") or "").split()))
+    errant = ours - executed
+    if errant:
+        raise PositionLostError(
+            f"{server.where} has never had {errant}, which was read from another server",
+            hint="it is behind, or these were only there (errant)",
+        )
+    lost = GtidSet.parse(server.purged()) - ours
+    if lost:
+        raise PositionLostError(
+            f"{server.where} has purged {lost}, which has not been read yet",
+            hint=f"there are {_names(server.logs())}",
+        )
+
+
+def _names(logs: Sequence[ServerLog]) -> str:
+    if not logs:
+        return "no logs"
+    return f"{logs[0].name} to {logs[-1].name}" if len(logs) > 1 else f"{logs[0].name} alone"

@@ -1,0 +1,102 @@
+"""Where the password of a connection comes from, and who may see it: nobody.
+
+In this order: the URL, a password file, the environment variable BINLAKE_PASSWORD (then the
+servers' own, MYSQL_PWD), the group [client] of the options file (~/.my.cnf), and, when the
+server refuses a login without a password, a question on the terminal.
+
+A password that was in a URL or was typed is remembered for the process: the URL's text travels
+through chains, plans and messages, and the password must not.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from binlake.errors import OptionError
+
+__all__ = ["Account", "Secret", "ask", "given_password", "remember"]
+
+_MAX_PASSWORD_FILE = 64 << 10
+_ENVIRONMENT = ("BINLAKE_PASSWORD", "MYSQL_PWD")
+
+
+class Account(NamedTuple):
+    """Whom a password belongs to."""
+
+    user: str
+    host: str
+    port: int
+    unix_socket: str
+
+
+class Secret:
+    """A text that does not show itself, is not pickled, and is asked for by name."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a secret stays in its process")
+
+
+# The one memory of a process for passwords; an account means the same everywhere in it.
+_remembered: dict[Account, Secret] = {}
+
+
+def remember(account: Account, password: str) -> None:
+    """Keep the password of an account for later connections of this process."""
+    _remembered[account] = Secret(password)
+
+
+def given_password(
+    account: Account, password_file: str, from_option_file: str | None
+) -> Secret | None:
+    """The password of an account without asking anybody; None if there is none.
+
+    `from_option_file` is what the options file says. Raises OptionError for a password file
+    that cannot be read.
+    """
+    known = _remembered.get(account)
+    if known is not None:
+        return known
+    if password_file:
+        return Secret(_first_line(password_file))
+    for name in _ENVIRONMENT:
+        if name in os.environ:
+            return Secret(os.environ[name])
+    return None if from_option_file is None else Secret(from_option_file)
+
+
+def ask(account: Account, where: str) -> Secret | None:
+    """Ask for the password on the terminal and remember it; None where there is nobody to ask."""
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    typed = getpass.getpass(f"Password of {account.user or getpass.getuser()} at {where}: ")
+    remember(account, typed)
+    return _remembered[account]
+
+
+def _first_line(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            line = file.read(_MAX_PASSWORD_FILE).partition(b"\n")[0]
+        return line.rstrip(b"\r").decode()
+    except OSError as error:
+        raise OptionError(
+            f"cannot read the password file {path}: {error.strerror}", name="password_file"
+        ) from None
+    except UnicodeDecodeError:
+        raise OptionError(f"the password file {path} is not UTF-8", name="password_file") from None

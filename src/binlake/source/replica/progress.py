@@ -1,0 +1,126 @@
+"""Which transactions have come whole: the GTIDs to ask another server from.
+
+MySQL's sets hold every GTID; of MariaDB the last GTID of each domain counts, which is what a
+replica there tells a source.
+"""
+
+from __future__ import annotations
+
+import re
+
+from binlake.core.frames import HEADER_BYTES, FrameBlock
+from binlake.errors import OptionError
+from binlake.events.gtid_tagged import GtidTaggedEvent
+from binlake.events.query import QueryEvent
+from binlake.events.registry import decode_event
+from binlake.format.event_types import (
+    GTID_EVENT,
+    GTID_TAGGED_LOG_EVENT,
+    QUERY_EVENT,
+    TRANSACTION_PAYLOAD_EVENT,
+    XA_PREPARE_LOG_EVENT,
+    XID_EVENT,
+)
+from binlake.format.flags import FL_STANDALONE
+from binlake.values.frame import EventFormat, Frame
+from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
+
+__all__ = ["Progress"]
+
+_GTID_TYPES = re.compile(rb"[\x21\x2a\xa2]")  # GTID_LOG, GTID_TAGGED_LOG, MariaDB's GTID
+_ENDING_TYPES = (XID_EVENT, XA_PREPARE_LOG_EVENT, TRANSACTION_PAYLOAD_EVENT)
+_MARIADB_QUERY_COMPRESSED = 165
+_QUERY_TYPES = (QUERY_EVENT, _MARIADB_QUERY_COMPRESSED)
+
+
+class Progress:
+    """The GTIDs that were there at the beginning (`start`, as the flavour spells them) and those
+    of the transactions that have come since. Raises OptionError.
+    """
+
+    def __init__(self, flavour: str, start: str) -> None:
+        self.flavour = flavour
+        self._mysql = GtidSet()
+        self._maria = MariaGtidSet()
+        try:
+            if flavour == "mariadb":
+                self._maria = MariaGtidSet.parse(start)
+            else:
+                self._mysql = GtidSet.parse(start)
+        except ValueError as error:
+            raise OptionError(
+                f"{start[:200]!r} is not a GTID set of {flavour}: {error}", name="gtid_set"
+            ) from None
+        self._open: Gtid | MariaGtid | None = None
+        self._standalone = False
+        self._last: tuple[bytes, Frame, EventFormat | None] | None = None
+        self._events = 0  # of the open transaction, its GTID not counted
+
+    def feed(self, data: bytes, start: int, frames: FrameBlock, fmt: EventFormat | None) -> None:
+        """Events have come: `frames` of `data`, which lies at offset `start`."""
+        count = len(frames)
+        types = bytes(frames.type_code[:count])
+        last = -1
+        for found in _GTID_TYPES.finditer(types):
+            self.settle()
+            last = found.start()
+            self._begin(data, frames.offset[last] - start, frames, last, fmt)
+        self._events = count - 1 - last if last >= 0 else self._events + count
+        if count:
+            frame = frames.frame(count - 1)
+            self._last = data[frame.offset - start : frame.end - start], frame, fmt
+
+    def settle(self) -> None:
+        """The transaction that came last is whole: the next begins, or the source is at its end."""
+        gtid, self._open = self._open, None
+        if isinstance(gtid, Gtid):
+            self._mysql.add(gtid.sid, gtid.gno, gtid.tag)
+        elif gtid is not None:
+            self._maria.add(gtid)
+
+    def gtid_set(self) -> str:
+        """The GTIDs of all whole transactions, as the flavour spells them."""
+        if self._open is not None and self._is_whole():
+            self.settle()
+        if self.flavour == "mariadb":
+            return ",".join(map(str, self._maria.position().values()))
+        return str(self._mysql)
+
+    def _begin(
+        self, data: bytes, at: int, frames: FrameBlock, index: int, fmt: EventFormat | None
+    ) -> None:
+        body = at + HEADER_BYTES
+        kind = frames.type_code[index]
+        if kind == GTID_EVENT:
+            seq_no = int.from_bytes(data[body : body + 8], "little")
+            domain = int.from_bytes(data[body + 8 : body + 12], "little")
+            self._standalone = bool(data[body + 12] & FL_STANDALONE)
+            self._open = MariaGtid(domain, frames.server_id[index], seq_no)
+        elif kind == GTID_TAGGED_LOG_EVENT:
+            frame = frames.frame(index)
+            checksum = fmt.checksum_bytes if fmt is not None else 0
+            event = decode_event(frame, data[body : at + frame.length - checksum], fmt)
+            assert isinstance(event, GtidTaggedEvent)
+            self._open = Gtid(event.sid, event.gno, event.tag)
+        else:
+            gno = int.from_bytes(data[body + 17 : body + 25], "little")
+            self._open = Gtid(bytes(data[body + 1 : body + 17]), gno, "")
+
+    def _is_whole(self) -> bool:
+        """Whether the last event ends the open transaction."""
+        if self._last is None or not self._events:
+            return False
+        raw, frame, fmt = self._last
+        if frame.type_code in _ENDING_TYPES:
+            return True
+        if frame.type_code not in _QUERY_TYPES or fmt is None:
+            return False
+        event = decode_event(frame, raw[HEADER_BYTES : len(raw) - fmt.checksum_bytes], fmt)
+        assert isinstance(event, QueryEvent)
+        word = event.sql_raw[:9].upper()
+        if word.startswith((b"COMMIT", b"ROLLBACK")) and b" TO" not in event.sql_raw[:14].upper():
+            return True
+        # a statement that commits by itself stands alone behind its GTID
+        return self._standalone or (
+            self._events == 1 and not word.startswith((b"BEGIN", b"XA START"))
+        )

@@ -1,0 +1,162 @@
+"""The bytes that a server sends, in one big buffer: of a plain connection or a compressed one.
+
+Everything that is read from a server passes `Receiver`: the login, answers to queries, and the
+events of a stream, whose packets are taken out of the buffer by the kernel `core.packets`.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+import zlib
+from abc import ABC, abstractmethod
+
+import zstandard
+
+from binlake.errors import ServerError
+
+__all__ = ["COMPRESSED_HEADER", "CompressedReceiver", "PlainReceiver", "Receiver", "SilenceError"]
+
+#: Header of a packet of the compressed protocol: length as sent (3), sequence (1), inflated length (3).
+COMPRESSED_HEADER = struct.Struct("<HBBHB")
+
+_FIRST_BUFFER = 256 << 10
+_RECEIVE_LEAST = 32 << 10
+
+
+class SilenceError(OSError):
+    """Nothing has come within the time that was given."""
+
+
+class Receiver(ABC):
+    """A buffer of received bytes: `data[start:end]` has not been taken yet.
+
+    `data` may be another object after `fill`. `timeout` is how many seconds a silent peer is
+    waited for (None: for ever), `deadline` the monotonic time at which waiting ends in any case.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.data = bytearray(_FIRST_BUFFER)
+        self.start = 0
+        self.end = 0
+        self.timeout: float | None = None
+        self.deadline: float | None = None
+
+    @property
+    def held(self) -> int:
+        """How many bytes are there to be taken."""
+        return self.end - self.start
+
+    @abstractmethod
+    def fill(self) -> None:
+        """Receive at least one byte more. Raises SilenceError, OSError, EOFError at the end."""
+
+    def is_readable(self, seconds: float = 0.0) -> bool:
+        """Whether `fill` would find bytes within so many seconds."""
+        pending = getattr(self.sock, "pending", None)
+        if pending is not None and pending():
+            return True
+        return bool(select.select([self.sock], [], [], seconds)[0])
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes. Memory is taken as they come. Raises as `fill`."""
+        while self.held < size:
+            self.fill()
+        taken = bytes(memoryview(self.data)[self.start : self.start + size])
+        self.start += size
+        return taken
+
+    def grow(self, size: int) -> None:
+        """Receive up to `size` bytes at once from now on."""
+        if len(self.data) < size:
+            self._room(size - self.held)
+
+    def _room(self, size: int) -> None:
+        """Make room for `size` bytes behind `end`."""
+        if self.start == self.end:
+            self.start = self.end = 0
+        if len(self.data) - self.end >= size:
+            return
+        held = self.held
+        if held + size <= len(self.data) and self.start:
+            self.data[:held] = self.data[self.start : self.end]
+        else:
+            grown = bytearray(max(2 * len(self.data), held + size))
+            grown[:held] = memoryview(self.data)[self.start : self.end]
+            self.data = grown
+        self.start, self.end = 0, held
+
+    def _receive(self, view: memoryview) -> int:
+        """Receive into `view`; how many bytes."""
+        self.sock.settimeout(self._patience())
+        try:
+            count = self.sock.recv_into(view)
+        except TimeoutError:
+            raise SilenceError("the server says nothing") from None
+        if not count:
+            raise EOFError("the server has closed the connection")
+        return count
+
+    def _patience(self) -> float | None:
+        if self.deadline is None:
+            return self.timeout
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise SilenceError("the server takes too long")
+        return left if self.timeout is None else min(left, self.timeout)
+
+
+class PlainReceiver(Receiver):
+    """Bytes as they come from the socket."""
+
+    def fill(self) -> None:
+        self._room(_RECEIVE_LEAST)
+        with memoryview(self.data) as whole, whole[self.end :] as view:
+            self.end += self._receive(view)
+
+
+class CompressedReceiver(Receiver):
+    """Bytes out of the packets of the compressed protocol (zlib, or zstd where agreed).
+
+    Layout: https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_compression.html
+    """
+
+    def __init__(self, sock: socket.socket, algorithm: str) -> None:
+        super().__init__(sock)
+        self._zstd = zstandard.ZstdDecompressor() if algorithm == "zstd" else None
+        self._raw = PlainReceiver(sock)
+
+    def fill(self) -> None:
+        raw = self._raw
+        raw.timeout, raw.deadline = self.timeout, self.deadline
+        low, high, _, plain_low, plain_high = COMPRESSED_HEADER.unpack(
+            raw.take(COMPRESSED_HEADER.size)
+        )
+        size, plain_size = low | high << 16, plain_low | plain_high << 16
+        if not size:
+            return
+        payload = raw.take(size)
+        if plain_size:
+            payload = self._inflated(payload, plain_size)
+        self._room(len(payload))
+        self.data[self.end : self.end + len(payload)] = payload
+        self.end += len(payload)
+
+    def is_readable(self, seconds: float = 0.0) -> bool:
+        return self._raw.held > 0 or super().is_readable(seconds)
+
+    def _inflated(self, payload: bytes, size: int) -> bytes:
+        try:
+            if self._zstd is not None:
+                plain: bytes = self._zstd.decompress(payload, max_output_size=size)
+            else:
+                inflater = zlib.decompressobj()
+                plain = inflater.decompress(payload, size)
+        except (zlib.error, zstandard.ZstdError) as error:
+            raise ServerError(f"a compressed packet of the server is damaged: {error}") from None
+        if len(plain) != size:
+            raise ServerError(f"a compressed packet has {len(plain)} bytes, not the {size} it says")
+        return plain

@@ -1,0 +1,243 @@
+"""What a replica tells the source before it asks for a log: session variables, who it is.
+
+Sources: MySQL sql/rpl_replica.cc and sql/rpl_binlog_sender.cc, MariaDB sql/slave.cc and
+sql/sql_repl.cc; formats.md §11.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import uuid
+from dataclasses import dataclass, field
+
+from binlake.errors import BinlogError, OptionError, ServerError
+from binlake.source.replica.commands import (
+    BINLOG_SEND_ANNOTATE_ROWS,
+    BINLOG_SEND_HEARTBEAT_V2,
+    COM_BINLOG_DUMP,
+    COM_BINLOG_DUMP_GTID,
+    COM_REGISTER_SLAVE,
+    NON_BLOCK,
+    Dump,
+    DumpGtid,
+    Registration,
+)
+from binlake.source.replica.connection import (
+    ServerConnection,
+    choice_option,
+    seconds_option,
+)
+from binlake.source.replica.url import ServerUrl
+from binlake.values.gtid import GtidSet
+
+__all__ = ["FollowOptions", "SessionReport", "replica_ids", "start_dump"]
+
+_UNKNOWN_VARIABLE = 1193
+_SERVER_ID_BITS = 32
+_MAX_OFFSET = (1 << 32) - 1  # of COM_BINLOG_DUMP
+_FIRST_EVENT = 4
+_CAPABILITY_GTID = 4  # MARIA_SLAVE_CAPABILITY_GTID: events come as they are in the log
+_SLOW_CONSUMER_S = 3600
+_SKIPS = ("keep", "drop", "filter")
+_SWITCH = ("on", "off", "1", "0", "true", "false", "yes", "no")
+
+
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """How a server is followed.
+
+    `replica_id` 0: one is chosen. `heartbeat_s`: how long an idle server may be silent,
+    `dead_after_s`: after how long a silence the connection is given up. `skip_replication`:
+    what becomes of events so marked: keep, drop (here), filter (by the server, MariaDB).
+    `block_bytes`: about how large a block grows while more is coming. `max_event_bytes`: the
+    longest event that is taken into memory. `attempts`: reconnections without one byte of
+    progress before the follower gives up, None: never. `until_gtid`, `strict`,
+    `ignore_duplicates`: MariaDB's. `created`: the timestamp of the format description of the
+    file in which following begins, None when not known: another one means another file.
+    """
+
+    replica_id: int = 0
+    report_host: str = ""
+    report_port: int = 0
+    report_user: str = ""
+    heartbeat_s: float = 1.0
+    dead_after_s: float = 30.0
+    semi_sync: bool = False
+    until_current: bool = False
+    verify_checksum: bool = True
+    skip_replication: str = "keep"
+    block_bytes: int = 4 << 20
+    max_event_bytes: int = (1 << 30) + (1 << 20)
+    attempts: int | None = None
+    backoff_s: float = 0.5
+    longest_backoff_s: float = 30.0
+    until_gtid: str = ""
+    strict: bool = True
+    ignore_duplicates: bool = False
+    created: int | None = None
+    replica_uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @classmethod
+    def of(cls, url: ServerUrl, **given: object) -> FollowOptions:
+        """What the URL's query says; `given` wins. Raises OptionError."""
+        options: dict[str, object] = {
+            "replica_id": _number(url, "server-id", _SERVER_ID_BITS),
+            "report_host": url.option("report-host"),
+            "report_port": _number(url, "report-port", 16),
+            "report_user": url.option("report-user"),
+            "heartbeat_s": seconds_option(url, "heartbeat", 1.0),
+            "semi_sync": _switch(url, "semi-sync", default="off"),
+            "skip_replication": choice_option(url, "skip-replication", _SKIPS, "keep"),
+            "strict": _switch(url, "gtid-strict", default="on"),
+            "ignore_duplicates": _switch(url, "gtid-ignore-duplicates", default="off"),
+            "until_gtid": url.option("until-gtid"),
+        }
+        heartbeat = options["heartbeat_s"]
+        assert isinstance(heartbeat, float)
+        options["dead_after_s"] = seconds_option(url, "read-timeout", max(30.0, 3 * heartbeat))
+        return cls(**{**options, **given})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReport:
+    """What was agreed: our number among the replicas, and whether the source waits for ACKs."""
+
+    replica_id: int
+    semi_sync: bool
+
+
+def replica_ids(server: ServerConnection) -> set[int]:
+    """The numbers that are taken: of the server and of the replicas it lists.
+
+    Empty where the user may not see them.
+    """
+    newer = server.flavour == "mysql" and server.version >= (8, 0, 22)
+    try:
+        listed = server.rows("SHOW REPLICAS" if newer else "SHOW SLAVE HOSTS")
+    except ServerError:
+        return set()
+    return {int(row[0] or 0) for row in listed} | {server.server_id}
+
+
+def start_dump(
+    server: ServerConnection, options: FollowOptions, file: str, offset: int, gtids: str | None
+) -> SessionReport:
+    """Become a replica and ask for the log: `file` from `offset` on, or what is not in `gtids`.
+
+    Raises ServerError, OptionError.
+    """
+    replica_id = _chosen_id(server, options)
+    _introduce(server, options)
+    host = options.report_host or socket.gethostname()
+    registration = Registration(
+        replica_id, host[:255], options.report_user, "", options.report_port
+    )
+    semi_sync = options.semi_sync and _enable_semi_sync(server)
+    try:
+        server.command(COM_REGISTER_SLAVE, registration.encode(), answered=True)
+    except ServerError as error:
+        raise _hinted(error) from None
+    if gtids is not None and server.flavour == "mariadb":
+        _maria_connect_state(server, options, gtids)
+        command, payload = (
+            COM_BINLOG_DUMP,
+            Dump(replica_id, "", _FIRST_EVENT, _flags(server, options)).encode(),
+        )
+    elif gtids is not None:
+        wanted = GtidSet.parse(gtids)
+        command = COM_BINLOG_DUMP_GTID
+        payload = DumpGtid(replica_id, wanted, flags=_flags(server, options)).encode()
+    else:
+        start = offset if offset <= _MAX_OFFSET else _FIRST_EVENT
+        command = COM_BINLOG_DUMP
+        payload = Dump(replica_id, file, start, _flags(server, options)).encode()
+    server.command(command, payload)
+    return SessionReport(replica_id, semi_sync)
+
+
+def _introduce(server: ServerConnection, options: FollowOptions) -> None:
+    """The session variables of both flavours; those that a server does not know do no harm."""
+    period = round(options.heartbeat_s * 1_000_000_000)
+    server.execute(f"SET @master_heartbeat_period={period}, @source_heartbeat_period={period}")
+    try:
+        # says that we know checksums, which a source that writes them insists on
+        server.execute(
+            "SET @master_binlog_checksum=@@GLOBAL.binlog_checksum, "
+            "@source_binlog_checksum=@@GLOBAL.binlog_checksum"
+        )
+    except ServerError as error:
+        if error.code != _UNKNOWN_VARIABLE:
+            raise
+    own = options.replica_uuid
+    server.execute(f"SET @slave_uuid='{own}', @replica_uuid='{own}'")
+    server.execute(f"SET SESSION net_write_timeout={_SLOW_CONSUMER_S}")
+    if server.flavour == "mariadb":
+        server.execute(f"SET @mariadb_slave_capability={_CAPABILITY_GTID}")
+        if options.skip_replication == "filter":
+            server.execute("SET SESSION skip_replication=1")
+
+
+def _maria_connect_state(server: ServerConnection, options: FollowOptions, gtids: str) -> None:
+    for name, text in (("slave_connect_state", gtids), ("slave_until_gtid", options.until_gtid)):
+        if any(c not in "0123456789-," for c in text):
+            raise OptionError(f"{text[:200]!r} is not a GTID position of MariaDB", name="gtid")
+        if text or name == "slave_connect_state":
+            server.execute(f"SET @{name}='{text}'")
+    server.execute(
+        f"SET @slave_gtid_strict_mode={int(options.strict)}, "
+        f"@slave_gtid_ignore_duplicates={int(options.ignore_duplicates)}"
+    )
+
+
+def _enable_semi_sync(server: ServerConnection) -> bool:
+    """Announce a semi-synchronous replica, by both names; whether the source is one."""
+    enabled = any(
+        (server.variable(name) or "").upper() == "ON"
+        for name in ("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")
+    )
+    if enabled:
+        server.execute("SET @rpl_semi_sync_slave=1, @rpl_semi_sync_replica=1")
+    return enabled
+
+
+def _flags(server: ServerConnection, options: FollowOptions) -> int:
+    flags = NON_BLOCK if options.until_current else 0
+    if server.flavour == "mariadb":
+        return flags | BINLOG_SEND_ANNOTATE_ROWS
+    return flags | (BINLOG_SEND_HEARTBEAT_V2 if server.version >= (8, 0, 26) else 0)
+
+
+def _chosen_id(server: ServerConnection, options: FollowOptions) -> int:
+    taken = replica_ids(server)
+    if options.replica_id:
+        if options.replica_id in taken:
+            raise OptionError(
+                f"{server.where} has a replica (or is itself) number {options.replica_id}",
+                name="replica_id",
+                value=options.replica_id,
+                hint="two with one number throw each other out; leave it away to have one chosen",
+            )
+        return options.replica_id
+    while True:
+        # the upper half: people number their servers from below
+        chosen = random.SystemRandom().randrange(1 << 31, 1 << 32)
+        if chosen not in taken:
+            return chosen
+
+
+def _hinted(error: BinlogError) -> BinlogError:
+    if error.code in (1045, 1227):
+        return error.hinted("GRANT REPLICATION SLAVE ON *.* TO the user of this URL")
+    return error
+
+
+def _number(url: ServerUrl, name: str, bits: int) -> int:
+    text = url.option(name, "0")
+    if not text.isdecimal() or int(text) >> bits:
+        raise OptionError(f"{name}={text}: not a number below 2**{bits}", name=name, value=text)
+    return int(text)
+
+
+def _switch(url: ServerUrl, name: str, *, default: str) -> bool:
+    return choice_option(url, name, _SWITCH, default) in ("on", "1", "true", "yes")

@@ -1,0 +1,360 @@
+"""One dump: from the packets of a source to blocks of events as they lie in its files.
+
+A source repeats at each beginning what its files begin with, and says in events of its own
+where it is (formats.md §11). `DumpStream` takes those out, so that what is left are the bytes
+of the files, and knows of each where it lies.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from binlake.core.checksum import event_crc32, first_bad, stored_crc32
+from binlake.core.frames import HEADER_BYTES, FrameBlock, read_frame, scan
+from binlake.core.packets import FULL, SPECIAL
+from binlake.errors import BinlogError, ChecksumError, ServerError
+from binlake.events.heartbeat import HeartbeatEvent, HeartbeatV2Event
+from binlake.events.registry import decode_event, event_format
+from binlake.events.rotate import RotateEvent
+from binlake.format.event_types import (
+    FORMAT_DESCRIPTION_EVENT,
+    HEARTBEAT_LOG_EVENT,
+    HEARTBEAT_LOG_EVENT_V2,
+    ROTATE_EVENT,
+    START_ENCRYPTION_EVENT,
+    event_name,
+)
+from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F
+from binlake.source.replica.commands import error_of
+from binlake.source.replica.connection import checked_log_name
+from binlake.source.replica.packets import EOF_STATUS, ERROR_STATUS, Answer, PacketReader
+from binlake.source.replica.progress import Progress
+from binlake.values.frame import EventFormat, Frame
+
+__all__ = ["Block", "DumpStream", "Idle", "Item"]
+
+_FIRST_EVENT = 4
+_CHECKSUM_BYTES = 4
+_SKIP_REPLICATION = 0x8000
+_MASK32 = 0xFFFFFFFF
+# After this long without a byte the consumer is told that it has all there is for now.
+_QUIET_S = 0.05
+
+_LOOKED_AT = (
+    ROTATE_EVENT,
+    FORMAT_DESCRIPTION_EVENT,
+    HEARTBEAT_LOG_EVENT,
+    HEARTBEAT_LOG_EVENT_V2,
+    START_ENCRYPTION_EVENT,
+)
+#: 0 for the event types that may say something about the stream.
+PLAIN_TYPES = bytes(code not in _LOOKED_AT for code in range(256))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole events back to back, as they are in the source's file.
+
+    `data` lies at offset `start` of `file`; `read_at` is when its last byte came (seconds since
+    1970). `source` is the identity of the server. The first block of a file starts at 4, or where
+    following began. Blocks of a file join, except where the source was asked to leave out what is known.
+    """
+
+    file: str
+    start: int
+    data: bytes
+    read_at: float
+    source: str = ""
+
+    @property
+    def end(self) -> int:
+        """Offset of the byte after it."""
+        return self.start + len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The consumer has all there is for now: everything before `offset` of `file`.
+
+    `confirmed`: the source has said so (a heartbeat, the end of a dump that does not wait), so
+    that this is its end, and no transaction is open; else nothing has come for a moment.
+    """
+
+    file: str
+    offset: int
+    read_at: float
+    confirmed: bool
+    source: str = ""
+
+
+Item: TypeAlias = "Block | Idle"
+
+
+class DumpStream:
+    """The blocks of one dump that began at `offset` of `file`; `by_gtid` when the source chose where.
+
+    `file` and `offset` are always where the next event lies. `created` is the timestamp of the
+    current file's format description, `format` the format that it sets. Iterating ends where a dump
+    that does not wait ends; raises ServerError, ChecksumError, OSError and EOFError (lost).
+    """
+
+    def __init__(
+        self, reader: PacketReader, file: str, offset: int, progress: Progress,
+        *, source: str, by_gtid: bool, verify: bool, drops: bool, gaps: bool, block_bytes: int,
+    ) -> None:  # fmt: skip
+        self.file = file
+        self.offset = offset
+        self.created: int | None = None
+        self.format_description = b""
+        self.format: EventFormat | None = None
+        self.awaited: tuple[str, int] | None = None
+        self._reader = reader
+        self._progress = progress
+        self._source = source
+        self._verify = verify
+        self._drops = drops
+        self._gaps = gaps or by_gtid
+        self._by_gtid = by_gtid
+        self._out = bytearray(block_bytes)
+        self._held = 0
+        self._announced = False
+        self._told_quiet = False
+        self._frames = FrameBlock(1 << 14)
+
+    def __iter__(self) -> Iterator[Item]:
+        reader, receiver = self._reader, self._reader.receiver
+        while True:
+            held, reason = reader.copy_plain(self._out, self._held, self.offset)
+            self.offset += held - self._held
+            self._held = held
+            if reason == SPECIAL:
+                if not reader.has_whole():
+                    yield from self._flush()
+                answer = reader.take()
+                if answer.status == EOF_STATUS:
+                    yield from self._flush()
+                    self._progress.settle()
+                    yield self._idle(confirmed=True)
+                    return
+                yield from self._look(answer)
+                continue
+            if reason == FULL:
+                yield from self._flush()
+                continue
+            if self._held and not receiver.is_readable():
+                yield from self._flush()
+                self._told_quiet = False
+            if not self._told_quiet and not receiver.is_readable(_QUIET_S):
+                self._told_quiet = True
+                yield self._idle(confirmed=False)
+            receiver.fill()
+
+    # -- what comes --------------------------------------------------------------------------
+
+    def _look(self, answer: Answer) -> Iterator[Item]:
+        """What a packet says that is not a plain event."""
+        if answer.status == ERROR_STATUS:
+            yield from self._flush()
+            raise error_of(answer.raw)
+        raw = answer.raw
+        frame = read_frame(raw, 0, 0)
+        kind = frame.type_code
+        if kind == ROTATE_EVENT and (frame.flags & LOG_EVENT_ARTIFICIAL_F or not frame.timestamp):
+            yield from self._flush()
+            self._announce(raw)
+        elif kind in (HEARTBEAT_LOG_EVENT, HEARTBEAT_LOG_EVENT_V2):
+            yield from self._flush()
+            yield self._heartbeat(frame, raw)
+        elif not self._announced:
+            raise ServerError(
+                f"the source sends a {event_name(kind)} before it has said of which file"
+            )
+        elif kind == FORMAT_DESCRIPTION_EVENT:
+            yield from self._begin_file(frame, raw)
+        elif frame.flags & LOG_EVENT_ARTIFICIAL_F or self._repeats_start(frame):
+            pass  # in no file: MariaDB's GTID_LIST where the wanted GTID is, START_ENCRYPTION
+        else:
+            yield from self._event(frame, raw)
+            if answer.wants_ack:
+                yield from self._flush()
+                self.awaited = (self.file, self.offset)
+
+    def _announce(self, raw: bytes) -> None:
+        """The artificial ROTATE before each file: its name, and where in it the source begins."""
+        raw = _without_checksum(raw)
+        frame = read_frame(raw, 0, 0)
+        event = decode_event(frame, raw[HEADER_BYTES:], None)
+        assert isinstance(event, RotateEvent)
+        name = checked_log_name(event.next_file)
+        if self._announced and name == self.file:
+            return  # told twice, as after a real ROTATE
+        if not self._announced and not self._by_gtid and self.file and name != self.file:
+            raise ServerError(f"the source begins with {name}, {self.file} was asked for")
+        if self._announced or self._by_gtid or not self.file:
+            self.offset = event.position
+        elif self.offset != event.position:
+            raise ServerError(
+                f"the source begins at {name}:{event.position}, {self.offset} was asked for"
+            )
+        self.file = name
+        self._announced = True
+
+    def _begin_file(self, frame: Frame, raw: bytes) -> Iterator[Item]:
+        """A format description: the file's own, or the copy before a place inside."""
+        yield from self._flush()
+        try:
+            self.format = event_format(frame, raw[HEADER_BYTES:])
+        except BinlogError as error:
+            raise error.at(file=self.file, event_pos=self.offset) from None
+        self.created = frame.timestamp
+        self.format_description = raw
+        if self.offset == _FIRST_EVENT:
+            self._append(raw)
+            yield from self._flush()
+
+    def _repeats_start(self, frame: Frame) -> bool:
+        """Whether an event belongs to the start of the file, which lies far behind."""
+        return frame.type_code == START_ENCRYPTION_EVENT and frame.log_pos == 0
+
+    def _event(self, frame: Frame, raw: bytes) -> Iterator[Item]:
+        """An event of the file that is no plain packet, or lies elsewhere than expected."""
+        end = self.offset + frame.length
+        if frame.log_pos not in (0, end & _MASK32):
+            if not self._gaps:
+                raise ServerError(
+                    f"the source sends a {event_name(frame.type_code)} of {self.file} that ends at "
+                    f"{frame.log_pos}, where one from {self.offset} to {end} should be"
+                )
+            yield from self._flush()
+            start = _extended(frame.log_pos, end) - frame.length
+            if start < self.offset:
+                raise ServerError(f"the source goes back from {self.file}:{self.offset} to {start}")
+            self.offset = start
+        if self._held + len(raw) > len(self._out):
+            yield from self._flush()
+        self._append(raw)
+        if frame.type_code == ROTATE_EVENT:
+            yield from self._flush()
+            self._progress.settle()
+
+    def _heartbeat(self, frame: Frame, raw: bytes) -> Idle:
+        raw = _without_checksum(raw)
+        frame = frame._replace(length=len(raw))
+        event = decode_event(frame, raw[HEADER_BYTES:], self.format)
+        assert isinstance(event, HeartbeatEvent | HeartbeatV2Event)
+        name, position = checked_log_name(event.file), event.position
+        if frame.type_code == HEARTBEAT_LOG_EVENT and position <= _MASK32:
+            position = _extended(position, self.offset) if self._gaps else position
+            same = position & _MASK32 == self.offset & _MASK32
+        else:
+            same = position == self.offset
+        if self._announced and (
+            name != self.file or not (same or (self._gaps and position > self.offset))
+        ):
+            raise ServerError(
+                f"the source's heartbeat says {name}:{position}, what it sent ends at "
+                f"{self.file}:{self.offset}",
+                hint="something that it sent was lost, or its log was reset",
+            )
+        if not same:  # it has passed over what we have
+            self.offset = position
+        self._progress.settle()
+        return self._idle(confirmed=True)
+
+    # -- what goes on ------------------------------------------------------------------------
+
+    def _append(self, raw: bytes) -> None:
+        end = self._held + len(raw)
+        if end > len(self._out):
+            self._out.extend(bytes(end - len(self._out)))
+        self._out[self._held : end] = raw
+        self._held = end
+        self.offset += len(raw)
+
+    def _idle(self, *, confirmed: bool) -> Idle:
+        return Idle(self.file, self.offset, time.time(), confirmed, self._source)
+
+    def _flush(self) -> Iterator[Item]:
+        """What is held, as a block; verified, without what is to be dropped."""
+        size = self._held
+        if not size:
+            return
+        with memoryview(self._out) as view:
+            data = bytes(view[:size])
+        self._held = 0
+        start, now = self.offset - size, time.time()
+        frames = self._frames
+        frames.truncate(0)
+        error: BinlogError | None = None
+        at = 0
+        while at < size:
+            before = at
+            at, _ = scan(data, start, at, size, HEADER_BYTES, frames)
+            assert at > before, "whole events were put together"
+        checked = self._verify and self.format is not None and self.format.checksum_bytes > 0
+        bad = first_bad(data, start, frames, 0, len(frames)) if checked else -1
+        if bad >= 0:
+            error = self._checksum_error(data, start, frames.frame(bad))
+            data = data[: frames.frame(bad).offset - start]
+            frames.truncate(bad)
+            self.offset = start + len(data)
+        if data:
+            self._progress.feed(data, start, frames, self.format)
+            yield from self._kept(Block(self.file, start, data, now, self._source), frames)
+        if error is not None:
+            raise error
+
+    def _kept(self, block: Block, frames: FrameBlock) -> Iterator[Block]:
+        """The block without the events that are to be dropped."""
+        if not self._drops or not any(
+            flag & _SKIP_REPLICATION for flag in frames.flags[: len(frames)]
+        ):
+            yield block
+            return
+        kept_from = block.start
+        for index in range(len(frames)):
+            frame = frames.frame(index)
+            if not frame.flags & _SKIP_REPLICATION:
+                continue
+            if frame.offset > kept_from:
+                yield _part(block, kept_from, frame.offset)
+            kept_from = frame.end
+        if block.end > kept_from:
+            yield _part(block, kept_from, block.end)
+
+    def _checksum_error(self, data: bytes, start: int, frame: Frame) -> ChecksumError:
+        raw = memoryview(data)[frame.offset - start : frame.end - start]
+        return ChecksumError(
+            "an event came with a wrong checksum",
+            file=self.file,
+            event_pos=frame.offset,
+            event_type=event_name(frame.type_code),
+            expected=stored_crc32(raw),
+            actual=event_crc32(raw),
+            hint="the log is damaged on the server, or was on the way",
+        )
+
+
+def _part(block: Block, start: int, end: int) -> Block:
+    data = block.data[start - block.start : end - block.start]
+    return Block(block.file, start, data, block.read_at, block.source)
+
+
+def _extended(position: int, near: int) -> int:
+    """The 64-bit offset at or after `near` - 2**31 whose low 32 bits are `position`."""
+    base = max(0, near - (1 << 31))
+    return base + ((position - base) & _MASK32)
+
+
+def _without_checksum(raw: bytes) -> bytes:
+    """An artificial event without its CRC32.
+
+    Whether it has one follows no single rule (formats.md §11): the connection's variable, or
+    the format of the file before. Four bytes that happen to be the right CRC are one in 2**32.
+    """
+    if len(raw) >= HEADER_BYTES + _CHECKSUM_BYTES and stored_crc32(raw) == event_crc32(raw):
+        return raw[:-_CHECKSUM_BYTES]
+    return raw

@@ -1,0 +1,249 @@
+"""URLs of live servers, as people write them.
+
+    mysql://repl@db1.example.com:3306/                  a server
+    mysql://repl@db1/binlog.000012                      one of its logs
+    mariadb://repl@[2001:db8::1]/                       MariaDB; IPv6
+    mysql://repl@%2Frun%2Fmysqld%2Fmysqld.sock/         a unix socket, or ?socket=/run/…
+    mysql://repl@db1,db2:3307/                          servers that replicate one another
+    mysql://repl@db1/?ssl-mode=verify_identity&ssl-ca=/etc/ca.pem
+
+User, password and everything else may be percent-encoded. A password in a URL is taken out of
+it and remembered by this process (`passwords`), so that no text made of the URL has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, quote, unquote
+
+from binlake.errors import OptionError
+from binlake.source.replica.passwords import Account, remember
+
+__all__ = ["DEFAULT_PORT", "SERVER_SCHEMES", "URL_OPTIONS", "ServerUrl", "is_server_url"]
+
+#: The schemes that name live servers. They say what the reader expects; the server says what it is.
+SERVER_SCHEMES = ("mysql", "mariadb")
+#: Where servers listen when nobody says otherwise.
+DEFAULT_PORT = 3306
+
+_MAX_PORT = 65535
+_LOG_NAME = re.compile(r"[^/\\\x00-\x1f]{1,255}")
+_HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>\d*))?")
+_NEXT_URL = re.compile(r",(?=(?:mysql|mariadb)://)", re.IGNORECASE)
+
+#: What may stand in the query of a URL, and what it means.
+URL_OPTIONS: dict[str, str] = {
+    "socket": "unix socket of the server, instead of host and port",
+    "password-file": "file whose first line is the password",
+    "option-file": "options file to read instead of ~/.my.cnf; none: read none",
+    "ssl-mode": "disabled, preferred, required, verify_ca or verify_identity",
+    "ssl-ca": "PEM file of the authorities that sign the server's certificate",
+    "ssl-cert": "PEM file of the client's certificate",
+    "ssl-key": "PEM file of the client's key",
+    "server-public-key": "PEM file of the server's RSA key, for logins without TLS",
+    "compress": "zlib or zstd: compress the connection",
+    "connect-timeout": "seconds until a login must have succeeded",
+    "read-timeout": "seconds of silence after which the server is taken for dead",
+    "heartbeat": "seconds after which an idle server shows that it is alive",
+    "server-id": "the number that this reader has among the replicas",
+    "report-host": "host shown in the server's list of replicas",
+    "report-port": "port shown there",
+    "report-user": "user shown there",
+    "semi-sync": "on: acknowledge what is durable, as a semi-synchronous replica",
+    "skip-replication": "events with that flag: keep, drop, or filter (the server leaves them out)",
+    "gtid-strict": "off: a MariaDB position that the server never had is taken all the same",
+    "gtid-ignore-duplicates": "on: MariaDB leaves out what came by another way",
+    "until-gtid": "MariaDB: the server ends the stream at these GTIDs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrl:
+    """One live server, or one of its logs.
+
+    `flavour` is the scheme as typed; `host` "" means that the options file, or else this
+    machine, is meant; `port` 0 and `user` "" likewise. `log_name` is "" or the base name of one
+    log. `options` are (name, value) pairs of `URL_OPTIONS`. No password is in it.
+    """
+
+    flavour: str
+    host: str = ""
+    port: int = 0
+    user: str = ""
+    unix_socket: str = ""
+    log_name: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> ServerUrl:
+        """One server's URL. Raises OptionError, which shows no password."""
+        urls = cls.parse_all(text)
+        if len(urls) > 1:
+            raise OptionError(
+                f"{', '.join(map(str, urls))}: one server is expected here", name="url"
+            )
+        return urls[0]
+
+    @classmethod
+    def parse_all(cls, text: str | Iterable[str]) -> tuple[ServerUrl, ...]:
+        """The servers of a list: several URLs, or one with several hosts, separated by commas.
+
+        Raises OptionError.
+        """
+        texts = [text] if isinstance(text, str) else list(text)
+        return tuple(
+            url for part in texts for one in _NEXT_URL.split(part) for url in _hosts_of(one.strip())
+        )
+
+    def option(self, name: str, default: str = "") -> str:
+        """The value of one option, `default` where the URL does not have it."""
+        if name not in URL_OPTIONS:
+            raise KeyError(name)
+        return dict(self.options).get(name, default)
+
+    def with_options(self, **given: str | None) -> ServerUrl:
+        """The same URL with more options (`password_file=…`); None leaves one as it is."""
+        options = dict(self.options)
+        options |= {k.replace("_", "-"): v for k, v in given.items() if v is not None}
+        url = replace(self, options=tuple(sorted(options.items())))
+        _check_options(str(url), options)
+        return url
+
+    def log(self, name: str) -> ServerUrl:
+        """The URL of one of its logs; of the server itself with ""."""
+        return replace(self, log_name=name)
+
+    @property
+    def account(self) -> Account:
+        """What a password belongs to."""
+        return Account(self.user, self.host, self.port, self.unix_socket)
+
+    @property
+    def where(self) -> str:
+        """The server as messages name it: host and port, or the socket."""
+        if self.unix_socket:
+            return self.unix_socket
+        host = f"[{self.host}]" if ":" in self.host else self.host or "localhost"
+        return f"{host}:{self.port or DEFAULT_PORT}"
+
+    def __str__(self) -> str:
+        user = f"{quote(self.user, safe='')}@" if self.user else ""
+        host = f"[{self.host}]" if ":" in self.host else quote(self.host, safe="")
+        if self.unix_socket:
+            host = quote(self.unix_socket, safe="")
+        port = f":{self.port}" if self.port and not self.unix_socket else ""
+        query = "&".join(f"{name}={quote(value, safe='/:,')}" for name, value in self.options)
+        path = quote(self.log_name, safe="")
+        return f"{self.flavour}://{user}{host}{port}/{path}{'?' if query else ''}{query}"
+
+
+def is_server_url(text: str) -> bool:
+    """Whether a path is meant as the URL of a live server."""
+    return text.partition("://")[0].lower() in SERVER_SCHEMES and "://" in text
+
+
+def _hosts_of(text: str) -> list[ServerUrl]:
+    """The servers of one URL: one for each of its hosts."""
+    scheme, separator, rest = text.partition("://")
+    flavour = scheme.lower()
+    if not separator or flavour not in SERVER_SCHEMES:
+        shown = f"{scheme}://…" if separator else "this"
+        raise OptionError(
+            f"{shown} is not the URL of a server",
+            name="url",
+            hint="expected mysql://user@host:port/ or mariadb://user@host:port/",
+        )
+    login, after, query = _parts(rest)
+    authority, _, path = after.partition("/")
+    user, has_password, password = login.partition(":")
+    shown = f"{flavour}://{','.join(map(_shown_host, authority.split(',')))}/{path}"
+    given = dict(_options(query, shown))
+    secret = given.pop("password", None)
+    if has_password:
+        secret = unquote(password)
+    socket = given.pop("socket", "")
+    log_name = unquote(path.strip("/"))
+    if log_name and not _LOG_NAME.fullmatch(log_name):
+        raise OptionError(
+            f"{shown}: {log_name!r} is not the name of a log",
+            name="url",
+            hint="a path is the name of one log, as in mysql://host/binlog.000012",
+        )
+    options = tuple(sorted(given.items()))
+    urls = []
+    for part in authority.split(","):
+        host, port, own_socket = _host(part, shown)
+        url = ServerUrl(flavour, host, port, unquote(user), own_socket or socket, log_name, options)
+        if secret is not None:
+            remember(url.account, secret)
+        urls.append(url)
+    return urls
+
+
+def _parts(rest: str) -> tuple[str, str, str]:
+    """Login, host and path, query. A password may hold @, / and ? as they are."""
+    before, mark, query = rest.partition("?")
+    if mark and "@" not in before and "@" in query:
+        head, _, tail = rest.rpartition("@")
+        before, _, query = tail.partition("?")
+        return head, before, query
+    login, _, after = before.rpartition("@")
+    return login, after, query
+
+
+def _shown_host(text: str) -> str:
+    """A part of the authority for a message; what is no host may be a password."""
+    return text if _HOST.fullmatch(text) else "…"
+
+
+def _host(text: str, shown: str) -> tuple[str, int, str]:
+    """Host, port and unix socket of one part of a URL's authority."""
+    match = _HOST.fullmatch(text)
+    if match is None:
+        raise OptionError(
+            f"{shown}: what stands between // and / is not a host and a port",
+            name="url",
+            hint="an IPv6 address stands in brackets; @, : and / in a password are written %40, %3A, %2F",
+        )
+    port = int(match["port"] or 0)
+    if port > _MAX_PORT:
+        raise OptionError(f"{shown}: {port} is not a port", name="url")
+    host = unquote(match["v6"] or match["name"] or "")
+    return ("", 0, host) if host.startswith("/") else (host, port, "")
+
+
+def _options(query: str, shown: str) -> list[tuple[str, str]]:
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
+    except ValueError:
+        raise OptionError(f"{shown}: its query is not name=value&…", name="url") from None
+    named = [(_ALIASES.get(n, n), value) for n, value in ((_option_name(n), v) for n, v in pairs)]
+    _check_options(shown, [name for name, _ in named if name != "password"])
+    return named
+
+
+# How other programs spell the same options.
+_ALIASES = {
+    "unix-socket": "socket",
+    "sslmode": "ssl-mode",
+    "sslca": "ssl-ca",
+    "compression": "compress",
+    "passwd": "password",
+    "defaults-file": "option-file",
+}
+
+
+def _option_name(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _check_options(shown: str, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in URL_OPTIONS:
+            raise OptionError(
+                f"{shown}: there is no option {name!r} of a connection",
+                name="url",
+                hint=f"options: {', '.join(URL_OPTIONS)}",
+            )
