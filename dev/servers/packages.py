@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["SetupError", "home", "install_debian", "install_npm"]
+__all__ = ["SetupError", "home", "install_debian", "install_npm", "made_once"]
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _NOT_NEEDED = ("doc", "man", "locale")
@@ -50,21 +50,26 @@ def _locked() -> Iterator[None]:
         yield
 
 
-def _install(name: str, fill: Callable[[Path], None]) -> Path:
-    """The folder of a server; made by `fill` and moved into place whole, so it exists or not."""
-    root = home() / "roots" / name
-    if root.exists():
-        return root
-    if platform.machine() != "x86_64" or platform.system() != "Linux":
-        raise SetupError("the servers are programs for Linux on x86-64")
+def made_once(folder: Path, fill: Callable[[Path], None]) -> Path:
+    """A folder below `home`; made by `fill` and moved into place whole, so it exists or not."""
+    if folder.exists():
+        return folder
     with _locked():
-        if not root.exists():
-            partial = root.with_name(name + ".partial")
+        if not folder.exists():
+            partial = folder.with_name(folder.name + ".partial")
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
             fill(partial)
-            partial.rename(root)
-    return root
+            partial.rename(folder)
+    return folder
+
+
+def _install(name: str, fill: Callable[[Path], None]) -> Path:
+    """The folder of a server."""
+    root = home() / "roots" / name
+    if not root.exists() and (platform.machine() != "x86_64" or platform.system() != "Linux"):
+        raise SetupError("the servers are programs for Linux on x86-64")
+    return made_once(root, fill)
 
 
 def debian_mirror() -> str:
