@@ -120,6 +120,8 @@ class HistoryWriter:
         data = block.data
         if self._overlap is not None:
             data = self._compared(block)
+            if not data:
+                return
         if self._log is None or block.file != self._log.name:
             self._begin(block)
         log = self._log

@@ -3,6 +3,7 @@
     open_reader("binlog.000001")        a local file, read with pread
     open_reader("s3://bucket/b.000001") anything pyarrow.fs knows
     open_reader("binlog.000001.gz")     inflated on the way (.gz, .zst; told by the magic)
+    open_reader("mysql://u@db1/b.000001")  a log of a live server
     open_reader("-")                    standard input, compressed or not
 
 A *seekable* reader reads anywhere at any time. A stream reads forward; it keeps the bytes that
@@ -21,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 from binlake.errors import SourceError
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.reader import ByteReader, source_error, what, without_secrets
+from binlake.source.replica.url import is_server_url
 from binlake.source.streams import StreamReader
 
 __all__ = [
@@ -32,9 +34,6 @@ __all__ = [
     "sync_directory",
     "write_whole",
 ]
-
-
-_SERVERS = ("mysql", "mariadb")
 
 
 class LocalReader(ByteReader):
@@ -114,6 +113,10 @@ def open_reader(path: str, size: int | None = None) -> ByteReader:
     """
     if path == "-":
         return StreamReader("-", _open_stdin, reopenable=False)
+    if is_server_url(path):
+        from binlake.source.replica.server_log import open_server_log
+
+        return open_server_log(path, size)
     if is_uri(path):
         reader: ByteReader = RemoteReader(path, size)
     else:
@@ -156,11 +159,8 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     scheme, _, rest = uri.partition("://")
-    if scheme.lower() in _SERVERS:
-        raise SourceError(
-            f"{without_secrets(uri)}: live servers cannot be read yet",
-            hint="read their files, or what mysqlbinlog --read-from-remote-server --raw writes",
-        )
+    if is_server_url(uri):
+        raise SourceError(f"{without_secrets(uri)} is a live server, which holds no files")
     if scheme.lower() in ("s3a", "s3n"):  # Hadoop's names for what pyarrow calls s3
         uri = f"s3://{rest}"
     try:

@@ -8,6 +8,7 @@ is given, else by their number (1000000 after 999999). What a path may be:
     a directory         its files named <base>.<six or more digits>; the others are left and counted.
                         One without logs stands for its sub-directories that are archives
     an index file       <base>.index: its lines, in its order, relative ones beside it
+    a live server       mysql://user@host/: its logs; mysql://user@host/binlog.000012: that one
     a URI               s3://, s3a://, hdfs://, file:// …: file, directory, glob or index file
 
 Every name may end in .gz or .zst. No byte of a log is read here.
@@ -23,6 +24,8 @@ from dataclasses import dataclass, field
 from binlake.errors import SourceError
 from binlake.source.bytes import local_path
 from binlake.source.places import Place, has_wildcards, place
+from binlake.source.replica.server_log import server_logs
+from binlake.source.replica.url import ServerUrl, is_server_url
 
 __all__ = [
     "ARCHIVE_STATE",
@@ -189,12 +192,16 @@ def beside_logs(path: str) -> bool:
 
 def log_name(path: str) -> str:
     """The base name of a log, as ROTATE events and positions spell it: no directory, no .gz."""
+    if is_server_url(path):
+        return ServerUrl.parse(path).log_name
     return _COMPRESSED.sub("", re.split(r"[/\\]", path.rstrip("/"))[-1])
 
 
 def _expand(path: str) -> _Found:
     if path == "-":
         return _Found([LogPath("-", "-")], [])
+    if is_server_url(path):
+        return _Found([_log_path(url, size) for url, _, size in server_logs(path)], [])
     path = local_path(path)
     store = place(path)
     kind = store.kind()

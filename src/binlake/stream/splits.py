@@ -7,7 +7,7 @@ task says what it really covered, and `Ledger.join_problems` proves that nothing
 double. A task whose last transaction is not whole at its end, although the file goes on with it,
 raises IncompleteError itself.
 
-A compressed file, a stream and a relay log are one split: the ranges of such a file after the
+A compressed file, a stream, a log of a live server and a relay log are one split: the ranges of such a file after the
 first are empty. A transaction of a relay log may go on in the next file; the task in whose file
 it starts reads on there, and the task of that file begins after it (`stream.relay`).
 """
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from binlake.source.chain import Chain, LogPath, resolve
+from binlake.source.replica.url import is_server_url, without_password
 from binlake.stream.filters import FILE_START, TransactionFilter
 from binlake.values.options import ReadOptions
 
@@ -60,6 +61,7 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
         raise ValueError("a split has at least one byte")
     splits = []
     chains = resolve(inputs)
+    inputs = [without_password(path) for path in inputs]  # splits travel, in plans that are logged
     filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
     for number, (chain, filters) in enumerate(zip(chains, filters_of, strict=True)):
         reads_before = False
@@ -77,7 +79,8 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
 
 def _cut(log: LogPath, split_bytes: int) -> list[tuple[int, int | None]]:
     """Ranges of about equal size; one open range where a file cannot be cut."""
-    if log.size is None or log.path.endswith((".gz", ".zst")) or log.path == "-":
+    streamed = log.path == "-" or log.path.endswith((".gz", ".zst")) or is_server_url(log.path)
+    if log.size is None or streamed:
         return [(FILE_START, None)]
     count = max(1, -(-log.size // split_bytes))
     bounds = [log.size * part // count for part in range(1, count)]

@@ -21,7 +21,14 @@ from urllib.parse import parse_qsl, quote, unquote
 from binlake.errors import OptionError
 from binlake.source.replica.passwords import Account, remember
 
-__all__ = ["DEFAULT_PORT", "SERVER_SCHEMES", "URL_OPTIONS", "ServerUrl", "is_server_url"]
+__all__ = [
+    "DEFAULT_PORT",
+    "SERVER_SCHEMES",
+    "URL_OPTIONS",
+    "ServerUrl",
+    "is_server_url",
+    "without_password",
+]
 
 #: The schemes that name live servers. They say what the reader expects; the server says what it is.
 SERVER_SCHEMES = ("mysql", "mariadb")
@@ -134,7 +141,7 @@ class ServerUrl:
         if self.unix_socket:
             host = quote(self.unix_socket, safe="")
         port = f":{self.port}" if self.port and not self.unix_socket else ""
-        query = "&".join(f"{name}={quote(value, safe='/:,')}" for name, value in self.options)
+        query = "&".join(f"{name}={quote(value, safe=':,')}" for name, value in self.options)
         path = quote(self.log_name, safe="")
         return f"{self.flavour}://{user}{host}{port}/{path}{'?' if query else ''}{query}"
 
@@ -142,6 +149,13 @@ class ServerUrl:
 def is_server_url(text: str) -> bool:
     """Whether a path is meant as the URL of a live server."""
     return text.partition("://")[0].lower() in SERVER_SCHEMES and "://" in text
+
+
+def without_password(text: str) -> str:
+    """A path for plans and messages: URLs of servers lose their passwords, which this process
+    remembers; all else is as it was. Raises OptionError.
+    """
+    return ",".join(map(str, ServerUrl.parse_all(text))) if is_server_url(text) else text
 
 
 def _hosts_of(text: str) -> list[ServerUrl]:

@@ -1,0 +1,106 @@
+"""Logs of a live server as if they were files: what lets every command that takes a file take a URL.
+
+    server_logs("mysql://repl@db1/")                        its logs: (URL, name, length)
+    open_server_log("mysql://repl@db1/binlog.000012")       the bytes of one
+
+The bytes are those of the server's file as `mysqlbinlog --raw` writes them: an encrypted log
+comes decrypted, and a log in use without the flag that says so. Reading is a dump that
+goes forward; going back, or far ahead to the start of an event, is another dump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from binlake.errors import PositionLostError, SourceError
+from binlake.source.replica.connection import ConnectionLostError, connect
+from binlake.source.replica.follower import Block, Follower, FollowOptions
+from binlake.source.replica.url import ServerUrl
+from binlake.source.streams import StreamReader
+from binlake.values.position import Position
+
+__all__ = ["open_server_log", "server_logs"]
+
+_MAGIC = b"\xfebin"
+# A server that says so often that it has no more has lost what it listed.
+_PATIENCE = 5
+
+
+def server_logs(text: str) -> list[tuple[str, str, int]]:
+    """The logs that a URL means, oldest first: (URL without password, name, length in bytes).
+
+    Of several servers the first that answers counts. Raises SourceError where the URL names a
+    log that is not there, ServerError, AuthError, OptionError.
+    """
+    urls = ServerUrl.parse_all(text)
+    for url in urls[:-1]:
+        try:
+            return _logs_of(url)
+        except ConnectionLostError:
+            continue
+    return _logs_of(urls[-1])
+
+
+def open_server_log(text: str, size: int | None = None) -> StreamReader:
+    """The bytes of one log, up to `size` or its length now. Raises as `server_logs`."""
+    url = ServerUrl.parse(text)
+    if not url.log_name:
+        raise SourceError(f"{url} names a server, not one of its logs")
+    if size is None:
+        size = _logs_of(url)[0][2]
+    return StreamReader(str(url), lambda: _LogStream(url, size), reopenable=True)
+
+
+def _logs_of(url: ServerUrl) -> list[tuple[str, str, int]]:
+    with connect(url) as server:
+        logs = server.logs()
+    wanted = [log for log in logs if url.log_name in ("", log.name)]
+    if not wanted:
+        there = f"{logs[0].name} to {logs[-1].name}" if logs else "none"
+        raise SourceError(f"{url.where} has no log {url.log_name}", hint=f"there are: {there}")
+    return [(str(url.log(log.name)), log.name, log.size_bytes) for log in wanted]
+
+
+class _LogStream:
+    """One dump of the bytes [0, size) of a log, as an object with `read` and `close`."""
+
+    def __init__(self, url: ServerUrl, size: int) -> None:
+        self._url = url
+        self._size = size
+        self._follower = Follower(
+            url.log(""),
+            Position("", url.log_name, len(_MAGIC)),
+            # its readers verify checksums, and say what they found
+            FollowOptions.of(url, verify_checksum=False, attempts=5),
+        )
+        self._pieces = chain((_MAGIC[:size],), self._blocks())
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, however many; b"" at the end."""
+        return next(self._pieces, b"")
+
+    def close(self) -> None:
+        """End the dump."""
+        self._follower.close()
+
+    def _blocks(self) -> Iterator[bytes]:
+        have, idle = len(_MAGIC), 0
+        if have >= self._size:
+            return
+        name = self._url.log_name
+        for item in self._follower:
+            if isinstance(item, Block) and item.file == name:
+                idle = 0
+                have = item.end
+                yield item.data[: self._size - item.start]
+                if have >= self._size:
+                    break
+            elif item.file != name or idle >= _PATIENCE:
+                raise PositionLostError(
+                    f"{name} of {self._url.where} ends at {have}; it had {self._size} bytes",
+                    hint="the server's logs were reset, or it lost the end of one in a crash",
+                )
+            else:
+                idle += not isinstance(item, Block) and item.confirmed
+        self._follower.close()

@@ -1,0 +1,322 @@
+"""`binlake archive` against real servers: byte for byte, whatever happens in between."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archiving import (
+    Load,
+    archive,
+    archiving,
+    contents,
+    has_caught_up,
+    of_server,
+    state,
+    stored_bytes,
+    until,
+    url_of,
+    write,
+)
+from dev.servers import Server, running
+
+pytestmark = pytest.mark.server
+
+SMALL_LOGS = ["--max-binlog-size=65536"]
+BOTH = pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+RESET = {"mysql-9.7": "RESET BINARY LOGS AND GTIDS", "mariadb-11.8": "RESET MASTER"}
+
+
+@pytest.fixture
+def fresh(name: str) -> Iterator[Server]:
+    """A server with small logs, for one test."""
+    with running(name, SMALL_LOGS) as started:
+        yield started
+
+
+def only_directory(root: Path) -> Path:
+    (folder,) = [path for path in root.iterdir() if path.is_dir()]
+    return folder
+
+
+def test_equal_to_the_tool_and_to_the_server(server: Server, tmp_path: Path) -> None:
+    """All four servers: our files, those of mysqlbinlog --raw, and the server's own."""
+    write(server, 3)
+    server.execute("FLUSH LOGS")
+    write(server, 3, size=20_000)
+    done = archive(url_of(server), tmp_path / "ours")
+    assert done.returncode == 0, done.stderr
+    ours = contents(tmp_path / "ours")
+    assert ours == of_server(server)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    tool = server.read_log(
+        "--read-from-remote-server", "--raw", f"--socket={server.run / 'server.sock'}", "--user=root",
+        f"--result-file={theirs}/", "--to-last-log", min(ours),
+    )  # fmt: skip
+    assert tool.returncode == 0, tool.stderr
+    assert {path.name: path.read_bytes() for path in theirs.iterdir()} == ours
+    folder = only_directory(tmp_path / "ours")
+    assert (folder / "binlog.index").read_text().split() == [f"./{name}" for name in ours]
+    *complete, last = sorted(ours)
+    assert all((folder / f"{name}.index.parquet").exists() for name in complete)
+    assert (state(folder)["file"], state(folder)["offset"]) == (last, len(ours[last]))
+
+
+@BOTH
+def test_killed_at_any_instant(fresh: Server, tmp_path: Path) -> None:
+    """Under load, again and again; the files are the server's in the end."""
+    chance = random.Random(20_261_121)
+    with Load(fresh, seed=7):
+        for _ in range(8):
+            with archiving(url_of(fresh), tmp_path, "--compress", "zstd") as process:
+                wanted = stored_bytes(tmp_path) + chance.randrange(1, 600_000)
+                until(lambda wanted=wanted: stored_bytes(tmp_path) >= wanted or process.poll())
+                process.kill()
+                process.wait()
+    done = archive(url_of(fresh), tmp_path, "--compress", "zstd")
+    assert done.returncode == 0, done.stderr
+    expected = of_server(fresh)
+    assert contents(tmp_path) == expected
+    folder = only_directory(tmp_path)
+    assert has_caught_up(fresh, folder)
+    complete = sorted(expected)[:-1]
+    assert complete
+    for log in complete:
+        assert (folder / f"{log}.zst").exists()
+        assert not (folder / log).exists()
+        assert (folder / f"{log}.index.parquet").exists()
+
+
+@BOTH
+def test_what_is_no_whole_event_is_fetched_again(fresh: Server, tmp_path: Path) -> None:
+    write(fresh, 5)
+    assert archive(url_of(fresh), tmp_path).returncode == 0
+    log = only_directory(tmp_path) / "binlog.000001"
+    whole = log.read_bytes()
+    write(fresh, 2)
+    for harm in (whole[:-7], whole[:4], whole[:1], b"", whole + b"\0" * 5000, whole[:-40] + b"\0" * 40):
+        log.write_bytes(harm)
+        done = archive(url_of(fresh), tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert contents(tmp_path) == of_server(fresh)
+
+
+@BOTH
+def test_reset_while_away(fresh: Server, name: str, tmp_path: Path) -> None:
+    """The same names again, and more bytes than before: never overwritten, told, in a place of its own."""
+    write(fresh, 5)
+    assert archive(url_of(fresh), tmp_path).returncode == 0
+    first = only_directory(tmp_path)
+    before = contents(first)
+    fresh.execute(RESET[name], "DROP DATABASE shop")
+    write(fresh, 12)
+    done = archive(url_of(fresh), tmp_path)
+    assert done.returncode == 0, done.stderr
+    second = first.with_name(f"{first.name}.2")
+    assert f"{second.name}/" in done.stderr
+    assert contents(first) == before
+    assert contents(second) == of_server(fresh)
+    write(fresh, 2)
+    assert archive(url_of(fresh), tmp_path).returncode == 0
+    assert contents(second) == of_server(fresh)
+    assert contents(first) == before
+
+
+@BOTH
+def test_reset_while_following(fresh: Server, name: str, tmp_path: Path) -> None:
+    write(fresh, 5)
+    with archiving(url_of(fresh), tmp_path):
+        until(lambda: list(tmp_path.glob("*/archive.json")))
+        first = only_directory(tmp_path)
+        until(lambda: has_caught_up(fresh, first))
+        before = contents(first)
+        fresh.execute(RESET[name], "DROP DATABASE shop")
+        write(fresh, 9)
+        second = first.with_name(f"{first.name}.2")
+        until(lambda: has_caught_up(fresh, second))
+    assert contents(first) == before
+    assert contents(second) == of_server(fresh)
+
+
+@BOTH
+def test_shutdown_and_crash_of_the_server(fresh: Server, tmp_path: Path) -> None:
+    """A log that ends with STOP, and one that just ends; the archiver waits and goes on."""
+    write(fresh, 5)
+    with archiving(url_of(fresh), tmp_path) as process:
+        until(lambda: list(tmp_path.glob("*/archive.json")))
+        folder = only_directory(tmp_path)
+        until(lambda: has_caught_up(fresh, folder))
+        fresh.stop()
+        fresh.start(SMALL_LOGS)
+        write(fresh, 5)
+        fresh.kill()
+        fresh.start(SMALL_LOGS)
+        write(fresh, 5)
+        until(lambda: has_caught_up(fresh, folder))
+        assert process.poll() is None
+    assert contents(tmp_path) == of_server(fresh)
+    assert len(of_server(fresh)) >= 3
+
+
+@BOTH
+def test_purged_logs_are_a_clear_error(fresh: Server, tmp_path: Path) -> None:
+    write(fresh, 3)
+    assert archive(url_of(fresh), tmp_path).returncode == 0
+    first = only_directory(tmp_path)
+    before = contents(first)
+    for _ in range(3):
+        fresh.execute("FLUSH BINARY LOGS")
+    write(fresh, 3)
+    newest, _ = fresh.position()
+    fresh.execute(f"PURGE BINARY LOGS TO '{newest}'")
+    done = archive(url_of(fresh), tmp_path)
+    assert done.returncode == 1
+    assert f"{newest} to {newest} are there" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = archive(url_of(fresh), tmp_path, "--restart-if-lost")
+    assert done.returncode == 0, done.stderr
+    assert contents(first) == before
+    assert contents(first.with_name(f"{first.name}.2")) == of_server(fresh)
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7"])
+def test_one_at_a_time_metrics_and_retention(fresh: Server, tmp_path: Path) -> None:
+    write(fresh, 30, size=10_000)
+    with archiving(url_of(fresh), tmp_path, "--metrics-port", "0") as process:
+        assert process.stderr is not None
+        said = b""
+        while b"/metrics" not in said:
+            said = process.stderr.readline()
+        address = said.decode().split()[-1]
+        assert address.startswith("http://127.0.0.1:")
+        until(lambda: list(tmp_path.glob("*/archive.json")))
+        folder = only_directory(tmp_path)
+        until(lambda: has_caught_up(fresh, folder))
+
+        def metric(text: str) -> list[str]:
+            with urllib.request.urlopen(address) as answer:
+                lines = answer.read().decode().splitlines()
+            return [line for line in lines if line.startswith(text) and folder.name in line]
+
+        until(lambda: metric("binlake_archive_lag_seconds")[0].endswith(" 0.0"))
+        assert metric("binlake_archive_connected")[0].endswith(" 1.0")
+        assert float(metric("binlake_archive_bytes_total")[0].split()[-1]) > 300_000
+        file, offset = fresh.position()
+        assert f'file="{file}"' in metric("binlake_archive_durable_offset_bytes")[0]
+        assert float(metric("binlake_archive_durable_offset_bytes")[0].split()[-1]) == offset
+        second = archive(url_of(fresh), tmp_path)
+        assert second.returncode == 2
+        assert "another process archives into it" in second.stderr
+    before = contents(folder)
+    assert archive(url_of(fresh), tmp_path, "--keep-bytes", "150k").returncode == 0
+    after = contents(folder)
+    assert list(after) == list(before)[-len(after) :]
+    assert 1 <= len(after) < len(before)
+    assert (folder / "binlog.index").read_text().split() == [f"./{name}" for name in after]
+    assert {p.name.partition(".index")[0] for p in folder.glob("*.parquet")} <= set(after)
+    assert archive(url_of(fresh), tmp_path).returncode == 0
+    assert list(contents(folder)) == list(after)
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7"])
+def test_failover_to_a_replica(fresh: Server, tmp_path: Path) -> None:
+    """The new server's archive begins with the log that holds the next transaction."""
+    gtid = ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]
+    fresh.stop()
+    fresh.start([*SMALL_LOGS, *gtid])
+    with running("mysql-9.7", [*SMALL_LOGS, *gtid, "--server-id=2"]) as replica:
+        fresh.execute("CREATE USER repl@'%' IDENTIFIED BY 'secret'",
+                      "GRANT REPLICATION SLAVE ON *.* TO repl@'%'")  # fmt: skip
+        replica.execute(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_USER='repl',"
+            f" SOURCE_PASSWORD='secret', SOURCE_PORT={fresh.port}, SOURCE_AUTO_POSITION=1,"
+            " GET_SOURCE_PUBLIC_KEY=1",
+            "START REPLICA",
+        )
+        write(fresh, 5)
+
+        def executed(server: Server) -> str | None:
+            return server.rows("SELECT @@GLOBAL.gtid_executed")[0][0]
+
+        until(lambda: executed(replica) == executed(fresh))
+        replica.execute("FLUSH BINARY LOGS")
+        write(fresh, 5)
+        until(lambda: executed(replica) == executed(fresh))
+        assert archive(url_of(fresh), url_of(replica), tmp_path).returncode == 0
+        first = only_directory(tmp_path)
+        before = contents(first)
+        fresh.stop()
+        replica.execute("STOP REPLICA", "FLUSH BINARY LOGS")
+        write(replica, 5)
+        done = archive(url_of(replica), tmp_path)
+        assert done.returncode == 0, done.stderr
+        (second,) = [p for p in tmp_path.iterdir() if p != first]
+        assert second.name == replica.rows("SELECT @@GLOBAL.server_uuid")[0][0]
+        logs = of_server(replica)
+        assert contents(second) == {name: logs[name] for name in sorted(logs)[-1:]}
+        assert contents(first) == before
+        assert state(second)["gtid_set"] == (executed(replica) or "").replace("\n", "")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An S3 bucket of moto's server; its program is named by BINLAKE_MOTO_SERVER, or on the path."""
+    import os
+    import socket
+
+    program = os.environ.get("BINLAKE_MOTO_SERVER") or shutil.which("moto_server")
+    if program is None:
+        pytest.skip("moto_server is not here: pip install 'moto[server]'")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [program, "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+
+        def answers() -> bool:
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        until(answers)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        bucket = urllib.request.Request(f"http://127.0.0.1:{port}/archive", method="PUT")
+        urllib.request.urlopen(bucket).close()
+        yield f"s3://archive/logs?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7"])
+def test_into_an_object_store(fresh: Server, store: str, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    with Load(fresh, seed=3):
+        for _ in range(3):
+            with archiving(url_of(fresh), store, "--sync-seconds", "0.1") as process:
+                deadline = chance.uniform(1.0, 3.0)
+                try:
+                    process.wait(deadline)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+    done = archive(url_of(fresh), store, "--compress", "zstd")
+    assert done.returncode == 0, done.stderr
+    fresh.execute("FLUSH BINARY LOGS")
+    assert archive(url_of(fresh), store, "--compress", "zstd").returncode == 0
+    found = contents(store)
+    expected = of_server(fresh)
+    complete = sorted(expected)[:-1]
+    assert found == {name: expected[name] for name in complete}
