@@ -54,6 +54,10 @@ clean: ## remove what was built, not .venv
 demo: $(VENV)/compiled java ## real MySQL and MariaDB logs to tables with Spark, and a look at them
 	@$(VENV)/bin/python dev/demo.py
 
+.PHONY: live-demo
+live-demo: $(VENV)/compiled java ## a real server (downloaded once), rows that change, and Spark that sees them arrive
+	@$(VENV)/bin/python -m dev.live_demo
+
 # --- checking it ---
 
 .PHONY: lint

@@ -27,6 +27,7 @@ CASES = HERE / "cases"
 TABLE = "shop.orders"
 SERVER = "mysql-9.7"
 PYTHON_PEER_SECONDS = "20"
+FRESHNESS_SECONDS = 30
 
 
 @dataclass
@@ -88,6 +89,11 @@ GOALS = (
     Goal("export vs df.write.parquet, 2 cores", _ratio("spark write.parquet", "export"), ">= 5", lambda v: v >= 5),
     Goal("bytes decoded for a 1 % window", lambda d: d["window 1 %"].output["decoded_share"], "<= 0.02", lambda v: v <= 0.02),
     Goal("2 of 13 columns vs all", _ratio("decode", "decode 2 columns"), "faster", lambda v: v > 1),
+    Goal("catch-up of a stream vs a batch read, 2 cores", _ratio("stream catch-up", "batch read"), "<= 1.2", lambda v: v <= 1.2),
+    Goal("freshness at 1,000 row changes a second, s: median", lambda d: d["freshness 1000"].seconds, "", bool),
+    Goal("the same: 99th percentile", lambda d: d["freshness 1000"].output["p99"], "", bool),
+    Goal("freshness at 10,000 row changes a second, s: median", lambda d: d["freshness 10000"].seconds, "", bool),
+    Goal("the same: 99th percentile", lambda d: d["freshness 10000"].output["p99"], "", bool),
     Goal("peak memory of a 1 GB transaction, MB",
          lambda d: d["1 GB transaction"].peak_memory_bytes / (1 << 20), "< 512", lambda v: v < 512),
     Goal("the same, compressed, MB",
@@ -131,6 +137,19 @@ def spark(bench: Bench, scratch: Path) -> None:
         target = scratch / what
         bench.case(name, "spark_export.py", what, bench.log, TABLE, target, warmup=0)
         shutil.rmtree(target, ignore_errors=True)
+
+
+def streams(bench: Bench, scratch: Path) -> None:
+    """Catching up, and the time from a commit on the server to the row in the sink."""
+    for name, what in (("stream catch-up", "stream"), ("batch read", "batch")):
+        bench.case(name, "stream_catch_up.py", what, bench.log, TABLE, scratch / what, warmup=0)
+        shutil.rmtree(scratch / what, ignore_errors=True)
+    for rate in (1_000, 10_000):
+        for where, name in (("server", "freshness"), ("directory", "freshness of files")):
+            bench.case(
+                f"{name} {rate}", "stream_freshness.py", SERVER, where, rate, FRESHNESS_SECONDS,
+                warmup=0,
+            )  # fmt: skip
 
 
 def python_peer(bench: Bench) -> None:
@@ -194,7 +213,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument(
-        "--only", action="append", choices=["decoders", "memory", "python", "spark"]
+        "--only", action="append", choices=["decoders", "memory", "python", "spark", "stream"]
     )
     options = parser.parse_args()
     if not (options.folder / "binlog.000003").exists():
@@ -203,7 +222,7 @@ def main() -> None:
             [sys.executable, "-m", "dev.bench_log", options.folder], cwd=ROOT, check=True
         )
     bench = Bench(options.folder, options.runs)
-    wanted = options.only or ["decoders", "memory", "python", "spark"]
+    wanted = options.only or ["decoders", "memory", "python", "spark", "stream"]
     if "decoders" in wanted:
         decoders(bench)
         bench.case("window 1 %", "window.py", bench.log, TABLE)
@@ -215,6 +234,9 @@ def main() -> None:
     if "spark" in wanted:
         with tempfile.TemporaryDirectory(prefix="binlake-bench-") as scratch:
             spark(bench, Path(scratch))
+    if "stream" in wanted:
+        with tempfile.TemporaryDirectory(prefix="binlake-bench-") as scratch:
+            streams(bench, Path(scratch))
     given = " ".join(sys.argv[1:])
     page = report(bench, f'make bench ARGS="{given}"' if given else "make bench")
     results = HERE / "results"

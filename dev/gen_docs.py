@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from binlake.format.event_types import EVENT_TYPES
-from binlake.spark.options import SPARK_OPTIONS
+from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
 from binlake.values.option_forms import FORMS
 from binlake.values.options import READ_OPTIONS, OptionSpec, parse_bytes
 
@@ -73,6 +73,12 @@ def options_page() -> str:
         "[spark.md](spark.md) says more.",
         "",
         *_options_table(SPARK_OPTIONS),
+        "",
+        "## Only of Spark streams",
+        "",
+        "[streaming.md](streaming.md) says more.",
+        "",
+        *_options_table(STREAM_OPTIONS),
         "",
         "## How values are written",
         "",

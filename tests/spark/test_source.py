@@ -164,13 +164,6 @@ def test_a_wrong_path_is_told_in_a_few_lines(
     assert _lines(caught.value) <= 4
 
 
-def test_a_stream_is_refused_with_a_sentence(spark: Any, tmp_path: Path) -> None:
-    frame = spark.readStream.format("binlog").load(LOGS)
-    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
-    with pytest.raises(PySparkException, match="binary logs cannot be read as a stream yet"):
-        query.awaitTermination(60)
-
-
 def test_a_schema_of_the_user_that_cannot_be(spark: Any) -> None:
     read = spark.read.format("binlog").option("table", "golden.a")
     with pytest.raises(PySparkException, match="does not fit date32"):

@@ -116,6 +116,17 @@ class StreamReader(ByteReader):
         self._kept.append(bytes(piece))
         return True
 
+    def _restart(self, source: Any, offset: int) -> None:
+        """Read on from another source, whose first byte is that at `offset`, as it is."""
+        if self._source is not None:
+            self._source.close()
+        self._source = source
+        self._kept.clear(offset)
+        self._released = offset
+        self.size = None
+        self.damage = None
+        self._pieces = _as_it_is(_Prefixed(b"", source, self.name))
+
     def _floor(self) -> int:
         return self._released if self._retained is None else min(self._released, self._retained)
 
@@ -206,9 +217,10 @@ class _KeptBytes:
             at += len(piece)
         return b"".join(parts)
 
-    def clear(self) -> None:
+    def clear(self, offset: int = 0) -> None:
+        """Forget all; what is appended next begins at `offset`."""
         self.close()
-        self.start = self.end = self._memory_start = 0
+        self.start = self.end = self._memory_start = offset
 
     def close(self) -> None:
         self._pieces.clear()

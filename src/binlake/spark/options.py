@@ -9,19 +9,30 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from binlake.errors import OptionError
-from binlake.values.options import READ_OPTIONS, OptionSpec, ReadOptions, parse_bytes
+from binlake.values.options import (
+    READ_OPTIONS,
+    OptionSpec,
+    ReadOptions,
+    parse_bytes,
+    parse_count,
+    parse_time_us,
+)
 
-__all__ = ["SPARK_OPTIONS", "VIEWS", "SourceOptions"]
+__all__ = ["SPARK_OPTIONS", "STREAM_OPTIONS", "VIEWS", "SourceOptions", "StreamOptions"]
 
 VIEWS = ("changes", "table", "events", "transactions", "statements")
 
 # 128 MiB is also Spark's own size of a file split; a task costs about 0.1 s before its first row.
 DEFAULT_PARTITION_BYTES = 128 << 20
 DEFAULT_SCAN_BYTES = 256 << 20
+
+_SERVER = "server"
 
 SPARK_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
@@ -32,6 +43,13 @@ SPARK_OPTIONS: tuple[OptionSpec, ...] = (
         str,
         None,
         choices=VIEWS,
+        surfaces=("spark",),
+    ),
+    OptionSpec(
+        _SERVER,
+        "URL",
+        "a live server to read from, instead of a path; the password is never part of it",
+        str,
         surfaces=("spark",),
     ),
     OptionSpec(
@@ -52,6 +70,45 @@ SPARK_OPTIONS: tuple[OptionSpec, ...] = (
     ),
 )
 
+STREAM_OPTIONS: tuple[OptionSpec, ...] = (
+    OptionSpec(
+        "starting_offsets",
+        "START",
+        "where a new query begins: earliest, latest, a position, or a GTID set (what comes after it)",
+        str,
+        "earliest",
+        surfaces=("spark",),
+    ),
+    OptionSpec(
+        "starting_timestamp",
+        "TIME",
+        "a new query begins at the first transaction that was committed then or later",
+        parse_time_us,
+        surfaces=("spark",),
+    ),
+    OptionSpec(
+        "max_bytes_per_batch",
+        "SIZE",
+        "bytes of log in one batch",
+        parse_bytes,
+        surfaces=("spark",),
+    ),
+    OptionSpec(
+        "max_rows_per_batch",
+        "N",
+        "row changes in one batch, of the wanted tables and operations",
+        parse_count,
+        surfaces=("spark",),
+    ),
+    OptionSpec(
+        "max_transactions_per_batch",
+        "N",
+        "transactions in one batch",
+        parse_count,
+        surfaces=("spark",),
+    ),
+)
+
 _SPARKS_OWN = ("path", "paths")
 
 
@@ -60,16 +117,29 @@ def _plain(name: str) -> str:
 
 
 _SPECS: dict[str, OptionSpec] = {
-    _plain(spec.name): spec for spec in (*READ_OPTIONS, *SPARK_OPTIONS) if "spark" in spec.surfaces
+    _plain(spec.name): spec
+    for spec in (*READ_OPTIONS, *SPARK_OPTIONS, *STREAM_OPTIONS)
+    if "spark" in spec.surfaces
 }
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOptions:
-    """The validated options of one `spark.read.format("binlog")`.
+class StreamOptions:
+    """The options that only a stream has. Fields are documented in `STREAM_OPTIONS`."""
 
-    `paths` as the user gave them, `view` one of `VIEWS`, `read` the options that every
-    surface shares. Sizes are in bytes.
+    starting_offsets: str | None = None
+    starting_timestamp: int | None = None
+    max_bytes_per_batch: int | None = None
+    max_rows_per_batch: int | None = None
+    max_transactions_per_batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The validated options of one `spark.read.format("binlog")`, or `readStream`.
+
+    `paths` as the user gave them, or the URL of a server; `view` one of `VIEWS`, `read` the options
+    that every surface shares, `stream` those that only a stream has. Sizes are in bytes.
     """
 
     paths: tuple[str, ...]
@@ -77,6 +147,7 @@ class SourceOptions:
     read: ReadOptions
     max_partition_bytes: int = DEFAULT_PARTITION_BYTES
     schema_scan_bytes: int = DEFAULT_SCAN_BYTES
+    stream: StreamOptions = StreamOptions()
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SourceOptions:
@@ -92,13 +163,26 @@ class SourceOptions:
                 raise OptionError(f"option {spec.name} is given twice", name=spec.name)
             texts[spec.name] = text
         asked = texts.pop("view", None)
+        server = texts.pop(_SERVER, None)
         sizes = {
-            name: _size(name, texts.pop(name))
+            name: _value(_plain(name), texts.pop(name))
             for name in ("max_partition_bytes", "schema_scan_bytes")
             if name in texts
         }
+        stream = _stream_options(texts)
         read = ReadOptions.parse(texts)
-        return cls(paths=_paths(given), view=_view(asked, read), read=read, **sizes)
+        paths = _paths(given, server)
+        return cls(paths=paths, view=_view(asked, read), read=read, stream=stream, **sizes)
+
+    def refuse_stream_options(self) -> None:
+        """A batch read: raises OptionError for an option that only streams have."""
+        for field in fields(self.stream):
+            if getattr(self.stream, field.name) is not None:
+                raise OptionError(
+                    f"option {field.name} is one of readStream, and this is a batch read",
+                    name=field.name,
+                    hint="the options since, until, start, stop and gtid choose what is read",
+                )
 
     @property
     def table(self) -> str:
@@ -106,11 +190,29 @@ class SourceOptions:
         return self.read.table[0]
 
 
-def _size(name: str, text: str) -> int:
+def _value(plain_name: str, text: str) -> Any:
+    spec = _SPECS[plain_name]
     try:
-        return parse_bytes(text)
+        return spec.parse(text)
     except ValueError as error:
-        raise OptionError(f"option {name}: {text!r}: {error}", name=name, value=text) from None
+        raise OptionError(
+            f"option {spec.name}: {text!r}: {error}", name=spec.name, value=text
+        ) from None
+
+
+def _stream_options(texts: dict[str, str]) -> StreamOptions:
+    """Take the options of streams out of `texts`. Raises OptionError."""
+    values = {
+        spec.name: _value(_plain(spec.name), texts.pop(spec.name))
+        for spec in STREAM_OPTIONS
+        if spec.name in texts
+    }
+    if "starting_offsets" in values and "starting_timestamp" in values:
+        raise OptionError(
+            "options starting_offsets and starting_timestamp exclude each other",
+            name="starting_timestamp",
+        )
+    return StreamOptions(**values)
 
 
 def _unknown(key: str) -> OptionError:
@@ -123,7 +225,7 @@ def _unknown(key: str) -> OptionError:
     return OptionError(f"unknown option {key!r}", name=key, hint=hint)
 
 
-def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
     """`load(path)` arrives as `path`, `load([...])` as the JSON list `paths`."""
     found: list[str] = []
     for key, text in given.items():
@@ -131,13 +233,37 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
             found.append(text)
         elif key.lower() == "paths":
             found.extend(json.loads(text))
+    if server is not None:
+        if found:
+            raise OptionError(
+                "option server and a path exclude each other",
+                name=_SERVER,
+                hint="leave out the path: .load()",
+            )
+        found.append(server)
     if not found:
         raise OptionError(
             "no path to read",
             name="path",
-            hint="give one: .load(path), or OPTIONS (path …) of a temporary view",
+            hint="give one: .load(path), or OPTIONS (path …) of a temporary view; "
+            "or the option server",
         )
+    for path in found:
+        _check_no_password(path)
     return tuple(found)
+
+
+def _check_no_password(path: str) -> None:
+    """Spark shows options in plans, in its UI and in logs, and sends them to every executor."""
+    _, separator, rest = path.partition("://")
+    user = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[0]
+    if separator and ":" in user:
+        raise OptionError(
+            "the URL holds a password, which would show in Spark's plans and logs",
+            name=_SERVER,
+            hint="leave it out; give it in BINLAKE_PASSWORD, a password file or ~/.my.cnf, on the "
+            "driver and on every executor",
+        )
 
 
 def _names_one_table(read: ReadOptions) -> bool:

@@ -22,7 +22,7 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["LogPartition", "plan_partitions"]
+__all__ = ["LogPartition", "pack_partitions", "plan_partitions"]
 
 # What opening a file counts for, in bytes of log: on an object store it takes a round trip.
 _FILE_BYTES = 1 << 20
@@ -60,6 +60,10 @@ def plan_partitions(
     paths: Sequence[str], options: ReadOptions, max_partition_bytes: int
 ) -> list[LogPartition]:
     """Splits of about `max_partition_bytes`, packed. Raises SourceError, OptionError."""
-    splits = plan_splits(paths, options, max_partition_bytes)
+    return pack_partitions(plan_splits(paths, options, max_partition_bytes), max_partition_bytes)
+
+
+def pack_partitions(splits: Sequence[Split], max_partition_bytes: int) -> list[LogPartition]:
+    """Partitions of about `max_partition_bytes`, small files together."""
     packed = pack(splits, max_partition_bytes + _FILE_BYTES, _FILE_BYTES)
     return [LogPartition(tuple(part)) for part in packed]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from binlake.errors import UnsupportedError
 from binlake.spark.hosts import in_few_lines
 from binlake.spark.options import SourceOptions
 
@@ -49,6 +48,23 @@ class BinlogDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of that view, for the schema that Spark has settled on."""
         from binlake.spark.batch import BinlogReader
+
+        options, inferred = self._options_for(schema)
+        options.refuse_stream_options()
+        return BinlogReader(options, schema, inferred)
+
+    @in_few_lines
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """The reader of that view as a stream, for the schema that the query is pinned to."""
+        from binlake.spark.stream import BinlogStreamReader
+        from binlake.spark.typed import PinnedView
+
+        options, inferred = self._options_for(schema)
+        pinned = None if inferred is None else PinnedView.of(inferred)
+        return BinlogStreamReader(options, schema, pinned)
+
+    def _options_for(self, schema: StructType) -> tuple[SourceOptions, InferredView | None]:
+        """The options to read with for a schema, and the typed view if that was found in the log."""
         from binlake.spark.typed import options_for_schema
         from binlake.spark.views import view_columns
 
@@ -59,12 +75,4 @@ class BinlogDataSource(DataSource):
             options = replace(options, read=options_for_schema(options.read, schema.names))
         else:
             view_columns(options, schema.names)
-        return BinlogReader(options, schema, self._inferred)
-
-    @in_few_lines
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """There is none yet. Raises UnsupportedError."""
-        raise UnsupportedError(
-            "binary logs cannot be read as a stream yet",
-            hint="spark.read.format('binlog') reads what is there now",
-        )
+        return options, self._inferred

@@ -36,8 +36,11 @@ from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["InferredView", "options_for_schema"]
+__all__ = ["InferredView", "PinnedView", "options_for_schema"]
 
+_RESTART = (
+    "start the query again, with the same checkpoint: it takes the table's columns as they are then"
+)
 _LOOK_BYTES = 32 << 20  # one step of the look, from the newest backwards
 _VERSION = re.compile(r"(?P<table>.+)@(?P<number>\d+)")
 _TABLE_ID_AND_FLAGS = 8  # bytes of a TABLE_MAP body that may differ for one definition
@@ -121,6 +124,48 @@ class InferredView:
         if misfits is None or self.evolution.number(exact.schema) != self.number:
             return None
         return misfits
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedView:
+    """The typed view of a stream: the schema that it began with holds as long as it runs.
+
+    A definition that comes later may lack columns (they are null), or have narrower types.
+    """
+
+    table: str
+    wanted: pa.Schema
+
+    @classmethod
+    def of(cls, view: InferredView) -> PinnedView:
+        """The schema of a view that was found in the log.
+
+        Raises OptionError for one of `<table>@<n>`: what does not fit has no stream.
+        """
+        if view.number is not None:
+            raise OptionError(
+                f"{view.table}@{view.number} is not a stream",
+                name="table",
+                hint="spark.read.format('binlog') reads the rows of older definitions",
+            )
+        return cls(view.table, view.schema)
+
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A decoded batch in the view's schema. Raises SchemaError where it does not fit."""
+        known = {name.lower() for name in self.wanted.names}
+        unknown = [name for name in batch.schema.names if name.lower() not in known]
+        if unknown:
+            raise SchemaError(
+                f"table {self.table} has columns that the stream does not know: "
+                f"{', '.join(unknown)}",
+                hint=_RESTART,
+            )
+        try:
+            return Conformer(self.wanted).exact(batch)
+        except SchemaError as error:
+            error.message = f"table {self.table} has changed: {error.message}"
+            error.hint = _RESTART
+            raise
 
 
 class _Look:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from binlake.errors import OptionError
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition
-from binlake.spark.typed import InferredView
+from binlake.spark.typed import InferredView, PinnedView
 from binlake.stream.runs import Transaction
 from binlake.stream.views import (
     VIEWS,
@@ -67,7 +67,10 @@ class ViewReader:
     """
 
     def __init__(
-        self, options: SourceOptions, columns: Sequence[str], inferred: InferredView | None
+        self,
+        options: SourceOptions,
+        columns: Sequence[str],
+        inferred: InferredView | PinnedView | None,
     ) -> None:
         self._view = options.view
         self._options = options.read

@@ -8,7 +8,7 @@ their headers, nearest first, each at most once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from binlake.stream.group import Group
@@ -19,21 +19,22 @@ from binlake.stream.statements import Xid
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
 
-__all__ = ["Elsewhere", "OpensFiles"]
+__all__ = ["Elsewhere", "ElsewhereInStream", "OpensFiles"]
 
 
 class OpensFiles(Protocol):
-    """A chain of files, opened by ordinal."""
+    """A chain of files, opened by ordinal; `ordinals` are those of its files, ascending."""
 
     def __call__(self, ordinal: int) -> LogFile: ...
 
-    def __len__(self) -> int: ...
+    @property
+    def ordinals(self) -> Sequence[int]: ...
 
 
 class Elsewhere:
     """Knows what was prepared before `first`, and what is decided after a read.
 
-    `chain(ordinal)` opens a file of the chain, `len(chain)` says how many there are.
+    `chain(ordinal)` opens a file of the chain, `chain.ordinals` says which there are.
     """
 
     def __init__(self, chain: OpensFiles, first: Spot) -> None:
@@ -47,7 +48,9 @@ class Elsewhere:
 
         Raises BinlogError.
         """
-        for ordinal in range(self._first.ordinal, -1, -1):
+        for ordinal in reversed(self._chain.ordinals):
+            if ordinal > self._first.ordinal:
+                continue
             if ordinal not in self._before:
                 stop = self._first.offset if ordinal == self._first.ordinal else None
                 self._before[ordinal] = self._prepared_in(ordinal, stop)
@@ -61,7 +64,9 @@ class Elsewhere:
 
         Raises BinlogError.
         """
-        for ordinal in range(end.ordinal, len(self._chain)):
+        for ordinal in self._chain.ordinals:
+            if ordinal < end.ordinal:
+                continue
             if ordinal not in self._after:
                 start = end.offset if ordinal == end.ordinal else None
                 self._after[ordinal] = self._decided_in(ordinal, start)
@@ -91,3 +96,12 @@ class Elsewhere:
             for item in grouper.window(window):
                 if isinstance(item, Ended):
                     yield item
+
+
+class ElsewhereInStream(Elsewhere):
+    """The same for a stream, whose log goes on: what is prepared will be decided, and is shown
+    with that, once.
+    """
+
+    def decided_after(self, xid: Xid, end: Spot) -> bool:
+        return True

@@ -34,6 +34,7 @@ from binlake.values.gtid import (
     GtidSet,
     MariaGtid,
     MariaGtidIntervals,
+    MariaGtidSet,
     parse_gtid_filter,
 )
 from binlake.values.step import Step
@@ -46,6 +47,7 @@ __all__ = [
     "NotFound",
     "accounted",
     "executed",
+    "head_gtids",
     "locate",
 ]
 
@@ -155,11 +157,11 @@ def _union(left: AnyGtidSet | None, right: AnyGtidSet | None) -> AnyGtidSet | No
     raise OptionError("the logs hold GTIDs of MySQL and of MariaDB")
 
 
-def _previous(log: LogFile) -> AnyGtidSet | None:
-    """What was executed before a file began, None where it does not tell. Raises BinlogError.
+def head_gtids(log: LogFile) -> GtidSet | MariaGtidSet | None:
+    """What the beginning of a file says was executed before it; None where it does not tell.
 
-    Reads the beginning of the file only. MariaDB's relay logs do not tell: a list in them is
-    the source's, of when the replica connected.
+    Reads the beginning only. MariaDB's relay logs do not tell: a list in them is the source's, of
+    when the replica connected. Raises BinlogError.
     """
     if log.format is None:
         return None
@@ -169,10 +171,16 @@ def _previous(log: LogFile) -> AnyGtidSet | None:
             if isinstance(event, PreviousGtidsEvent):
                 return event.gtids
             if isinstance(event, GtidListEvent):
-                return None if log.is_relay else MariaGtidIntervals.up_to(event.gtid_set)
+                return None if log.is_relay else event.gtid_set
             if event is None:
                 return None
     return None
+
+
+def _previous(log: LogFile) -> AnyGtidSet | None:
+    """The same as a set of all numbers: of MariaDB, which tells the last only, all up to it."""
+    before = head_gtids(log)
+    return MariaGtidIntervals.up_to(before) if isinstance(before, MariaGtidSet) else before
 
 
 def _is_head(type_code: int) -> bool:

@@ -10,7 +10,7 @@ more files than a process may open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from binlake.errors import FormatError
 from binlake.source.chain import Chain, LogPath
@@ -25,7 +25,7 @@ from binlake.stream.log_events import LogEvent, OnDamage, events_of_piece, event
 from binlake.stream.log_index import LogIndex, read_index
 from binlake.stream.relay import carried_over
 from binlake.stream.runs import Run, Spot, Transaction
-from binlake.stream.splits import Split, chain_of
+from binlake.stream.splits import Split
 from binlake.stream.table_events import TableEvents
 from binlake.stream.transactions import FileRange, TransactionReader
 from binlake.values.ledger import Ledger, SkippedRange
@@ -68,7 +68,7 @@ class LogReader:
     def _of_chain(
         cls, chain: Chain, filters: TransactionFilter, options: ReadOptions, ledger: Ledger
     ) -> LogReader:
-        opener = _Opener(lambda: chain.files, Keyring.of(options))
+        opener = _Opener(lambda: dict(enumerate(chain.files)), Keyring.of(options))
         first = filters.first_file(len(chain.files))
         if filters.start is not None and filters.start.ordinal == first.ordinal:
             first = first._replace(offset=_start_of_reading(opener, filters.start))
@@ -88,11 +88,11 @@ class LogReader:
     @classmethod
     def of_split(cls, split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
         """The transactions that start in a split; what it covers goes to the ledger."""
-        opener = _Opener(lambda: chain_of(split).files, Keyring.of(options))
+        opener = _Opener(split.chain_files, Keyring.of(options))
         log = opener.open(split.log, split.ordinal)
         opened = [log]
-        start = covered_from = first_sync(log, split.start)
-        end = None if split.end is None else first_sync(log, split.end)
+        start = covered_from = split.border(log, split.start)
+        end = None if split.end is None else split.border(log, split.end)
         if log.is_relay and start == FIRST_EVENT:
             start = carried_over(opener, split.ordinal)
         first = Spot(split.ordinal, log.name, start)
@@ -110,7 +110,7 @@ class LogReader:
             if reader.inside_relay:
                 yield from _rest_of_transaction(reader, opener, split.ordinal + 1)
 
-        return cls(ranges, Elsewhere(opener, first), filters, options, ledger)
+        return cls(ranges, split.elsewhere(opener, first), filters, options, ledger)
 
     def runs(self, on_ddl: TakesDdl = nobody) -> Iterator[Run]:
         """Plain runs and single transactions, in commit order; `on_ddl` as TransactionReader.runs.
@@ -173,13 +173,13 @@ class LogReader:
 class _Opener:
     """Opens files of a chain by ordinal; the chain is asked for only when that is needed."""
 
-    def __init__(self, files: Callable[[], Sequence[LogPath]], keyring: Keyring | None) -> None:
+    def __init__(self, files: Callable[[], Mapping[int, LogPath]], keyring: Keyring | None) -> None:
         self._resolve = files
         self._keyring = keyring
-        self._files: Sequence[LogPath] | None = None
+        self._files: Mapping[int, LogPath] | None = None
 
     @property
-    def files(self) -> Sequence[LogPath]:
+    def files(self) -> Mapping[int, LogPath]:
         if self._files is None:
             self._files = self._resolve()
         return self._files
@@ -194,8 +194,9 @@ class _Opener:
             log.before = lambda: self(ordinal - 1)
         return log
 
-    def __len__(self) -> int:
-        return len(self.files)
+    @property
+    def ordinals(self) -> Sequence[int]:
+        return tuple(self.files)
 
 
 def _start_of_reading(opener: _Opener, start: Spot) -> int:
@@ -267,7 +268,7 @@ def _rest_of_transaction(
     reader: TransactionReader, opener: _Opener, ordinal: int
 ) -> Iterator[FileRange]:
     """The beginnings of the next relay logs, as far as an open transaction reaches."""
-    while reader.inside_relay and ordinal < len(opener):
+    while reader.inside_relay and ordinal in opener.ordinals:
         stop = carried_over(opener, ordinal)
         yield FileRange(opener(ordinal), None, stop)
         ordinal += 1

@@ -14,15 +14,19 @@ it starts reads on there, and the task of that file begins after it (`stream.rel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from binlake.source.chain import Chain, LogPath, resolve
+from binlake.source.chain import LogPath, resolve
+from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url, without_password
+from binlake.source.resync import first_sync
+from binlake.stream.elsewhere import Elsewhere, ElsewhereInStream, OpensFiles
 from binlake.stream.filters import FILE_START, TransactionFilter
+from binlake.stream.runs import Spot
 from binlake.values.options import ReadOptions
 
-__all__ = ["Split", "pack", "plan_splits"]
+__all__ = ["Split", "StreamSplit", "cut", "numbered", "pack", "plan_splits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,43 @@ class Split:
         end = self.log.size if self.end is None else self.end
         return max(0, end - self.start) if end is not None else 0
 
+    def chain_files(self) -> Mapping[int, LogPath]:
+        """The files of its chain by ordinal, resolved again, oldest first. Raises SourceError."""
+        return dict(enumerate(resolve(self.inputs)[self.chain].files))
+
+    def border(self, log: LogFile, at: int) -> int:
+        """Where the first transaction starts that starts at or after byte `at`, one of its ends."""
+        return first_sync(log, at)
+
+    def elsewhere(self, chain: OpensFiles, first: Spot) -> Elsewhere:
+        """The rest of its chain, for XA transactions; `first` is where it begins."""
+        return Elsewhere(chain, first)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSplit(Split):
+    """A split of a stream, whose chain grows at one end and is purged at the other.
+
+    A file's ordinal is therefore its number (0 where it has none). `borders` are offsets known to
+    be transaction boundaries, which need not be looked for, and could not be in every log.
+    """
+
+    borders: tuple[int, ...] = ()
+
+    def chain_files(self) -> Mapping[int, LogPath]:
+        return numbered(resolve(self.inputs)[self.chain].files)
+
+    def border(self, log: LogFile, at: int) -> int:
+        return at if at in self.borders else first_sync(log, at)
+
+    def elsewhere(self, chain: OpensFiles, first: Spot) -> Elsewhere:
+        return ElsewhereInStream(chain, first)
+
+
+def numbered(files: Iterable[LogPath]) -> dict[int, LogPath]:
+    """The files of a chain by their numbers, in the order of the chain."""
+    return {file.number or 0: file for file in files}
+
 
 def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -> list[Split]:
     """Cut the files that `inputs` mean into ranges of about `split_bytes`, in chain order.
@@ -59,7 +100,7 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
     """
     if split_bytes <= 0:
         raise ValueError("a split has at least one byte")
-    splits = []
+    splits: list[Split] = []
     chains = resolve(inputs)
     inputs = [without_password(path) for path in inputs]  # splits travel, in plans that are logged
     filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
@@ -68,7 +109,7 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
         for ordinal, log in enumerate(chain.files):
             if filters.byte_range(ordinal) is not None:
                 gap = chain.gap_before(ordinal) if reads_before else ""
-                for start, end in _cut(log, split_bytes):
+                for start, end in cut(log, split_bytes):
                     splits.append(
                         Split(tuple(inputs), number, log, ordinal, start, end, filters, gap)
                     )
@@ -77,15 +118,20 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
     return splits
 
 
-def _cut(log: LogPath, split_bytes: int) -> list[tuple[int, int | None]]:
-    """Ranges of about equal size; one open range where a file cannot be cut."""
+def cut(
+    log: LogPath, split_bytes: int, start: int = FILE_START, end: int | None = None
+) -> list[tuple[int, int | None]]:
+    """Ranges of about equal size of bytes [start, end) (None: the file's end); one where the file
+    cannot be cut.
+    """
     streamed = log.path == "-" or log.path.endswith((".gz", ".zst")) or is_server_url(log.path)
     if log.size is None or streamed:
-        return [(FILE_START, None)]
-    count = max(1, -(-log.size // split_bytes))
-    bounds = [log.size * part // count for part in range(1, count)]
-    starts: list[int] = [FILE_START, *bounds]
-    return list(zip(starts, [*bounds, None], strict=True))
+        return [(start, end)]
+    first = 0 if start == FILE_START else start
+    size = (log.size if end is None else end) - first
+    count = max(1, -(-size // split_bytes))
+    bounds = [first + size * part // count for part in range(1, count)]
+    return list(zip([start, *bounds], [*bounds, end], strict=True))
 
 
 def pack(splits: Sequence[Split], partition_bytes: int, file_bytes: int) -> list[list[Split]]:
@@ -102,8 +148,3 @@ def pack(splits: Sequence[Split], partition_bytes: int, file_bytes: int) -> list
         partitions[-1].append(split)
         room -= cost
     return partitions
-
-
-def chain_of(split: Split) -> Chain:
-    """The chain that a split belongs to, resolved again. Raises SourceError."""
-    return resolve(split.inputs)[split.chain]

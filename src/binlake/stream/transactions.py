@@ -20,7 +20,7 @@ where its XA PREPARE is, and no longer once it is decided, so that ledgers of sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from binlake.source.window import Window
     from binlake.stream.elsewhere import Elsewhere
 
-__all__ = ["FileRange", "TransactionReader"]
+__all__ = ["FileRange", "TransactionReader", "transaction_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,24 +382,34 @@ class TransactionReader:
 
     def _transaction(self, rows: Group, outcome: Outcome, decider: Group) -> Transaction:
         undone = () if self._options.uncommitted else tuple(rows.undone)
-        threads = (rows.thread_id, decider.thread_id)
-        return Transaction(
-            outcome=outcome,
-            start=rows.start,
-            end=rows.end,
-            decided=decider.start,
-            commit_us=decider.commit_us,
-            server_id=rows.server_id,
-            thread_id=next((thread for thread in threads if thread is not None), None),
-            file=rows.file,
-            statements=tuple(rows.statements),
-            bytes=rows.file_bytes,
-            gtid_event=decider.gtid_event,
-            xid=rows.xid_event.xid if rows.xid_event is not None else None,
-            xa_xid=_xid_text(rows),
-            duration_us=_duration_us(rows, decider),
-            _pieces=lambda: join_fragments(rows.extent.pieces(undone)),
-        )
+        return transaction_of(rows, outcome, decider, undone)
+
+
+def transaction_of(
+    rows: Group, outcome: Outcome, decider: Group, undone: Sequence[tuple[int, int]] = ()
+) -> Transaction:
+    """The transaction whose changes `rows` holds and that `decider` ends (often the same group).
+
+    `undone` are the ranges of its extent to leave out.
+    """
+    threads = (rows.thread_id, decider.thread_id)
+    return Transaction(
+        outcome=outcome,
+        start=rows.start,
+        end=rows.end,
+        decided=decider.start,
+        commit_us=decider.commit_us,
+        server_id=rows.server_id,
+        thread_id=next((thread for thread in threads if thread is not None), None),
+        file=rows.file,
+        statements=tuple(rows.statements),
+        bytes=rows.file_bytes,
+        gtid_event=decider.gtid_event,
+        xid=rows.xid_event.xid if rows.xid_event is not None else None,
+        xa_xid=_xid_text(rows),
+        duration_us=_duration_us(rows, decider),
+        _pieces=lambda: join_fragments(rows.extent.pieces(undone)),
+    )
 
 
 def _duration_us(rows: Group, decider: Group) -> int:

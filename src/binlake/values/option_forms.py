@@ -37,13 +37,22 @@ FORMS: Mapping[str, Form] = {
         ),
     ),
     "ID": Form("a whole number", ("101",)),
+    "N": Form("a whole number of at least 1", ("10000",)),
     "NAME": Form("name of a column; upper and lower case are the same", ("id", "state")),
     "SET": Form(
         "a set of GTIDs: MySQL's intervals; MariaDB's domain-server-sequence, or domain-server:range",
         ("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7", "0-1-42,0-1:50-60"),
     ),
     "SIZE": Form("bytes; k, m, g, t (also kb, KiB …) are powers of 1024", ("4096", "64k", "128MB")),
+    "START": Form(
+        "a word, FILE:POS, or a GTID set",
+        ("earliest", "latest", "binlog.000012:4711", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"),
+    ),
     "TEXT": Form("any text", ("binlog_",)),
+    "URL": Form(
+        "mysql:// or mariadb://, user, host and port; no password",
+        ("mysql://repl@db1.example.com:3306", "mariadb://repl@db2"),
+    ),
     "TIME": Form(
         "a date or time, UTC unless it names a zone; or @ and seconds since 1970",
         (

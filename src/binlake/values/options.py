@@ -30,6 +30,7 @@ __all__ = [
     "ReadOptions",
     "parse_at",
     "parse_bytes",
+    "parse_count",
     "parse_file_position",
     "parse_table_pattern",
     "parse_time_us",
@@ -115,6 +116,14 @@ def parse_bytes(text: str) -> int:
     if match is None or int(match[1]) == 0:
         raise ValueError("expected a size like 64MB")
     return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match[2].lower()]
+
+
+def parse_count(text: str) -> int:
+    """A whole number, at least 1. Raises ValueError."""
+    count = _number(text)
+    if count == 0:
+        raise ValueError("expected a whole number of at least 1")
+    return count
 
 
 def _number(text: str) -> int:

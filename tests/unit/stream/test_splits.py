@@ -12,7 +12,7 @@ import pytest
 
 from binlake.errors import BinlogError, IncompleteError
 from binlake.source.chain import resolve
-from binlake.stream import log_reader
+from binlake.stream import splits as borders
 from binlake.stream.log_reader import LogReader
 from binlake.stream.splits import Split, pack, plan_splits
 from binlake.values.ledger import Ledger
@@ -181,10 +181,8 @@ def test_small_files_are_packed(tmp_path: Path) -> None:
 
 def _misled(monkeypatch: pytest.MonkeyPatch, border: int) -> None:
     """The search for a transaction's start from byte 5 on answers `border`."""
-    true = log_reader.first_sync
-    monkeypatch.setattr(
-        log_reader, "first_sync", lambda log, at: border if at == 5 else true(log, at)
-    )
+    true = borders.first_sync
+    monkeypatch.setattr(borders, "first_sync", lambda log, at: border if at == 5 else true(log, at))
 
 
 @pytest.mark.parametrize("version", ["8.0.36", "5.5.40"])

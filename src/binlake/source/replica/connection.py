@@ -290,7 +290,7 @@ class ServerConnection:
 
     def position(self) -> Position:
         """The end of the server's log, between two transactions, and what it has executed."""
-        name, offset = self._end()
+        name, offset = self.end()
         return Position(self.identity, name, offset, self._gtids_at(name, offset))
 
     def purged(self) -> str:
@@ -299,7 +299,8 @@ class ServerConnection:
             return ""
         return _one_line(self.value("SELECT @@GLOBAL.gtid_purged"))
 
-    def _end(self) -> tuple[str, int]:
+    def end(self) -> tuple[str, int]:
+        """The current log and the end of what is in it. Raises ServerError."""
         newer = self.flavour == "mysql" and self.version >= (8, 2, 0)
         rows = self.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS")
         if not rows:

@@ -159,6 +159,7 @@ class Follower:
         progress = self._progress
         assert progress is not None
         gtids = progress.gtid_set() if by_gtid else None
+        until = server.end() if self.options.until_current else None
         report = start_dump(server, self.options, self._file, self._offset, gtids)
         self._semi_sync = report.semi_sync
         skip_to = 0
@@ -183,16 +184,16 @@ class Follower:
         except ChecksumError as error:
             self._damaged(error, stream)
         except ServerError as error:
+            self._check_created(stream)
             raise self._judged(error, server) from None
+        if until is None or _is_before((self._file, self._offset), until):
+            # the server ends a dump like this when it shuts down, or its thread is killed
+            raise EOFError("the server has ended the dump")
 
     def _passed(self, stream: DumpStream, item: Item, skip_to: int) -> Iterator[Item]:
-        if (
-            stream.created is not None
-            and self._created not in (None, stream.created)
-            and self._file == item.file
-        ):
-            raise self._reset(item.file)
-        self._created = stream.created if stream.created is not None else self._created
+        self._check_created(stream)
+        if stream.created is not None or item.file != self._file:
+            self._created = stream.created
         self._failures = 0
         if isinstance(item, Block):
             self._file, self._offset = item.file, item.end
@@ -252,11 +253,14 @@ class Follower:
             hint="its logs were purged or reset",
         )
 
-    def _reset(self, file: str) -> PositionLostError:
-        return PositionLostError(
-            f"{file} of {self._identity} is another file than the one of that name which was read",
-            hint="the server's logs were reset",
-        )
+    def _check_created(self, stream: DumpStream) -> None:
+        """Whether the file is still the one that was read. Raises PositionLostError."""
+        known, now = self._created, stream.created
+        if stream.file == self._file and None not in (known, now) and known != now:
+            raise PositionLostError(
+                f"{stream.file} of {self._identity} is another file than the one that was read",
+                hint="the server's logs were reset",
+            )
 
     # -- what goes wrong ---------------------------------------------------------------------
 
@@ -319,6 +323,15 @@ class Follower:
         server, self.server, self._stream = self.server, None, None
         if server is not None:
             server.abort()
+
+
+def _is_before(place: tuple[str, int], other: tuple[str, int]) -> bool:
+    """Whether a place in the server's logs lies before another."""
+    (file, offset), (other_file, other_offset) = place, other
+    if file == other_file:
+        return offset < other_offset
+    numbers = [name.rpartition(".")[2] for name in (file, other_file)]
+    return all(n.isdecimal() for n in numbers) and int(numbers[0]) < int(numbers[1])
 
 
 def _parsed(urls: str | ServerUrl | Iterable[str | ServerUrl]) -> tuple[ServerUrl, ...]:

@@ -49,7 +49,7 @@ def open_server_log(text: str, size: int | None = None) -> StreamReader:
         raise SourceError(f"{url} names a server, not one of its logs")
     if size is None:
         size = _logs_of(url)[0][2]
-    return StreamReader(str(url), lambda: _LogStream(url, size), reopenable=True)
+    return _ServerLogReader(url, size)
 
 
 def _logs_of(url: ServerUrl) -> list[tuple[str, str, int]]:
@@ -62,19 +62,40 @@ def _logs_of(url: ServerUrl) -> list[tuple[str, str, int]]:
     return [(str(url.log(log.name)), log.name, log.size_bytes) for log in wanted]
 
 
-class _LogStream:
-    """One dump of the bytes [0, size) of a log, as an object with `read` and `close`."""
+class _ServerLogReader(StreamReader):
+    """Reading goes forward. What is asked for far ahead is the start of an event: of the range
+    that is wanted. So it begins another dump, and what lies before it never crosses the network.
+    """
 
     def __init__(self, url: ServerUrl, size: int) -> None:
         self._url = url
+        self._length = size
+        super().__init__(str(url), lambda: _LogStream(url, size), reopenable=True)
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        with self._lock:
+            if self._pieces is not None and self._kept.end < offset < self._length:
+                self._restart(_LogStream(self._url, self._length, offset), offset)
+        return super().read_at(offset, size)
+
+
+class _LogStream:
+    """One dump of the bytes [start, size) of a log, as an object with `read` and `close`.
+
+    `start` is 0 or the start of an event.
+    """
+
+    def __init__(self, url: ServerUrl, size: int, start: int = 0) -> None:
+        self._url = url
         self._size = size
+        self._start = max(start, len(_MAGIC))
         self._follower = Follower(
             url.log(""),
-            Position("", url.log_name, len(_MAGIC)),
+            Position("", url.log_name, self._start),
             # its readers verify checksums, and say what they found
             FollowOptions.of(url, verify_checksum=False, attempts=5),
         )
-        self._pieces = chain((_MAGIC[:size],), self._blocks())
+        self._pieces = chain((_MAGIC[start:size],) if start < len(_MAGIC) else (), self._blocks())
 
     def read(self, size: int) -> bytes:
         """The next bytes, however many; b"" at the end."""
@@ -85,7 +106,7 @@ class _LogStream:
         self._follower.close()
 
     def _blocks(self) -> Iterator[bytes]:
-        have, idle = len(_MAGIC), 0
+        have, idle = self._start, 0
         if have >= self._size:
             return
         name = self._url.log_name

@@ -200,6 +200,7 @@ class DumpStream:
                 f"the source begins at {name}:{event.position}, {self.offset} was asked for"
             )
         self.file = name
+        self.created = None
         self._announced = True
 
     def _begin_file(self, frame: Frame, raw: bytes) -> Iterator[Item]:

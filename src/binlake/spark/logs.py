@@ -1,0 +1,165 @@
+"""The logs that a stream follows, as they are at one moment.
+
+What is looked at grows, is compressed and is purged while one looks. A look therefore says which
+files there are, each with a length that it has at least, and only the newest of them may go on:
+a server begins a file when it is done with the one before.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from binlake.archive.layout import STATE, ArchiveState
+from binlake.core.frames import HEADER_BYTES, read_frame
+from binlake.errors import OptionError, PositionLostError, SourceError, UnsupportedError
+from binlake.source.chain import Chain, LogPath, survey
+from binlake.source.keyring import Keyring
+from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.source.places import place
+from binlake.stream.splits import numbered
+from binlake.values.options import ReadOptions
+from binlake.values.position import Position
+
+__all__ = ["DirectoryLogs", "LogsNow", "StreamLogs", "log_created"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogsNow:
+    """A look: the files by number, oldest first; `inputs` are what tasks resolve to find them.
+
+    `server_uuid` is "" where nobody tells it. `end` is the boundary that the logs reach, where the
+    source says so itself.
+    """
+
+    inputs: tuple[str, ...]
+    files: Mapping[int, LogPath]
+    server_uuid: str = ""
+    end: Position | None = None
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of the files, ascending."""
+        return tuple(self.files)
+
+    def number_of(self, name: str) -> int | None:
+        """The number of the file of this base name, None if it is not there."""
+        return next((n for n, file in self.files.items() if file.name == name), None)
+
+    @property
+    def shown(self) -> str:
+        """The files, as messages name them."""
+        names = [file.name for file in self.files.values()]
+        return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+    def between(self, first: int, last: int) -> list[int]:
+        """The numbers from one file to another. Raises PositionLostError if one is missing."""
+        found = [number for number in self.files if first <= number <= last]
+        for before, after in pairwise(found):
+            if after != before + 1:
+                raise PositionLostError(
+                    f"the log between {self.files[before].name} and {self.files[after].name} is "
+                    "missing, and a stream skips nothing",
+                    hint="put it back; or start behind the gap, with a new checkpoint and the "
+                    "option starting_offsets",
+                )
+        return found
+
+
+class StreamLogs(ABC):
+    """Where a stream's logs are."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._keyring = Keyring.of(options)
+
+    @abstractmethod
+    def look(self) -> LogsNow:
+        """What is there now. Raises BinlogError."""
+
+    def open(self, now: LogsNow, number: int) -> LogFile:
+        """Open a file that a look has found. Raises BinlogError."""
+        log = LogFile.open(now.files[number], number, keyring=self._keyring)
+        if log.is_relay:
+            log.close()
+            raise UnsupportedError(
+                "relay logs cannot be streamed",
+                file=log.name,
+                hint="stream the binary log: of the source, or of the replica (log_replica_updates)",
+            )
+        return log
+
+    def created(self, now: LogsNow, number: int) -> int | None:
+        """`log_created` of a file that a look has found. Raises BinlogError."""
+        with self.open(now, number) as log:
+            return log_created(log)
+
+    def close(self) -> None:
+        """Give back what is held."""
+        return
+
+
+class DirectoryLogs(StreamLogs):
+    """Files: a directory, a glob, an index file, of one server."""
+
+    def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
+        super().__init__(options)
+        self._paths = tuple(paths)
+        self._servers: dict[str, str] = {}  # by directory of an archive
+
+    def look(self) -> LogsNow:
+        # The names first, then the lengths: a file that had a successor when its length was taken
+        # is finished, so the length is all of it. (And a file may be compressed in between.)
+        names = {file.name for file in self._chain().files}
+        files = [_sized(file) for file in self._chain().files if file.name in names]
+        if not files:
+            raise SourceError(f"no binary log in {', '.join(self._paths)}")
+        return LogsNow(self._paths, numbered(files), self._server_of(files[-1]))
+
+    def _server_of(self, file: LogPath) -> str:
+        """Whose logs these are, if an archive says it; else ""."""
+        directory, slash, _ = file.path.rpartition("/")
+        if directory not in self._servers:
+            state = place(f"{directory}{slash}{STATE}")
+            known = state.kind() == "file"
+            self._servers[directory] = (
+                ArchiveState.from_bytes(state.read(), state.shown).identity if known else ""
+            )
+        return self._servers[directory]
+
+    def _chain(self) -> Chain:
+        chains = survey(self._paths)
+        if len(chains) > 1:
+            bases = ", ".join(chain.base for chain in chains)
+            raise OptionError(
+                f"the logs of {len(chains)} servers are in {', '.join(self._paths)} ({bases})",
+                name="path",
+                hint="a stream follows one server: make a stream for each, and unite them",
+            )
+        [chain] = chains
+        numbers = [file.number or 0 for file in chain.files]
+        if sorted(set(numbers)) != numbers:
+            raise SourceError(
+                f"the index file {chain.index} names the logs in an order that is not theirs",
+                hint="name their directory instead",
+            )
+        if any(file.path == "-" for file in chain.files):
+            raise OptionError("standard input cannot be streamed", name="path")
+        return chain
+
+
+def _sized(file: LogPath) -> LogPath:
+    """A file whose size is that of its log: of a compressed one it is not known."""
+    return replace(file, size=None) if file.path.endswith((".gz", ".zst")) else file
+
+
+def log_created(log: LogFile) -> int | None:
+    """The time in a file's format description, seconds since 1970; None if it is not whole yet.
+
+    Another log of the same name (RESET BINARY LOGS AND GTIDS, another server) has another.
+    """
+    if log.format is None:
+        return None
+    head = log.reader.read_at(FIRST_EVENT, HEADER_BYTES)
+    return read_frame(head, FIRST_EVENT, 0).timestamp

@@ -1,0 +1,116 @@
+"""What a checkpoint of Spark holds of a stream: a position, as JSON.
+
+    {"version": 1, "server_uuid": "…", "file": "binlog.000012", "offset": 4711,
+     "gtid_set": "3e11fa47-…:1-42", "log_created": 1795269600, "commit_time": "2026-11-21T14:00:00Z"}
+
+Spark writes it down before a batch runs, and hands it back after a restart without looking at it,
+to whatever version of the package runs then: so it has a version, and everything is checked.
+
+The end of a stream's first batch also says where that batch begins (`begins_at`). Spark asks for the
+first position anew when it repeats an uncommitted first batch, and "latest" or "earliest" are
+somewhere else by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from binlake.errors import SourceError
+from binlake.values.position import Position
+
+__all__ = ["StreamOffset"]
+
+_VERSION = 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_HINT = "start again with a new checkpoint, and say with starting_offsets where"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """How far a stream came, and what proves that a log is the one it was read from.
+
+    `log_created`: the time in the file's format description, seconds since 1970; None: not known.
+    `shown` are GTIDs that were shown although they lie behind the position: another server, which
+    took over, has them in another order; as the option `exclude_gtid` takes them. `commit_us`: the
+    commit time of the last transaction before the position, microseconds since 1970 UTC; None: not
+    known. `initial`: nothing was read yet. `begins_at`: where the first batch begins, which ends here.
+    """
+
+    position: Position
+    log_created: int | None = None
+    shown: str = ""
+    commit_us: int | None = None
+    initial: bool = False
+    begins_at: StreamOffset | None = None
+
+    @property
+    def place(self) -> tuple[Position, str]:
+        """What two offsets at the same place have in common."""
+        return self.position, self.shown
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready; keys that say nothing are left out."""
+        value: dict[str, Any] = {"version": _VERSION, **asdict(self.position)}
+        if self.log_created is not None:
+            value["log_created"] = self.log_created
+        if self.shown:
+            value["shown_gtids"] = self.shown
+        if self.commit_us is not None:
+            moment = _EPOCH + timedelta(microseconds=self.commit_us)
+            value["commit_time"] = moment.isoformat().replace("+00:00", "Z")
+        if self.initial:
+            value["initial"] = True
+        if self.begins_at is not None:
+            value["begins_at"] = self.begins_at.to_json()
+        return value
+
+    @classmethod
+    def from_json(cls, value: Any) -> StreamOffset:
+        """What `to_json` made. Raises SourceError for anything else."""
+        if not isinstance(value, Mapping) or "version" not in value:
+            raise SourceError("the checkpoint holds no position of a binary log", hint=_HINT)
+        if value["version"] != _VERSION:
+            raise SourceError(
+                f"the checkpoint's position is of version {value['version']!r}, and only "
+                f"{_VERSION} is known here",
+                hint="a newer binlake wrote it: use that one",
+            )
+        try:
+            begins_at = value.get("begins_at")
+            return cls(
+                position=Position(
+                    _of(str, value["server_uuid"]),
+                    _of(str, value["file"]),
+                    _of(int, value["offset"]),
+                    _of(str, value["gtid_set"]),
+                ),
+                log_created=None if (n := value.get("log_created")) is None else _of(int, n),
+                shown=_of(str, value.get("shown_gtids", "")),
+                commit_us=_commit_us(value.get("commit_time")),
+                initial=_of(bool, value.get("initial", False)),
+                begins_at=None if begins_at is None else cls.from_json(begins_at),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise SourceError(
+                f"the checkpoint's position is damaged: {error}", hint=_HINT
+            ) from None
+
+    def after(self, start: StreamOffset) -> StreamOffset:
+        """The offset as the end of a batch that begins at `start`."""
+        first = start if start.initial else None
+        return replace(self, initial=False, begins_at=first)
+
+
+def _of(kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def _commit_us(text: str | None) -> int | None:
+    if text is None:
+        return None
+    return (datetime.fromisoformat(_of(str, text)) - _EPOCH) // timedelta(microseconds=1)

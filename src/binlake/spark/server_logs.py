@@ -1,0 +1,136 @@
+"""The logs of a live server, as a stream follows them.
+
+The driver asks the server where its log ends, which is always between two transactions; it and the
+executors read with dumps that do not wait, each from a boundary on. Passwords are in nothing that
+travels: every process finds its own (environment, password file, ~/.my.cnf).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from binlake.errors import BinlogError, PositionLostError, ServerError
+from binlake.source.chain import LogPath
+from binlake.source.replica.connection import ConnectionLostError, ServerConnection, connect
+from binlake.source.replica.url import ServerUrl
+from binlake.spark.logs import LogsNow, StreamLogs
+from binlake.stream.splits import numbered
+from binlake.values.options import ReadOptions
+from binlake.values.position import Position
+
+__all__ = ["ServerLogs"]
+
+T = TypeVar("T")
+
+#: How long a server that does not answer is waited for, before the query fails.
+PATIENCE_S = 30.0
+# Spark asks every 10 ms while nothing is new; a server need not be asked as often.
+_LOOK_EVERY_S = 0.05
+_FIRST_PAUSE_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The files of a server while `newest` is its current one."""
+
+    server: ServerConnection
+    newest: str
+    files: Mapping[int, LogPath]
+
+
+class ServerLogs(StreamLogs):
+    """The logs of the first server of a URL that answers."""
+
+    def __init__(self, url: str, options: ReadOptions) -> None:
+        super().__init__(options)
+        self._urls = ServerUrl.parse_all(url)
+        self._server: ServerConnection | None = None
+        self._known: _Known | None = None
+        self._looked_at = 0.0
+        self._created: dict[tuple[str, str], int | None] = {}
+
+    def look(self) -> LogsNow:
+        pause = self._looked_at + _LOOK_EVERY_S - time.monotonic()
+        if 0 < pause <= _LOOK_EVERY_S:
+            time.sleep(pause)
+        found = self._patiently(self._look)
+        self._looked_at = time.monotonic()
+        return found
+
+    def created(self, now: LogsNow, number: int) -> int | None:
+        # asked whenever an offset is checked, and a dump to ask: so once per file and login
+        key = (now.server_uuid, now.files[number].name)
+        if key not in self._created:
+            self._created[key] = super().created(now, number)
+        return self._created[key]
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._server = self._known = None
+
+    def _look(self) -> LogsNow:
+        server = self._connected()
+        name, offset = server.end()
+        known = self._known
+        if known is None or known.server is not server or known.newest != name:
+            known = self._known = _Known(server, name, self._listed(server, name))
+        files = dict(known.files)
+        newest = next(reversed(files))
+        if files[newest].name != name:
+            raise ServerError(f"{server.where} does not list its current log {name}")
+        files[newest] = LogPath(files[newest].path, name, newest, offset)
+        end = Position(server.identity, name, offset)
+        return LogsNow((str(server.url),), files, server.identity, end)
+
+    def _listed(self, server: ServerConnection, newest: str) -> dict[int, LogPath]:
+        """The logs up to the one that was the current one."""
+        self._created.clear()
+        files = []
+        for log in server.logs():
+            suffix = log.name.rpartition(".")[2]
+            if not suffix.isdecimal():
+                raise ServerError(f"{server.where} names a log {log.name!r}, without a number")
+            url = str(server.url.log(log.name))
+            files.append(LogPath(url, log.name, int(suffix), log.size_bytes))
+            if log.name == newest:
+                break
+        if not files:
+            raise PositionLostError(f"{server.where} has no binary logs")
+        return numbered(files)
+
+    def _connected(self) -> ServerConnection:
+        """The connection that there is, or one to the first server that answers."""
+        if self._server is not None:
+            return self._server
+        lost: BinlogError | None = None
+        for url in self._urls:
+            try:
+                self._server = connect(url)
+            except ConnectionLostError as error:
+                lost = lost or error
+            else:
+                return self._server
+        assert lost is not None
+        raise lost
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again while the server is not there, for a while."""
+        deadline, pause = time.monotonic() + PATIENCE_S, _FIRST_PAUSE_S
+        while True:
+            try:
+                return ask()
+            except ConnectionLostError as error:
+                self.close()
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise error.hinted(
+                        f"the server did not answer for {PATIENCE_S:.0f} seconds; the query goes "
+                        "on where it was when it is started again"
+                    ) from None
+                time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
+                pause = min(2 * pause, 5.0)

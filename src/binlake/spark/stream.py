@@ -1,0 +1,218 @@
+"""The streaming reader of the data source: micro-batches over a log that grows.
+
+One instance lives in a helper process of the driver as long as the query runs (`latestOffset`,
+`partitions`); the executors read with others, from pickled partitions alone.
+
+Spark 4.1 asks `latestOffset()` without saying where the batch begins. So the instance remembers
+where the last batch ended; after a restart Spark tells it by asking for the partitions of the last
+batch, or of an empty one at its end. Spark 4.2 says where, and how much (`ReadLimit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from binlake.errors import BinlogError, OptionError, PositionLostError
+from binlake.source.replica.url import ServerUrl, is_server_url
+from binlake.spark.course import Course
+from binlake.spark.hosts import Shipped, in_few_lines
+from binlake.spark.logs import DirectoryLogs, StreamLogs
+from binlake.spark.offsets import StreamOffset
+from binlake.spark.options import SourceOptions
+from binlake.spark.partitions import LogPartition, pack_partitions
+from binlake.spark.schema import Conformer, arrow_schema
+from binlake.spark.server_logs import ServerLogs
+from binlake.spark.typed import PinnedView
+from binlake.spark.views import ViewReader
+from binlake.stream.boundary import UNLIMITED, Limits
+from binlake.values.ledger import Ledger
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # Spark 4.1
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Newer Sparks look for their own class of this name."""
+
+
+__all__ = ["BinlogStreamReader"]
+
+
+class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Follows the logs of one server; each batch is whole transactions, in commit order."""
+
+    def __init__(
+        self, options: SourceOptions, schema: StructType, pinned: PinnedView | None
+    ) -> None:
+        self.options = options
+        self.schema = schema
+        self.pinned = pinned
+        self._logs: StreamLogs | None = None
+        self._initial: StreamOffset | None = None
+        self._reached: StreamOffset | None = None  # where the last batch that was planned ended
+        self._guessed = False  # Spark 4.1 asked how far before it told from where
+        self._until: StreamOffset | None = None  # where Trigger.AvailableNow ends
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("options", "schema", "pinned")}
+
+    # -- in the driver ----------------------------------------------------------------------------
+
+    @in_few_lines
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
+        """Where a query without a checkpoint begins."""
+        return self._begin().to_json()
+
+    @in_few_lines
+    def latestOffset(  # noqa: N802 - Spark's
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
+        """Where the next batch ends. Spark 4.1 gives neither its start nor a limit."""
+        begin = self._reached if start is None else StreamOffset.from_json(start)
+        if begin is None:
+            return self._first_guess()
+        return self._next(begin, self._limits if limit is None else self._limits_for(limit))
+
+    @in_few_lines
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """What the tasks of the batch from `start` to `end` read."""
+        begin, stop = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        if start == end:
+            self._check_guess()
+        self._guessed, self._reached = False, stop
+        if begin.initial and stop.begins_at is not None:
+            begin = stop.begins_at
+        if begin.place == stop.place:
+            return []
+        splits = self._course.splits(begin, stop, self.options.max_partition_bytes)
+        return [*pack_partitions(splits, self.options.max_partition_bytes)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch up to `end` is in the sink; nothing is held for it."""
+
+    def stop(self) -> None:
+        """The query has ended."""
+        if self._logs is not None:
+            self._logs.close()
+
+    # -- from Spark 4.2 on ------------------------------------------------------------------------
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's
+        """Spark knows one kind of limit at a time; all that are set hold (`latestOffset`)."""
+        from pyspark.sql.streaming import datasource as spark
+
+        limits = self._limits
+        if limits.bytes is not None:
+            return spark.ReadMaxBytes(limits.bytes)
+        rows = limits.rows if limits.rows is not None else limits.transactions
+        return spark.ReadAllAvailable() if rows is None else spark.ReadMaxRows(rows)
+
+    @in_few_lines
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
+        """Remember where the log ends now: the query ends there."""
+        self._until = self._course.latest()
+
+    @in_few_lines
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
+        """Where the log ends now: Spark's progress shows it beside the batch's end."""
+        return self._course.head().to_json()
+
+    # ---------------------------------------------------------------------------------------------
+
+    @property
+    def _course(self) -> Course:
+        if self._logs is None:
+            self._logs = logs_of(self.options)
+        return Course(self._logs, self.options.read)
+
+    @property
+    def _limits(self) -> Limits:
+        asked = self.options.stream
+        return Limits(
+            asked.max_bytes_per_batch, asked.max_rows_per_batch, asked.max_transactions_per_batch
+        )
+
+    def _limits_for(self, limit: Any) -> Limits:
+        """Spark's wish: its own kinds of limits carry what `_limits` has, but for "everything"."""
+        return UNLIMITED if type(limit).__name__ == "ReadAllAvailable" else self._limits
+
+    def _next(self, begin: StreamOffset, limits: Limits) -> dict[str, Any]:
+        end = self._course.advance(begin, limits, self._until)
+        if end.place == begin.place and not begin.initial:
+            return begin.to_json()  # to the letter: nothing is new
+        self._reached = end.after(begin)
+        return self._reached.to_json()
+
+    def _first_guess(self) -> dict[str, Any]:
+        """Spark 4.1, before it told of any batch: a new query; or Trigger.AvailableNow, which asks
+        how far to go before it says from where.
+        """
+        self._guessed = True
+        try:
+            begin = self._begin()
+        except PositionLostError:  # told by `initialOffset`, if this is a new query
+            return self._course.latest().to_json()
+        return self._next(begin, self._limits)
+
+    def _check_guess(self) -> None:
+        """Now Spark tells: this is no new query. A limited guess was one from the wrong place."""
+        if self._guessed and self._limits.any:
+            raise OptionError(
+                "Spark 4.1 cannot limit the batches of Trigger.AvailableNow after a restart",
+                name="max_bytes_per_batch",
+                hint="leave out the options max_…_per_batch, or use Spark 4.2 or newer",
+            )
+
+    def _begin(self) -> StreamOffset:
+        """The first offset of a new query, always the same in one process."""
+        if self._initial is None:
+            self._initial = replace(self._starting_offset(), initial=True)
+        return self._initial
+
+    def _starting_offset(self) -> StreamOffset:
+        asked, course = self.options.stream, self._course
+        if asked.starting_timestamp is not None:
+            return course.at_time(asked.starting_timestamp)
+        words = {"earliest": course.earliest, "latest": course.latest}
+        text = (asked.starting_offsets or "earliest").strip()
+        found = words.get(text.lower())
+        return course.at(text) if found is None else found()
+
+    # -- in the executors -------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The batches of one partition."""
+        assert isinstance(partition, LogPartition)
+        try:
+            conformer = Conformer(arrow_schema(self.schema))
+            view = ViewReader(self.options, self.schema.names, self.pinned)
+            for batch in view.batches(partition, Ledger()):
+                yield from conformer.conform(batch)
+        except BinlogError as error:
+            raise error.with_traceback(None) from None
+
+
+def logs_of(options: SourceOptions) -> StreamLogs:
+    """Where the logs that the options name are."""
+    urls = [path for path in options.paths if is_server_url(path)]
+    if not urls:
+        return DirectoryLogs(options.paths, options.read)
+    if len(options.paths) > 1:
+        raise OptionError(
+            "a stream follows one server, and several paths are given",
+            name="path",
+            hint="servers that replicate one another are one URL: mysql://user@db1,db2/",
+        )
+    if ServerUrl.parse_all(urls[0])[0].log_name:
+        raise OptionError(
+            "a stream follows a server, and the URL names one of its logs",
+            name="server",
+            hint="leave the log out of the URL; starting_offsets says where to begin",
+        )
+    return ServerLogs(urls[0], options.read)

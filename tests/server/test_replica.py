@@ -1,0 +1,346 @@
+"""The replication client against real servers: bytes, places, and what happens on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from binlake.core.frames import FrameBlock, scan
+from binlake.errors import AuthError, BinlogError, OptionError, PositionLostError
+from binlake.source.replica.connection import connect
+from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
+from binlake.source.replica.url import ServerUrl
+from binlake.values.position import Position
+from dev.servers import Server, running
+from live import files_of, next_block, tcp_url, to_the_end, url_of
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def logs(server: Server) -> list[str]:
+    """The names of finished logs and of the one in use, with something in each."""
+    server.execute(
+        "CREATE DATABASE live",
+        "CREATE TABLE live.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGBLOB)",
+        "INSERT INTO live.t (v) VALUES ('one'), ('two')",
+        "FLUSH BINARY LOGS",
+        "UPDATE live.t SET v = 'three' WHERE id = 1",
+        # one event of more than one packet, and one of exactly as much as a packet holds
+        "INSERT INTO live.t (v) VALUES (REPEAT('x', 20000000))",
+        "INSERT INTO live.t (v) VALUES (REPEAT('y', 16777215))",
+        "FLUSH BINARY LOGS",
+        "DELETE FROM live.t WHERE id = 2",
+    )
+    return [path.name for path in server.log_files()]
+
+
+def _file(server: Server, name: str) -> bytes:
+    """A log on the server's disk, without the flag that says that it is in use."""
+    data = bytearray((server.data / name).read_bytes())
+    data[21] &= 0xFE
+    return bytes(data)
+
+
+def test_logs_come_as_they_are(server: Server, logs: list[str]) -> None:
+    items = to_the_end(url_of(server))
+    files = files_of(items)
+    assert list(files) == logs
+    for name in logs[:-1]:
+        assert files[name] == _file(server, name), name
+    # MariaDB adds checkpoints to the log in use whenever it likes
+    assert files[logs[-1]] == _file(server, logs[-1])[: len(files[logs[-1]])]
+    assert isinstance(items[-1], Idle)
+    assert items[-1].confirmed
+    assert (items[-1].file, items[-1].offset) == (logs[-1], len(files[logs[-1]]))
+
+
+def test_the_bytes_are_those_of_mysqlbinlog_raw(
+    server: Server, logs: list[str], tmp_path: Path
+) -> None:
+    run = server.read_log(
+        "--read-from-remote-server", "--raw", "--to-last-log", f"--result-file={tmp_path}/",
+        f"--socket={server.run / 'server.sock'}", "--user=root", logs[0],
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    files = files_of(to_the_end(url_of(server)))
+    for name in logs[:-1]:
+        assert files[name] == (tmp_path / name).read_bytes(), name
+
+
+def test_following_begins_at_any_event(server: Server, logs: list[str]) -> None:
+    whole = _file(server, logs[0])
+    frames = FrameBlock()
+    at = 4
+    while at < len(whole):
+        at, _ = scan(whole, 0, at, len(whole), 19, frames)
+    for index in range(1, len(frames)):
+        offset = frames.frame(index).offset
+        files = files_of(to_the_end(url_of(server), Position("", logs[0], offset)))
+        assert files[logs[0]] == whole[offset:]
+
+
+@pytest.mark.parametrize("algorithm", ["zlib", "zstd"])
+def test_a_compressed_connection_brings_the_same(
+    server: Server, logs: list[str], algorithm: str
+) -> None:
+    url = url_of(server, compress=algorithm)
+    assert files_of(to_the_end(url)) == files_of(to_the_end(url_of(server)))
+    with connect(ServerUrl.parse(url)) as connection:
+        knows_zstd = server.name == "mysql-9.7"  # the others fall back
+        assert connection.driver.compression == (algorithm if knows_zstd else "zlib")
+
+
+def test_we_are_among_the_replicas(server: Server, logs: list[str]) -> None:
+    options = {"server_id": "4711", "report_host": "reader.test", "report_port": "3999"}
+    url = ServerUrl.parse(url_of(server, **options, report_user="ada"))
+    with Follower(url, Position("", "", 0)) as follower:
+        items = iter(follower)
+        next_block(items)
+        newer = server.name == "mysql-9.7"
+        listed = server.rows("SHOW REPLICAS" if newer else "SHOW SLAVE HOSTS")
+        assert [row[:3] for row in listed] == [["4711", "reader.test", "3999"]]
+        with pytest.raises(OptionError, match="number 4711"):
+            list(Follower(url, Position("", "", 0)))
+
+
+def test_a_killed_dump_goes_on_where_it_was(server: Server, logs: list[str]) -> None:
+    """Its thread is killed again and again; the bytes join, and nothing comes twice."""
+    url = ServerUrl.parse(url_of(server))
+    options = FollowOptions.of(url, block_bytes=1 << 16, backoff_s=0.01)
+    name, offset = server.position()
+    with Follower(url, Position("", name, offset), options) as follower:
+        items = iter(follower)
+        got = b""
+        for number in range(4):
+            next(item for item in items if isinstance(item, Idle))
+            dumps = server.rows(
+                "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
+            )
+            server.execute(*(f"KILL {row[0]}" for row in dumps))
+            server.execute(f"INSERT INTO live.t (v) VALUES ('killed {number}')")
+            wanted = server.position()[1]
+            while offset + len(got) < wanted:
+                item = next(items)
+                if isinstance(item, Block):
+                    assert item.start == offset + len(got)
+                    got += item.data
+        assert got == _file(server, name)[offset:]
+
+
+def test_what_is_gone_is_said(server: Server, logs: list[str]) -> None:
+    with pytest.raises(PositionLostError, match=r"no binlog\.000099.*binlog\.\d+ to binlog"):
+        to_the_end(url_of(server), Position("", "binlog.000099", 4))
+    name, offset = server.position()
+    with pytest.raises(PositionLostError, match=f"ends at {offset}"):
+        to_the_end(url_of(server), Position("", name, offset + 1000))
+    with pytest.raises(PositionLostError, match="means nothing on another server"):
+        to_the_end(url_of(server), Position("another", name, offset))
+
+
+def test_logs_that_were_reset_are_not_taken_for_the_old_ones(tmp_path: Path) -> None:
+    with running("mysql-9.7") as server:
+        server.execute("CREATE DATABASE a", "CREATE TABLE a.t (i INT PRIMARY KEY)")
+        url = ServerUrl.parse(url_of(server))
+        with Follower(url, Position("", "", 0), FollowOptions.of(url, until_current=True)) as first:
+            assert list(first)
+            position, created = first.position, first.created
+        server.execute(server.kind.reset_statement, "CREATE TABLE a.u (i INT PRIMARY KEY)")
+        server.execute(*(f"INSERT INTO a.u VALUES ({i})" for i in range(9)))
+        again = FollowOptions.of(url, until_current=True, created=created and created - 1)
+        with pytest.raises(PositionLostError, match="were reset"):
+            list(Follower(url, Position("", position.file, position.offset), again))
+
+
+def test_a_server_that_restarts_is_followed_on(tmp_path: Path) -> None:
+    with running("mariadb-11.8") as server:
+        server.execute("CREATE DATABASE a", "CREATE TABLE a.t (i INT PRIMARY KEY)")
+        url = ServerUrl.parse(url_of(server))
+        options = FollowOptions.of(url, backoff_s=0.05, longest_backoff_s=0.2)
+        with Follower(url, Position("", "", 0), options) as follower:
+            items = iter(follower)
+            seen = [next_block(items)]
+            server.stop()
+            server.start()
+            server.execute("INSERT INTO a.t VALUES (1)")
+            end = server.position()
+            while (seen[-1].file, seen[-1].end) != end:
+                seen.append(next_block(items))
+        files = files_of(list(seen))
+        assert files == {path.name: _file(server, path.name) for path in server.log_files()}
+
+
+def test_a_position_among_gtids(server: Server, logs: list[str]) -> None:
+    if server.name == "mysql-5.6.24":
+        pytest.skip("runs without GTIDs")
+    with connect(ServerUrl.parse(url_of(server))) as connection:
+        before = connection.position()
+    server.execute("INSERT INTO live.t (v) VALUES ('by gtid')")
+    items = to_the_end(url_of(server), Position("", "", 0, before.gtid_set))
+    blocks = [item for item in items if isinstance(item, Block) and item.end > before.offset]
+    assert blocks[0].start == before.offset or blocks[0].start == 4
+    assert b"by gtid" in blocks[-1].data
+    with connect(ServerUrl.parse(url_of(server))) as connection:
+        after = connection.position()
+    url = ServerUrl.parse(url_of(server))
+    again = FollowOptions.of(url, until_current=True)
+    with Follower(url, Position("", "", 0, before.gtid_set), again) as follower:
+        list(follower)
+        assert follower.position == after
+
+
+def test_logins(server: Server) -> None:
+    """Each way to prove who one is; a wrong password shows nothing of it."""
+    plugins = {
+        "mysql-5.6.24": ["mysql_native_password"],
+        "mysql-9.7": ["caching_sha2_password"],
+        "mariadb-10.11": ["mysql_native_password", "ed25519"],
+        "mariadb-11.8": ["mysql_native_password", "ed25519"],
+    }[server.name]
+    if "ed25519" in plugins:
+        server.execute("INSTALL SONAME 'auth_ed25519'")
+    secret = "pässwörd:@/?#%&"
+    for plugin in plugins:
+        user = f"u_{plugin}"[:16]
+        if server.name == "mysql-5.6.24":
+            server.execute(
+                "SET NAMES utf8mb4", f"CREATE USER {user}@'127.0.0.1' IDENTIFIED BY '{secret}'"
+            )
+        elif server.flavour == "mariadb":
+            server.execute(
+                f"CREATE USER {user}@'127.0.0.1' IDENTIFIED VIA {plugin} USING PASSWORD('{secret}')"
+            )
+        else:
+            server.execute(f"CREATE USER {user}@'127.0.0.1' IDENTIFIED WITH {plugin} BY '{secret}'")
+        for mode in ("disabled", "preferred"):
+            url = tcp_url(server, user, secret, ssl_mode=mode)
+            with connect(ServerUrl.parse(url)) as connection:
+                assert (connection.value("SELECT CURRENT_USER()") or "").startswith(user)
+        with pytest.raises(AuthError) as raised:
+            connect(ServerUrl.parse(tcp_url(server, user, "wrong-secret")))
+        assert "wrong-secret" not in str(raised.value)
+
+
+def test_tls_is_insisted_on(server: Server) -> None:
+    has_tls = server.name in ("mysql-9.7", "mariadb-11.8")
+    server.execute("CREATE USER tls@'127.0.0.1' IDENTIFIED BY 'pw'")
+    url = tcp_url(server, "tls", "pw", ssl_mode="required")
+    if not has_tls:
+        with pytest.raises(BinlogError, match="SSL is required"):
+            connect(ServerUrl.parse(url))
+        return
+    with connect(ServerUrl.parse(url)) as connection:
+        assert connection.driver.is_encrypted
+        assert connection.rows("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
+    with pytest.raises(AuthError, match="certificate"):
+        connect(ServerUrl.parse(tcp_url(server, "tls", "pw", ssl_mode="verify_ca")))
+
+
+def test_client_certificates() -> None:
+    with running("mysql-9.7") as server:
+        files = {f"ssl_{n}": str(server.data / f) for n, f in (
+            ("ca", "ca.pem"), ("cert", "client-cert.pem"), ("key", "client-key.pem"))}  # fmt: skip
+        server.execute("CREATE USER cert@'127.0.0.1' IDENTIFIED BY 'pw' REQUIRE X509")
+        with connect(ServerUrl.parse(tcp_url(server, "cert", "pw", **files))) as connection:
+            assert connection.rows("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
+        with pytest.raises(AuthError):
+            connect(ServerUrl.parse(tcp_url(server, "cert", "pw", ssl_ca=files["ssl_ca"])))
+        with pytest.raises(AuthError, match="TLS failed"):
+            connect(
+                ServerUrl.parse(tcp_url(server, "cert", "pw", **files, ssl_mode="verify_identity"))
+            )
+
+
+def test_acknowledgements_release_the_source(server: Server, logs: list[str]) -> None:
+    """A semi-synchronous source waits for us, and for nobody who has not said it is durable."""
+    newer = server.name == "mysql-9.7"
+    kind = "source" if newer else "master"
+    if newer:
+        server.execute("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
+    elif server.name == "mysql-5.6.24":
+        pytest.skip("comes without its plugins")
+    server.execute(
+        f"SET GLOBAL rpl_semi_sync_{kind}_timeout=60000",
+        f"SET GLOBAL rpl_semi_sync_{kind}_enabled=1",
+    )
+    url = ServerUrl.parse(url_of(server, semi_sync="on"))
+    try:
+        name, offset = server.position()
+        with Follower(url, Position("", name, offset)) as follower, ThreadPoolExecutor(1) as pool:
+            items = iter(follower)
+            next(item for item in items if isinstance(item, Idle))
+            waiting = pool.submit(server.execute, "INSERT INTO live.t (v) VALUES ('acked')")
+            block = next_block(items)
+            assert b"acked" in block.data
+            next(item for item in items if isinstance(item, Idle))
+            assert not waiting.done()
+            follower.acknowledge(block.file, block.end)
+            waiting.result(timeout=20)
+        rows = dict(server.rows(f"SHOW STATUS LIKE 'Rpl_semi_sync_{kind}_yes_tx'"))
+        assert list(rows.values()) == ["1"]
+    finally:
+        server.execute(f"SET GLOBAL rpl_semi_sync_{kind}_enabled=0")
+
+
+def test_another_server_goes_on_by_gtid(pair: tuple[Server, Server]) -> None:
+    """The first server ends inside of the stream; what follows comes from the second, once."""
+    first, second = pair
+    urls = [url_of(first), url_of(second)]
+    options = FollowOptions.of(ServerUrl.parse(urls[0]), backoff_s=0.05, longest_backoff_s=0.2)
+    with Follower(urls, Position("", "", 0), options) as follower:
+        items = iter(follower)
+        texts = b""
+        while b"row 2" not in texts:
+            texts += next_block(items).data
+        identity = follower.position.server_uuid
+        first.kill()
+        while b"row 5" not in texts:
+            texts += next_block(items).data
+        assert follower.position.server_uuid != identity
+    assert [texts.count(b"row %d" % number) for number in range(6)] == [1] * 6
+
+
+def test_transactions_of_nobody_else_are_said(pair: tuple[Server, Server]) -> None:
+    _, second = pair
+    with connect(ServerUrl.parse(url_of(second))) as connection:
+        gtids = connection.position().gtid_set
+    if second.flavour == "mysql":
+        errant = f"{gtids},11111111-2222-3333-4444-555555555555:1-7"
+        match = "has never had 11111111-2222-3333-4444-555555555555:1-7"
+    else:
+        errant = gtids.rpartition("-")[0] + "-999999"
+        match = "999999, which is not in the master's binlog"
+    with pytest.raises(PositionLostError, match=match):
+        to_the_end(url_of(second), Position("", "", 0, errant))
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Server, Server]]:
+    """Two servers with the same transactions under the same GTIDs; the second has two more."""
+    options = ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]
+    if request.param.startswith("mariadb"):
+        options = []
+    with (
+        running(request.param, options) as first,
+        running(request.param, [*options, "--server-id=2"]) as second,
+    ):
+        for server, most in ((first, 3), (second, 6)):
+            with server.session() as session:
+                for number in range(-2, most):
+                    session.execute(_named(server, number + 3), _row(number), "COMMIT")
+        yield first, second
+
+
+def _row(number: int) -> str:
+    if number < 0:
+        return ("CREATE DATABASE a", "CREATE TABLE a.t (v VARCHAR(99))")[number + 2]
+    return f"INSERT INTO a.t VALUES (CONCAT('row ', {number}))"  # its text has no such word
+
+
+def _named(server: Server, number: int) -> str:
+    if server.flavour == "mysql":
+        return f"SET gtid_next = '3e11fa47-71ca-11e1-9e33-c80aa9429562:{number}'"
+    return f"SET gtid_domain_id = 3, server_id = 7, gtid_seq_no = {number}"

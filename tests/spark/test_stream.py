@@ -1,0 +1,309 @@
+"""Streams in Spark: growth, restarts from the checkpoint in every state, kills, limits, what is lost.
+
+What a stream yields is compared with what `binlake rows` reads of the finished log.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from binlake.source.log_file import LogFile
+from reading import lines_without_ddl
+from spark_processes import environment
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LOGS = sorted((GOLDEN / "mysql-9.7" / "rotation").glob("binlog.0*"))[:3]
+TRANSACTIONS = sorted((GOLDEN / "mysql-9.7" / "transactions").glob("binlog.0*"))
+ADMITS = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
+
+Key = tuple[str, int, int]
+
+
+class Streamed:
+    """A folder with a log that grows, a parquet sink, a checkpoint."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark = spark
+        self.log, self.sink, self.checkpoint = (
+            folder / name for name in ("log", "sink", "checkpoint")
+        )
+        self.log.mkdir()
+
+    def start(self, trigger: dict[str, Any], **options: Any) -> Any:
+        frame = self.spark.readStream.format("binlog").options(**options)
+        frame = frame.load(str(self.log))
+        write = frame.writeStream.format("parquet").option("path", str(self.sink))
+        write = write.option("checkpointLocation", str(self.checkpoint))
+        return write.trigger(**trigger).start()
+
+    def run(self, **options: Any) -> list[dict[str, Any]]:
+        """Everything that is there now; the progress of each batch."""
+        query = self.start({"availableNow": True}, **options)
+        assert query.awaitTermination(60)
+        return list(query.recentProgress)
+
+    def keys(self) -> list[Key]:
+        return sorted(sink_keys(self.sink))
+
+    def uncommit(self) -> None:
+        """As a process leaves it that is killed after a batch and before its commit."""
+        commits = sorted(
+            (p for p in (self.checkpoint / "commits").iterdir() if p.name.isdigit()),
+            key=lambda p: int(p.name),
+        )
+        commits[-1].unlink()
+        commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
+
+
+def sink_keys(sink: Path) -> Iterator[Key]:
+    """(file, pos, row) of what the sink's own log says is in it."""
+    import json
+
+    names = set()
+    for entry in (sink / "_spark_metadata").iterdir():
+        if entry.name.partition(".")[0].isdigit():
+            lines = entry.read_text().splitlines()[1:]
+            names |= {json.loads(line)["path"].rpartition("/")[2] for line in lines}
+    for name in names:
+        for row in pq.read_table(sink / name, columns=["file", "pos", "row"]).to_pylist():
+            yield row["file"], row["pos"], row["row"]
+
+
+def expected(*paths: Path) -> list[Key]:
+    return sorted((r["file"], r["pos"], r["row"]) for r in lines_without_ddl(*paths))
+
+
+def pieces(path: Path, chance: random.Random) -> list[bytes]:
+    """A log in a few pieces, which end anywhere."""
+    data = path.read_bytes()
+    ends = sorted(chance.sample(range(1, len(data)), 2))
+    return [data[: ends[0]], data[ends[0] : ends[1]], data[ends[1] :]]
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+@pytest.fixture
+def streamed(spark: Any, tmp_path: Path) -> Streamed:
+    return Streamed(spark, tmp_path)
+
+
+def test_a_log_that_grows(streamed: Streamed) -> None:
+    chance = random.Random(5)
+    first, *later = [(path.name, data) for path in LOGS for data in pieces(path, chance)]
+    append(streamed.log / first[0], first[1])
+    query = streamed.start({"processingTime": "0 seconds"}, max_partition_bytes="3000")
+    try:
+        for name, data in later:
+            append(streamed.log / name, data)
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    assert streamed.keys() == expected(*LOGS)
+
+
+def test_rows_come_in_commit_order(spark: Any, tmp_path: Path) -> None:
+    for path in TRANSACTIONS:
+        shutil.copy(path, tmp_path)
+    seen: list[Any] = []
+    frame = spark.readStream.format("binlog").options(
+        table="golden.a", max_transactions_per_batch="7"
+    )
+    query = (
+        frame.load(str(tmp_path))
+        .writeStream.foreachBatch(lambda batch, _: seen.extend(batch.select("_seq").collect()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    places = [(r._seq.file, r._seq.pos, r._seq.row) for r in seen]
+    assert places == sorted(set(places))
+    assert len(places) > 10
+
+
+def test_restarts_in_every_state(streamed: Streamed) -> None:
+    shutil.copy(LOGS[0], streamed.log)
+    half = LOGS[1].read_bytes()
+    (streamed.log / LOGS[1].name).write_bytes(half[: len(half) // 2])
+    streamed.run()
+    streamed.uncommit()  # the first batch again
+    for path in LOGS[1:]:
+        shutil.copy(path, streamed.log)
+        streamed.run(max_partition_bytes="2000")
+        streamed.uncommit()
+    streamed.run()
+    streamed.run()
+    assert streamed.keys() == expected(*LOGS)
+
+
+def test_limits_that_change_on_a_restart(streamed: Streamed) -> None:
+    for path in TRANSACTIONS:
+        shutil.copy(path, streamed.log)
+    for limit in ("9", "25", None):
+        options = {} if limit is None else {"max_rows_per_batch": limit}
+        query = streamed.start({"processingTime": "0 seconds"}, **options)
+        try:
+            if limit is None:
+                query.processAllAvailable()
+            else:
+                _wait(lambda query=query: len(query.recentProgress) > 2)
+                sizes = [p["numInputRows"] for p in query.recentProgress]
+                biggest = max(_transaction_sizes(*TRANSACTIONS))
+                assert all(size <= max(int(limit), biggest) for size in sizes)
+        finally:
+            query.stop()
+    assert streamed.keys() == expected(*TRANSACTIONS)
+
+
+def _transaction_sizes(*paths: Path) -> list[int]:
+    sizes: dict[str, int] = {}
+    for row in lines_without_ddl(*paths):
+        sizes[row["gtid"]] = sizes.get(row["gtid"], 0) + 1
+    return list(sizes.values())
+
+
+def _wait(done: Any, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(not ADMITS, reason="Spark 4.1 runs one batch")
+def test_available_now_in_limited_batches(streamed: Streamed) -> None:
+    for path in TRANSACTIONS:
+        shutil.copy(path, streamed.log)
+    progress = streamed.run(max_transactions_per_batch="20")
+    assert len(progress) > 3
+    streamed.run(max_transactions_per_batch="20")
+    assert streamed.keys() == expected(*TRANSACTIONS)
+    assert "binlog.0" in progress[0]["sources"][0]["latestOffset"]
+
+
+@pytest.mark.skipif(ADMITS, reason="newer Sparks can")
+def test_available_now_with_limits_says_what_4_1_cannot(streamed: Streamed) -> None:
+    for path in TRANSACTIONS:
+        shutil.copy(path, streamed.log)
+    streamed.run(max_transactions_per_batch="20")
+    with pytest.raises(StreamingQueryException, match=r"Spark 4\.1 cannot limit"):
+        streamed.run(max_transactions_per_batch="20")
+    streamed.run()
+    assert streamed.keys() == expected(*TRANSACTIONS)
+
+
+def test_starting_latest(streamed: Streamed) -> None:
+    shutil.copy(LOGS[0], streamed.log)
+    streamed.run(starting_offsets="latest")
+    shutil.copy(LOGS[1], streamed.log)
+    streamed.run(starting_offsets="latest")
+    assert streamed.keys() == expected(LOGS[1])
+
+
+def test_a_purged_log_is_told_in_a_few_lines(streamed: Streamed) -> None:
+    with LogFile.open(str(LOGS[0])) as log:
+        [end, *_] = [w.block.end(len(w) // 2) for w in log.windows(verify=False)]
+    (streamed.log / LOGS[0].name).write_bytes(LOGS[0].read_bytes()[:end])
+    streamed.run()
+    (streamed.log / LOGS[0].name).unlink()
+    shutil.copy(LOGS[-1], streamed.log)
+    with pytest.raises(StreamingQueryException) as caught:
+        streamed.run()
+    told = str(caught.value)
+    assert "PositionLostError" in told
+    assert f"the stream came to {LOGS[0].name}" in told
+
+
+def test_a_column_that_is_new(spark: Any, tmp_path: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    log = tmp_path / "log"
+    log.mkdir()
+    shutil.copy(TRANSACTIONS[0], log)
+    frame = spark.readStream.format("binlog").option("table", "golden.a")
+    narrow = frame.load(str(log)).drop("v")
+    query = (
+        narrow.writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    wrong = frame.schema("id date").load(str(log))
+    query = (
+        wrong.writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "other"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(PySparkException, match="does not fit date32"):
+        query.awaitTermination(60)
+
+
+KILLED = """
+import sys
+from binlake.spark import session
+spark = session(master="local[2]", config={"spark.ui.enabled": "false", "spark.log.level": "OFF",
+                                           "spark.sql.shuffle.partitions": "1"})
+log, sink, checkpoint, limit = sys.argv[1:]
+frame = spark.readStream.format("binlog").option("max_transactions_per_batch", limit).load(log)
+query = (frame.writeStream.format("parquet").option("path", sink)
+         .option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start())
+print("running", flush=True)
+query.awaitTermination()
+"""
+
+
+def test_kill_9_in_the_middle(streamed: Streamed, tmp_path: Path) -> None:
+    """The driver, its JVM and all workers at once, whatever they are doing."""
+    chance = random.Random(9)
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    grown = iter([(p.name, data) for p in TRANSACTIONS for data in pieces(p, chance)])
+    append(streamed.log / TRANSACTIONS[0].name, next(grown)[1])
+    for limit in ("3", "5", "11"):
+        command = [sys.executable, str(script), str(streamed.log), str(streamed.sink)]
+        running = subprocess.Popen(
+            [*command, str(streamed.checkpoint), limit],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(),
+            start_new_session=True, text=True,
+        )  # fmt: skip
+        try:
+            assert running.stdout is not None
+            assert running.stdout.readline() == "running\n"
+            name, data = next(grown)
+            append(streamed.log / name, data)
+            planned = len(_offsets(streamed.checkpoint))
+            _wait(lambda n=planned: len(_offsets(streamed.checkpoint)) > n + 1)
+            time.sleep(chance.random() / 2)
+        finally:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait(30)
+    for name, data in grown:
+        append(streamed.log / name, data)
+    streamed.run()
+    streamed.run()
+    assert streamed.keys() == expected(*TRANSACTIONS)
+
+
+def _offsets(checkpoint: Path) -> list[str]:
+    folder = checkpoint / "offsets"
+    return [p.name for p in folder.iterdir() if p.name.isdigit()] if folder.exists() else []

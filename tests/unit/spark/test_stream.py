@@ -1,0 +1,524 @@
+"""Streams as Spark asks for them: growth, restarts, limits, places that are lost."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import shutil
+import struct
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [spark]")
+
+import binlake
+from binlake.errors import OptionError, PositionLostError, SchemaError, SourceError
+from binlake.source.log_file import LogFile
+from binlake.spark.offsets import StreamOffset
+from reading import lines_without_ddl
+from stream_log import SID, StreamLog
+from stream_query import Checkpoint, Query41, Query42
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+CASES = (
+    "mysql-9.7/transactions",
+    "mysql-9.7/rotation",
+    "mysql-5.6.24/transactions",
+    "mariadb-11.8/transactions",
+    "mariadb-10.11/rotation",
+)
+QUERIES = pytest.mark.parametrize("query", [Query41, Query42])
+
+Key = tuple[str, int, int]
+
+
+def logs_of(case: str) -> list[Path]:
+    return sorted((GOLDEN / case).glob("binlog.0*"))
+
+
+def keys(rows: list[dict[str, Any]]) -> list[Key]:
+    return [(row["file"], row["pos"], row["row"]) for row in rows]
+
+
+def expected(*paths: Path, **options: Any) -> list[Key]:
+    return keys(list(lines_without_ddl(*paths, **options)))
+
+
+def event_ends(path: Path) -> list[int]:
+    with LogFile.open(str(path)) as log:
+        return [w.block.end(i) for w in log.windows(verify=False) for i in range(len(w))]
+
+
+@QUERIES
+@pytest.mark.parametrize("case", CASES)
+def test_everything_once(query: type[Query41], case: str) -> None:
+    run = query(Checkpoint(), path=f"{GOLDEN / case}/binlog.0*")
+    run.start()
+    run.drain()
+    assert keys(run.checkpoint.all_rows) == expected(*logs_of(case))
+
+
+@QUERIES
+@pytest.mark.parametrize("case", CASES)
+def test_a_log_that_grows_and_a_process_that_dies(
+    query: type[Query41], case: str, tmp_path: Path
+) -> None:
+    """Cut anywhere, events or not; killed in every state; rows once, in commit order."""
+    chance = random.Random(case)
+    checkpoint = Checkpoint()
+    run: Query41 | None = None
+    for step in _growth(case, tmp_path, chance):
+        options = {"path": tmp_path, **chance.choice(LIMITS)}
+        if run is None or chance.random() < 0.5:
+            run = query(checkpoint, **options)
+            run.start()
+        if step % 2:
+            while run.batch() and chance.random() < 0.8:
+                pass
+        elif run.plan():  # planned, maybe run, and killed before the commit
+            if chance.random() < 0.5:
+                run.read(len(checkpoint.ends) - 1)
+            run = None
+    run = query(checkpoint, path=tmp_path)
+    run.start()
+    run.drain()
+    assert keys(checkpoint.all_rows) == expected(*logs_of(case))
+
+
+LIMITS: list[dict[str, Any]] = [
+    {},
+    {"max_bytes_per_batch": 700},
+    {"max_rows_per_batch": 3},
+    {"max_transactions_per_batch": 2},
+    {"max_partition_bytes": 2000},
+]
+
+
+def _growth(case: str, folder: Path, chance: random.Random) -> Iterator[int]:
+    """Copies a case's logs to a folder piece by piece; yields in between."""
+    step = 0
+    for path in logs_of(case):
+        data, at = path.read_bytes(), 0
+        ends = event_ends(path)
+        while at < len(data):
+            at += chance.randint(1, max(2, len(data) // 6))
+            if chance.random() < 0.5:
+                at = next((end for end in ends if end >= at), len(data))
+            (folder / path.name).write_bytes(data[:at])
+            yield step
+            step += 1
+
+
+@QUERIES
+def test_a_passed_log_is_compressed_and_an_old_one_purged(
+    query: type[Query41], tmp_path: Path
+) -> None:
+    logs = logs_of("mysql-9.7/rotation")
+    checkpoint = Checkpoint()
+    for number, path in enumerate(logs):
+        data = path.read_bytes()
+        half = event_ends(path)[len(event_ends(path)) // 2]
+        (tmp_path / path.name).write_bytes(data[:half])
+        run = query(checkpoint, path=tmp_path)
+        run.start()
+        run.drain()
+        (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(data))
+        (tmp_path / path.name).unlink()
+        if number:
+            (tmp_path / f"{logs[number - 1].name}.gz").unlink()
+    run = query(checkpoint, path=tmp_path)
+    run.start()
+    run.drain()
+    assert keys(checkpoint.all_rows) == expected(*logs)
+
+
+# -- limits -----------------------------------------------------------------------------------------
+
+
+def many(transactions: int, first: int = 1) -> StreamLog:
+    log = StreamLog()
+    for gno in range(first, first + transactions):
+        log.plain(gno, commit_us=1_700_000_000_000_000 + gno * 1_000_000)
+    return log
+
+
+@QUERIES
+@pytest.mark.parametrize(
+    ("option", "limit", "batches"),
+    [
+        ("max_transactions_per_batch", 4, [4, 4, 2]),
+        ("max_rows_per_batch", 3, [3, 3, 3, 1]),
+        ("max_bytes_per_batch", 500, None),
+        ("max_bytes_per_batch", 1, [1] * 10),  # a transaction is never cut
+    ],
+)
+def test_limits(
+    query: type[Query41], option: str, limit: int, batches: list[int] | None, tmp_path: Path
+) -> None:
+    many(10).write(tmp_path)
+    run = query(Checkpoint(), path=tmp_path, **{option: limit})
+    run.start()
+    run.drain()
+    sizes = [len(batch) for batch in run.checkpoint.rows if batch]
+    assert sum(sizes) == 10
+    if batches is not None:
+        assert sizes == batches
+    else:
+        offsets = [4, *(json.loads(end)["offset"] for end in run.checkpoint.ends)]
+        assert all(end - start <= limit for start, end in pairwise(offsets))
+        assert len(sizes) > 2
+
+
+def test_a_limit_on_rows_counts_the_wanted_ones() -> None:
+    path = GOLDEN / "mysql-9.7/transactions"
+    run = Query41(Checkpoint(), path=path, max_rows_per_batch=2, table="golden.a", view="changes")
+    run.start()
+    run.drain()
+    assert keys(run.checkpoint.all_rows) == expected(
+        *logs_of("mysql-9.7/transactions"), table="golden.a"
+    )
+    sizes = [len(batch) for batch in run.checkpoint.rows if batch]
+    assert len(sizes) > 3
+
+
+def test_everything_available_means_all_of_it(tmp_path: Path) -> None:
+    from stream_query import ReadAllAvailable
+
+    many(10).write(tmp_path)
+    run = Query42(Checkpoint(), path=tmp_path, max_transactions_per_batch=2)
+    run.limit = ReadAllAvailable()
+    run.start()
+    assert run.drain() == 1
+
+
+# -- where a new query begins -----------------------------------------------------------------------
+
+
+@QUERIES
+def test_starting_latest_is_pinned_by_the_first_batch(query: type[Query41], tmp_path: Path) -> None:
+    many(3).write(tmp_path)
+    checkpoint = Checkpoint()
+    run = query(checkpoint, path=tmp_path, starting_offsets="latest")
+    run.start()
+    assert run.plan()  # and dies; the log goes on
+    many(5).write(tmp_path)
+    run = query(checkpoint, path=tmp_path, starting_offsets="latest")
+    run.start()
+    run.drain()
+    assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:4", f"{SID}:5"]
+
+
+@QUERIES
+def test_the_first_batch_repeated_begins_where_it_began(
+    query: type[Query41], tmp_path: Path
+) -> None:
+    first = many(3).rotate("binlog.000002")
+    first.write(tmp_path)
+    many(2, first=4).write(tmp_path, "binlog.000002")
+    checkpoint = Checkpoint()
+    run = query(checkpoint, path=tmp_path)
+    run.start()
+    assert run.plan()
+    (tmp_path / "binlog.000001").unlink()
+    run = query(checkpoint, path=tmp_path)
+    with pytest.raises(PositionLostError, match=r"binlog\.000001"):
+        run.start()
+
+
+@pytest.mark.parametrize(
+    ("options", "gtids"),
+    [
+        ({"starting_offsets": "earliest"}, range(1, 7)),
+        ({"starting_offsets": f"{SID}:1-2"}, range(3, 7)),
+        ({"starting_offsets": f"{SID}:1-4"}, range(5, 7)),
+        ({"starting_offsets": f"{SID}:1-3:5"}, (4, 6)),
+        ({"starting_offsets": f"{SID}:1-6"}, ()),
+        ({"starting_offsets": "binlog.000002:4"}, range(4, 7)),
+        ({"starting_timestamp": "2023-11-14T22:13:25Z"}, range(5, 7)),
+        ({"starting_timestamp": "2023-11-14T22:13:22Z"}, range(2, 7)),
+        ({"starting_timestamp": "2030-01-01"}, ()),
+    ],
+)
+def test_starting_places(options: dict[str, str], gtids: Any, tmp_path: Path) -> None:
+    chain(tmp_path)
+    run = Query41(Checkpoint(), path=tmp_path, **options)
+    run.start()
+    run.drain()
+    assert [row["gtid"] for row in run.checkpoint.all_rows] == [f"{SID}:{gno}" for gno in gtids]
+
+
+def chain(folder: Path) -> None:
+    """Transactions 1 to 3 in the first log, 4 to 6 in the second."""
+    from binlake.values.gtid import GtidSet
+
+    second = StreamLog()
+    second.previous(GtidSet.parse(f"{SID}:1-3").encode())
+    for gno in (4, 5, 6):
+        second.plain(gno, commit_us=1_700_000_000_000_000 + gno * 1_000_000)
+    first = StreamLog()
+    first.previous(GtidSet().encode())
+    for gno in (1, 2, 3):
+        first.plain(gno, commit_us=1_700_000_000_000_000 + gno * 1_000_000)
+    first.rotate("binlog.000002").write(folder)
+    (folder / "binlog.000002").write_bytes(begun(second, 1_700_000_003))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"starting_offsets": "yesterday"}, "neither earliest, latest"),
+        ({"starting_offsets": "binlog.000009:4"}, "no file 'binlog.000009'"),
+        ({"starting_offsets": "latest", "starting_timestamp": "2026-01-01"}, "exclude each other"),
+        ({"max_rows_per_batch": "0"}, "at least 1"),
+        ({"at": f"{SID}:1"}, "a stream goes on"),
+        ({"start": "4"}, "say FILE:POS"),
+    ],
+)
+def test_wrong_options(options: dict[str, str], told: str, tmp_path: Path) -> None:
+    chain(tmp_path)
+    with pytest.raises(OptionError, match=told):
+        Query41(Checkpoint(), path=tmp_path, **options).drain()
+
+
+# -- what is lost -----------------------------------------------------------------------------------
+
+
+def stopped_in_the_middle(folder: Path) -> Checkpoint:
+    """A stream that came to the end of transaction 2."""
+    chain(folder)
+    run = Query41(Checkpoint(), path=folder, max_transactions_per_batch=2)
+    run.start()
+    run.batch()
+    return run.checkpoint
+
+
+def test_purged(tmp_path: Path) -> None:
+    checkpoint = stopped_in_the_middle(tmp_path)
+    (tmp_path / "binlog.000001").unlink()
+    run = Query41(checkpoint, path=tmp_path)
+    run.start()
+    with pytest.raises(PositionLostError, match=f"{SID}:3") as caught:
+        run.batch()
+    assert "binlog.000001" in str(caught.value)
+
+
+def test_purged_behind_the_place(tmp_path: Path) -> None:
+    chain(tmp_path)
+    run = Query41(Checkpoint(), path=tmp_path, max_transactions_per_batch=3)
+    run.start()
+    run.batch()
+    (tmp_path / "binlog.000001").unlink()
+    run.drain()
+    assert len(run.checkpoint.all_rows) == 6
+
+
+def test_a_gap(tmp_path: Path) -> None:
+    checkpoint = stopped_in_the_middle(tmp_path)
+    (tmp_path / "binlog.000002").rename(tmp_path / "binlog.000003")
+    run = Query41(checkpoint, path=tmp_path)
+    run.start()
+    with pytest.raises(PositionLostError, match=r"between binlog\.000001 and binlog\.000003"):
+        run.batch()
+
+
+def test_another_log_of_that_name(tmp_path: Path) -> None:
+    checkpoint = stopped_in_the_middle(tmp_path)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    anew = many(8)
+    (tmp_path / "binlog.000001").write_bytes(begun(anew))
+    run = Query41(checkpoint, path=tmp_path)
+    run.start()
+    run.drain()  # it has the GTIDs that were seen: the stream goes on behind them
+    assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:{n}" for n in range(1, 9)]
+
+
+def test_another_log_that_lacks_what_was_seen(tmp_path: Path) -> None:
+    checkpoint = stopped_in_the_middle(tmp_path)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    (tmp_path / "binlog.000001").write_bytes(begun(many(1)))
+    run = Query41(checkpoint, path=tmp_path)
+    run.start()
+    with pytest.raises(PositionLostError, match=f"not in the logs: {SID}:2"):
+        run.batch()
+
+
+def begun(log: StreamLog, seconds: int = 1_700_000_001) -> bytes:
+    """A log with a format description of another time."""
+    data = bytearray(log.bytes())
+    length = struct.unpack_from("<I", data, 4 + 9)[0]
+    struct.pack_into("<I", data, 4, seconds)
+    struct.pack_into("<I", data, length, zlib.crc32(data[4:length]))
+    return bytes(data)
+
+
+@QUERIES
+def test_a_server_that_takes_over_in_another_order(query: type[Query41], tmp_path: Path) -> None:
+    """Transactions that were shown lie behind ones that were not: by GTID, each once."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+    many(4).write(old)
+    checkpoint = Checkpoint()
+    run = query(checkpoint, path=old)
+    run.start()
+    run.drain()
+    other = StreamLog()
+    for gno in (1, 2, 5, 3, 6, 4, 7):
+        other.plain(gno)
+    (new / "binlog.000001").write_bytes(begun(other))
+    run = query(checkpoint, path=new)
+    run.start()
+    run.drain()
+    shown = [int(row["gtid"].rpartition(":")[2]) for row in checkpoint.all_rows]
+    assert shown == [1, 2, 3, 4, 5, 6, 7]
+
+
+@QUERIES
+def test_a_batch_planned_on_a_lost_server_is_repeated_on_another(
+    query: type[Query41], tmp_path: Path
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+    many(4).write(old)
+    checkpoint = Checkpoint()
+    run = query(checkpoint, path=old, max_transactions_per_batch=2)
+    run.start()
+    run.batch()
+    run.plan()  # 3 and 4, never committed
+    other = StreamLog()
+    for gno in (1, 2, 4, 5, 3, 6):
+        other.plain(gno)
+    (new / "binlog.000001").write_bytes(begun(other))
+    run = query(checkpoint, path=new)
+    run.start()
+    assert [row["gtid"] for row in checkpoint.rows[1]] == [f"{SID}:4", f"{SID}:3"]
+    run.drain()
+    assert len(checkpoint.all_rows) == len({row["gtid"] for row in checkpoint.all_rows}) == 6
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"a": 1}, "no position of a binary log"),
+        ({"version": 2}, "version 2"),
+        ({"version": 1, "server_uuid": "", "file": "b.1"}, "damaged"),
+        (
+            {"version": 1, "server_uuid": "", "file": "b.1", "offset": "4", "gtid_set": ""},
+            "damaged",
+        ),
+        ([1], "no position"),
+    ],
+)
+def test_foreign_offsets(value: Any, told: str) -> None:
+    with pytest.raises(SourceError, match=told):
+        StreamOffset.from_json(value)
+
+
+# -- XA, torn transactions --------------------------------------------------------------------------
+
+
+@QUERIES
+def test_xa_prepared_in_an_earlier_batch(query: type[Query41], tmp_path: Path) -> None:
+    log = StreamLog().plain(1).xa_prepared(2, b"x").plain(3).xa_decided(4, b"x").plain(5)
+    log.write(tmp_path)
+    whole = expected(tmp_path / "binlog.000001")
+    run = query(Checkpoint(), path=tmp_path, max_transactions_per_batch=1)
+    run.start()
+    run.drain()
+    assert keys(run.checkpoint.all_rows) == whole
+    assert len([batch for batch in run.checkpoint.rows if batch]) == 4
+
+
+def test_xa_prepared_in_a_file_before(tmp_path: Path) -> None:
+    StreamLog().xa_prepared(1, b"x").rotate("binlog.000008").write(tmp_path, "binlog.000007")
+    checkpoint = Checkpoint()
+    run = Query41(checkpoint, path=tmp_path)
+    run.start()
+    run.drain()
+    assert checkpoint.all_rows == []
+    StreamLog().xa_decided(2, b"x").write(tmp_path, "binlog.000008")
+    run.drain()
+    assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:2"]
+
+
+@QUERIES
+def test_a_crash_in_a_transaction_and_a_new_log(query: type[Query41], tmp_path: Path) -> None:
+    torn = StreamLog(flags=1).plain(1).gtid(2).query(b"BEGIN").rows()
+    data = torn.bytes()
+    checkpoint = Checkpoint()
+    (tmp_path / "binlog.000001").write_bytes(data[:-5])
+    run = query(checkpoint, path=tmp_path)
+    run.start()
+    run.drain()
+    assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:1"]
+    StreamLog().plain(2).write(tmp_path, "binlog.000002")
+    run.drain()
+    assert [row["gtid"] for row in checkpoint.all_rows] == [f"{SID}:1", f"{SID}:2"]
+
+
+# -- views, filters ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", ["events", "transactions", "statements"])
+def test_views(view: str) -> None:
+    path = GOLDEN / "mysql-9.7/transactions"
+    run = Query41(Checkpoint(), path=path, view=view, max_transactions_per_batch=5)
+    run.start()
+    run.drain()
+    batches = binlake.open(str(path)).view(view)
+    whole = [row for batch in batches for row in batch.to_pylist()]
+    assert len(run.checkpoint.all_rows) == len(whole)
+    places = [(row["file"], row["pos"]) for row in run.checkpoint.all_rows]
+    assert places == [(row["file"], row["pos"]) for row in whole]
+
+
+def test_seq_counts_files_by_their_numbers(tmp_path: Path) -> None:
+    for number, path in enumerate(logs_of("mysql-9.7/rotation")):
+        shutil.copy(path, tmp_path / f"binlog.{number + 41:06d}")
+    run = Query41(Checkpoint(), path=tmp_path, table="golden.r")
+    run.start()
+    run.drain()
+    assert {row["_seq"]["file"] for row in run.checkpoint.all_rows} <= set(range(41, 60))
+
+
+def test_filters() -> None:
+    path = GOLDEN / "mysql-9.7/transactions"
+    [first, *_] = lines_without_ddl(*logs_of("mysql-9.7/transactions"))
+    for options in ({"op": "delete"}, {"table": "golden.a"}, {"exclude_gtid": first["gtid"]}):
+        run = Query41(Checkpoint(), path=path, view="changes", **options)
+        run.start()
+        run.drain()
+        assert keys(run.checkpoint.all_rows) == expected(
+            *logs_of("mysql-9.7/transactions"), **options
+        )
+
+
+def test_batch_reads_refuse_options_of_streams(tmp_path: Path) -> None:
+    from binlake.spark.source import BinlogDataSource
+
+    chain(tmp_path)
+    source = BinlogDataSource({"path": str(tmp_path), "max_rows_per_batch": "5"})
+    with pytest.raises(OptionError, match="one of readStream"):
+        source.reader(source.schema())
+
+
+def test_a_column_that_the_stream_does_not_know() -> None:
+    import pyarrow as pa
+
+    from binlake.spark.typed import PinnedView
+
+    pinned = PinnedView("shop.t", pa.schema([("id", pa.int32())]))
+    with pytest.raises(SchemaError, match="columns that the stream does not know: note"):
+        pinned.conform(pa.record_batch({"id": [1], "note": ["x"]}))
+    with pytest.raises(SchemaError, match=r"shop\.t has changed"):
+        pinned.conform(pa.record_batch({"id": ["x"]}))
+    assert pinned.conform(pa.record_batch({"id": pa.array([1], pa.int8())})).schema == pinned.wanted

@@ -1,0 +1,185 @@
+"""How far a batch reaches: every boundary of a growing log, limits, GTIDs and times on the way."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from binlake.errors import TruncatedError
+from binlake.source.chain import resolve
+from binlake.source.log_file import LogFile
+from binlake.stream.boundary import UNLIMITED, BoundaryScan, Limits, seek
+from binlake.stream.gtid_progress import GtidProgress, shown_before
+from binlake.stream.gtid_search import executed
+from binlake.values.gtid import GtidSet, MariaGtidIntervals
+from stream_log import SID, StreamLog, transactions
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+LOGS = sorted(GOLDEN.glob("*/transactions/binlog.0*")) + sorted(GOLDEN.glob("*/gtid/binlog.0*"))
+
+
+def scanned(path: Path, start: int = 4, limits: Limits = UNLIMITED, **more: int) -> BoundaryScan:
+    scan = BoundaryScan(limits, GtidProgress())
+    with LogFile.open(str(path)) as log:
+        scan.as_far_as(log, start, **more)
+    return scan
+
+
+def boundaries(path: Path) -> set[int]:
+    """Offsets between two transactions, told by a reader of the whole log."""
+    found = set()
+    for transaction in transactions(path, uncommitted=True):
+        found |= {transaction.start.offset, transaction.end.offset}
+    return found
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: "/".join(path.parts[-3:]))
+def test_one_transaction_at_a_time(path: Path) -> None:
+    """Starting anew at every boundary gives the boundaries, times and GTIDs of one walk."""
+    whole = scanned(path)
+    places, gtids, offset, count = [4], GtidProgress(), 4, 0
+    while True:
+        scan = BoundaryScan(Limits(transactions=1), gtids)
+        with LogFile.open(str(path)) as log:
+            scan.as_far_as(log, offset)
+        if scan.offset == offset:
+            break
+        count += scan.transactions
+        offset = scan.offset
+        places.append(offset)
+    assert offset == whole.offset == path.stat().st_size
+    assert count == whole.transactions
+    assert gtids.text == whole.gtids.text
+    known = boundaries(path)
+    assert all(place in known for place in places[2:-1])
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: "/".join(path.parts[-3:]))
+def test_the_gtids_at_the_end_are_those_executed(path: Path) -> None:
+    chain = resolve([str(path)])[0]
+    held = executed(chain)
+    text = scanned(path).gtids.text
+    if isinstance(held, GtidSet):
+        assert text == str(held)
+    else:  # of every server the last: what is missing below is not told
+        assert held <= MariaGtidIntervals.parse(shown_before(text))
+        assert set(GtidProgress(text).text.split(",")) == set(text.split(","))
+
+
+def test_the_newest_log_cut_at_every_byte(tmp_path: Path) -> None:
+    log = StreamLog().plain(1).plain(2).gtid(3).query(b"CREATE TABLE t (i INT)").plain(4)
+    data = log.bytes()
+    ends = {start for start, code in zip(log.offsets, log.types, strict=True) if code == 33}
+    ends |= {log.offsets[0], log.offsets[1], len(data)}
+    path, reached = tmp_path / "binlog.000001", 4
+    for size in range(len(data) + 1):
+        path.write_bytes(data[:size])
+        scan = scanned(path)
+        assert scan.offset in ends
+        assert reached <= scan.offset <= max(size, 4)
+        reached = scan.offset
+    assert reached == len(data)
+
+
+def test_a_finished_log_ends_at_its_end(tmp_path: Path) -> None:
+    """It is followed by another, so that its last transaction will never be whole."""
+    path = StreamLog().plain(1).gtid(2).query(b"BEGIN").rows().write(tmp_path)
+    scan = BoundaryScan(UNLIMITED, GtidProgress())
+    with LogFile.open(str(path)) as log:
+        scan.through(log, 4)
+    assert scan.offset == path.stat().st_size
+    assert scan.gtids.text == f"{SID}:1"
+    path.write_bytes(path.read_bytes()[:-3])
+    with LogFile.open(str(path)) as log, pytest.raises(TruncatedError):
+        BoundaryScan(UNLIMITED, GtidProgress()).through(log, 4)
+
+
+@pytest.mark.parametrize("size", [1, 200, 333, 1000, 5000, 1 << 30])
+def test_bytes(size: int, tmp_path: Path) -> None:
+    log = StreamLog()
+    for gno in range(1, 40):
+        log.plain(gno)
+    log.gtid(40).query(b"BEGIN").rows(5000).xid().plain(41)
+    path = log.write(tmp_path)
+    with LogFile.open(str(path)) as opened:
+        offset, steps = 4, []
+        while offset < len(log.data):
+            scan = BoundaryScan(Limits(bytes=size), GtidProgress())
+            scan.as_far_as(opened, offset)
+            assert scan.offset > offset
+            assert scan.bytes == scan.offset - offset
+            assert scan.bytes <= size or scan.transactions == 1
+            offset = scan.offset
+            steps.append(offset)
+    assert len(steps) == 1 if size == 1 << 30 else len(steps) > 2
+    longer = [b - a for a, b in pairwise(steps)]
+    assert max(longer, default=0) > size or size >= 5000
+
+
+def test_limits_go_on_through_files(tmp_path: Path) -> None:
+    first = StreamLog().plain(1).plain(2).write(tmp_path, "binlog.000001")
+    second = StreamLog().plain(3).plain(4).write(tmp_path, "binlog.000002")
+    scan = BoundaryScan(Limits(transactions=3), GtidProgress())
+    with LogFile.open(str(first)) as log:
+        scan.through(log, 4)
+        assert not scan.full
+    with LogFile.open(str(second)) as log:
+        scan.as_far_as(log, 4)
+    assert scan.full
+    assert scan.transactions == 3
+    assert scan.gtids.text == f"{SID}:1-3"
+
+
+def test_a_stop(tmp_path: Path) -> None:
+    log = StreamLog().plain(1).plain(2).plain(3)
+    path = log.write(tmp_path)
+    third = log.offsets[log.types.index(33, log.types.index(33, log.types.index(33) + 1) + 1)]
+    scan = scanned(path, stop=third)
+    assert (scan.offset, scan.transactions, scan.gtids.text) == (third, 2, f"{SID}:1-2")
+
+
+def test_commit_times(tmp_path: Path) -> None:
+    log = StreamLog()
+    for gno in range(1, 6):
+        log.plain(gno, commit_us=1_700_000_000_000_000 + gno)
+    path = log.write(tmp_path)
+    assert scanned(path).commit_us == 1_700_000_000_000_005
+    assert scanned(path, limits=Limits(transactions=2)).commit_us == 1_700_000_000_000_002
+
+
+def test_rows_need_a_counter() -> None:
+    with pytest.raises(ValueError, match="counts them"):
+        BoundaryScan(Limits(rows=1), GtidProgress())
+
+
+@pytest.mark.parametrize("wanted", [1, 3, 5, 6])
+def test_seek(wanted: int, tmp_path: Path) -> None:
+    log = StreamLog()
+    for gno in range(1, 6):
+        log.plain(gno, commit_us=1_700_000_000_000_000 + gno)
+    path, gtids = log.write(tmp_path), GtidProgress()
+    since = 1_700_000_000_000_000 + wanted
+    with LogFile.open(str(path)) as opened:
+        found = seek(
+            opened,
+            gtids,
+            lambda steps: steps.keep_times(since, 1 << 62),
+            lambda group: group.commit_us >= since,
+        )
+    starts = [start for start, code in zip(log.offsets, log.types, strict=True) if code == 33]
+    assert found == (None if wanted == 6 else starts[wanted - 1])
+    assert gtids.text == ("" if wanted == 1 else f"{SID}:1-{wanted - 1}".replace(":1-1", ":1"))
+
+
+def test_progress_of_both_flavours() -> None:
+    text = "0-1-5,1-2-7,0-3-6"
+    assert GtidProgress(text).text == text
+    assert shown_before(text) == "0-1:1-5,0-3:1-6,1-2:1-7"
+    assert GtidProgress(text).has_all(GtidProgress("0-1-4"))
+    assert GtidProgress("0-1-4").lacks(GtidProgress(text)) == "0-1-5,1-2-7,0-3-6"
+    mysql = f"{SID}:1-5:8"
+    assert GtidProgress(mysql).lacks(GtidProgress(f"{SID}:4-9")) == f"{SID}:6-7:9"
+    assert shown_before(mysql) == mysql
+    assert GtidProgress("").text == ""
