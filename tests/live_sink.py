@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,10 @@ class Sink:
     batches that Spark has committed; `changes` counts the changes, `batches` the batches.
     """
 
-    def __init__(self, folder: Path, database: str) -> None:
+    def __init__(self, folder: Path, database: str, tables: Iterable[str]) -> None:
         self.rows = folder / "rows"
         self.checkpoint = folder / "checkpoint"
-        self.tables: dict[str, dict[str, list[str | None]]] = {}
+        self.tables: dict[str, dict[str, list[str | None]]] = {table: {} for table in tables}
         self.changes = 0
         self.batches = 0
         self._database = database
@@ -48,7 +49,7 @@ class Sink:
         assert place not in self._seen, f"batch {self.batches} has once more: {change}"
         self._seen.add(place)
         self.changes += 1
-        rows = self.tables.setdefault(change["table"], {})
+        rows = self.tables[change["table"]]
         before, after = (_values(change[image]) for image in ("before", "after"))
         if before is not None:
             key, values = before
