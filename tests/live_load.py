@@ -16,10 +16,14 @@ TABLES = ("account", "entry")
 
 _SCHEMA = (
     f"CREATE DATABASE IF NOT EXISTS {DATABASE}",
-    f"CREATE TABLE {DATABASE}.account (id INT PRIMARY KEY, balance BIGINT NOT NULL, note VARCHAR(200))"
-    " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
-    f"CREATE TABLE {DATABASE}.entry (id BIGINT AUTO_INCREMENT PRIMARY KEY, account INT NOT NULL,"
-    " amount DECIMAL(20,4), body BLOB) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
+    (
+        f"CREATE TABLE {DATABASE}.account (id INT PRIMARY KEY, balance BIGINT NOT NULL, note VARCHAR(200))"
+        " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+    ),
+    (
+        f"CREATE TABLE {DATABASE}.entry (id BIGINT AUTO_INCREMENT PRIMARY KEY, account INT NOT NULL,"
+        " amount DECIMAL(20,4), body BLOB) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+    ),
 )
 _ACCOUNTS = 200
 

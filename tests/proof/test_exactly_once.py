@@ -23,13 +23,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
+from dev.servers import Server, running
 from flaky_proxy import FlakyProxy
 from live_load import DATABASE, TABLES, Load, contents
 from live_processes import Supervised, archiver, await_until, stream_job
 from live_sink import Sink
 from spark_processes import Cluster
-
-from dev.servers import Server, running
 
 pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("ignore")]
 
@@ -37,6 +36,7 @@ KILLS = int(os.environ.get("BINLAKE_KILLS", "50"))
 SEED = int(os.environ.get("BINLAKE_SEED", "1"))
 PASSWORD = "s3cret-of-the-replica"
 CATCH_UP_SECONDS = 120
+FAILOVERS = 2  # each with a kill of the server and two of the driver
 
 # What has been acknowledged survives a crash of the server; without it there is nothing to equal.
 DURABLE = ("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--max-binlog-size=1M")
@@ -45,6 +45,27 @@ OWN = {
     "mysql-9.7": ("--gtid-mode=ON", "--enforce-gtid-consistency=ON"),
     # without metadata its logs do not tell the character set of a column
     "mariadb-11.8": ("--binlog-row-metadata=FULL",),
+}
+
+FOLLOW = {
+    "mysql": (
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='repl',"
+            " SOURCE_PASSWORD='{password}', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1"
+        ),
+        "START REPLICA",
+    ),
+    "mariadb": (
+        (
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='repl',"
+            " MASTER_PASSWORD='{password}', MASTER_USE_GTID=slave_pos, MASTER_SSL_VERIFY_SERVER_CERT=0"
+        ),
+        "START SLAVE",
+    ),
+}
+PROMOTE = {
+    "mysql": ("STOP REPLICA", "RESET REPLICA ALL"),
+    "mariadb": ("STOP SLAVE", "RESET SLAVE ALL"),
 }
 
 
@@ -82,6 +103,12 @@ class Pipeline:
     def url(self) -> str:
         """The server as seen through the proxy."""
         return f"{self.server.flavour}://repl@127.0.0.1:{self.proxy.port}"
+
+    def take_over(self, server: Server) -> None:
+        """`server`, a replica that has everything, is now the one that is changed."""
+        with server.session() as session:
+            session.execute(*PROMOTE[server.flavour])
+        self.server, self.load.port = server, server.port
 
     def archive(self) -> tuple[Supervised, Path]:
         """Start `binlake archive` of the server."""
@@ -164,7 +191,9 @@ class Pipeline:
             self.sleep(self.rng.uniform(0, 0.7))
             faults[name][1]()
             self.sleep(self.rng.uniform(0, 0.3))
+            began = time.monotonic()
             self.compare(f"fault {number + 1}, {name}")
+            print(f"{number + 1} {name}: equal after {time.monotonic() - began:.1f} s")
         assert self.sink.changes > count
         for process in self.kept:
             assert PASSWORD not in process.log.read_text(errors="replace")
@@ -222,5 +251,42 @@ def test_straight_from_the_server(pipeline: Pipeline) -> None:
             "server crash": (2, pipeline.crash_server),
             "server restart": (1, pipeline.restart_server),
         },
-        KILLS - KILLS // 2,
+        KILLS - KILLS // 2 - 3 * FAILOVERS,
     )
+
+
+@pytest.mark.parametrize("pipeline", ["mysql-9.7", "mariadb-11.8"], indirect=True)
+def test_failover(pipeline: Pipeline) -> None:
+    """The server dies for good while the stream is behind, and its replica takes over."""
+    first, kind = pipeline.server, pipeline.server.name
+    options = (*pipeline.options, "--server-id=2", "--log-slave-updates=ON")
+    with running(kind, options) as second:
+        second.execute(
+            *(line.format(port=first.port, password=PASSWORD) for line in FOLLOW[first.flavour])
+        )
+        hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
+        driver = pipeline.stream("local[2]", None, server=f"{first.flavour}://repl@{hosts}/")
+        pipeline.load.start()
+        await_until(lambda: pipeline.load.committed > 20, 60, "the load to begin")
+        pipeline.compare("the start")
+        driver.kill()
+        before = pipeline.load.committed
+        await_until(lambda: pipeline.load.committed > before + 50, 60, "changes that nobody reads")
+        pipeline.load.pause()
+        with first.session() as session:
+            expected = contents(session)
+        await_until(lambda: _holds(second, expected), 60, "the replica to have all")
+        first.kill()
+        pipeline.take_over(second)
+        pipeline.load.start()
+        pipeline.compare("the failover")
+        driver.kill()
+        pipeline.compare("a restart of the driver")
+
+
+def _holds(server: Server, expected: dict[str, dict[str, list[str | None]]]) -> bool:
+    with server.session() as session:
+        present = session.rows(
+            f"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{DATABASE}'"
+        )
+        return present == [["2"]] and contents(session) == expected

@@ -101,7 +101,14 @@ def test_what_is_no_whole_event_is_fetched_again(fresh: Server, tmp_path: Path) 
     log = only_directory(tmp_path) / "binlog.000001"
     whole = log.read_bytes()
     write(fresh, 2)
-    for harm in (whole[:-7], whole[:4], whole[:1], b"", whole + b"\0" * 5000, whole[:-40] + b"\0" * 40):
+    for harm in (
+        whole[:-7],
+        whole[:4],
+        whole[:1],
+        b"",
+        whole + b"\0" * 5000,
+        whole[:-40] + b"\0" * 40,
+    ):
         log.write_bytes(harm)
         done = archive(url_of(fresh), tmp_path)
         assert done.returncode == 0, done.stderr
