@@ -47,23 +47,33 @@ def golden() -> Path:
     return ROOT / "tests" / "golden"
 
 
+@pytest.fixture(scope="session")
+def provisioned() -> Callable[[str], str]:
+    """Returns the name of a real server whose programs are here; skips, or fails where everything must be."""
+    from dev.servers import installation
+    from dev.servers.packages import SetupError, home
+
+    def look(name: str) -> str:
+        if not (home() / "roots" / name).exists():
+            if os.environ.get("BINLAKE_REQUIRE") != "1":
+                pytest.skip(f"{name} is not provisioned: python -m dev.servers provision {name}")
+            try:
+                installation(name).provision()
+            except SetupError as error:
+                missing(f"{name} cannot be had: {error}")
+        return name
+
+    return look
+
+
 @pytest.fixture(
     scope="module", params=["mysql-5.6.24", "mysql-9.7", "mariadb-10.11", "mariadb-11.8"]
 )
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, provisioned: Callable[[str], str]) -> Iterator[Server]:
     """Each real server in turn, running."""
-    from dev.servers import installation, running
-    from dev.servers.packages import SetupError, home
+    from dev.servers import running
 
-    name = request.param
-    if not (home() / "roots" / name).exists():
-        if os.environ.get("BINLAKE_REQUIRE") != "1":
-            pytest.skip(f"{name} is not provisioned: python -m dev.servers provision {name}")
-        try:
-            installation(name).provision()
-        except SetupError as error:
-            missing(f"{name} cannot be had: {error}")
-    with running(name) as started:
+    with running(provisioned(request.param)) as started:
         yield started
 
 

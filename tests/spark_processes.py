@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -75,8 +76,25 @@ class Cluster:
                 return found[1]
         raise AssertionError(f"{name} ended with {daemon.wait()}")
 
+    def executors(self) -> list[int]:
+        """The processes that the workers have started for applications."""
+        parents = {daemon.pid for daemon in self._daemons}
+        return [pid for pid, parent in _processes() if parent in parents]
+
     def stop(self) -> None:
         """End the daemons, workers first."""
         for daemon in reversed(self._daemons):
             daemon.terminate()
             daemon.wait(30)
+
+
+def _processes() -> list[tuple[int, int]]:
+    """Every process and its parent."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # the name, in parentheses, may hold anything
+            found.append(
+                (int(status.parent.name), int(status.read_text().rpartition(")")[2].split()[1]))
+            )
+    return found
