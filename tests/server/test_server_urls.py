@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +18,7 @@ from binlake.source.replica.follower import Block
 from binlake.source.replica.url import ServerUrl
 from dev.golden.keys import Keys, prepare_keys
 from dev.servers import Server, installation
-from live import to_the_end, url_of
+from live import tcp_url, to_the_end, url_of
 
 pytestmark = pytest.mark.server
 
@@ -62,7 +66,8 @@ def test_commands_say_the_same_of_a_url(
 ) -> None:
     files = [str(path) for path in filled.log_files()[:-1]]
     urls = [url_of(filled, Path(path).name) for path in files]
-    code, out = said(capfd, command, files)
+    told = ["--schema", urls[0]] if command[0] in ("rows", "sql") else []
+    code, out = said(capfd, (*command, *told), files)
     assert said(capfd, command, urls) == (code, out)
     assert out or command[0] in ("gtid", "sql")
 
@@ -100,3 +105,110 @@ def test_encrypted_logs_come_decrypted(name: str, tmp_path: Path) -> None:
         assert ends == {file.name: file.size for file in log.files}
     finally:
         server.kill()
+
+
+def test_the_server_names_what_its_log_does_not(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Names, signs and members of a log without the DDL and without metadata."""
+    if server.name != "mysql-5.6.24":
+        server.execute("SET GLOBAL binlog_row_metadata = MINIMAL")
+    server.execute("CREATE DATABASE IF NOT EXISTS hints")
+    server.execute(
+        "CREATE TABLE hints.t (id INT UNSIGNED PRIMARY KEY, kind ENUM('a', 'b'), old INT)",
+        "CREATE TABLE hints.gone (id INT PRIMARY KEY)",
+        "FLUSH BINARY LOGS",
+    )
+    with server.session() as session:
+        session.execute("INSERT INTO hints.t VALUES (4000000000, 'b', 1)", "COMMIT")
+        session.execute("INSERT INTO hints.gone VALUES (1)", "COMMIT", "DROP TABLE hints.gone")
+    name, _ = server.position()
+    url = url_of(server, name)
+    wanted = '"after":{"id":4000000000,"kind":"b","old":1}'
+    assert wanted in said(capfd, ("rows", "--table", "hints.t"), [url])[1]
+    file = str(server.data / name)
+    command = ("rows", "--table", "hints.t", "--schema", url_of(server))
+    assert wanted in said(capfd, command, [file])[1]
+    assert '"after"' in said(capfd, ("rows", "--table", "hints.gone"), [url])[1]
+
+
+def test_tail_prints_changes_as_they_commit(filled: Server, tmp_path: Path) -> None:
+    """What is committed is there at once, and it is what `rows` says."""
+    name, offset = filled.position()
+    url = url_of(filled)
+    command = [sys.executable, "-m", "binlake.cli.main", "tail", url, "-n", "4"]
+    command += ["--start", f"{name}:{offset}"]  # however long the program takes to start
+    with (tmp_path / "err").open("wb") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    assert process.stdout is not None
+    watchdog = threading.Timer(60, process.kill)
+    try:
+        watchdog.start()
+        lines = []
+        for number in (101, 102):
+            filled.execute(f"INSERT INTO shop.orders VALUES ({number}, 'live', 'new')")
+            lines.append(process.stdout.readline())
+            assert f'"id":{number}' in lines[-1]
+        with filled.session() as session:
+            session.execute("BEGIN", "DELETE FROM shop.orders WHERE id = 101")
+            session.execute("UPDATE shop.orders SET state = 'paid' WHERE id = 102", "COMMIT")
+        lines += process.stdout.readlines()
+        assert process.wait(timeout=20) == 0, (tmp_path / "err").read_text()
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    rows = binlake.open(url_of(filled, name), start=f"{name}:{offset}").to_pylist()
+    assert [json.loads(line)["pos"] for line in lines] == [row["pos"] for row in rows]
+    assert [json.loads(line)["op"] for line in lines] == ["insert", "insert", "delete", "update"]
+
+
+def test_tail_from_the_start_is_rows(filled: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    url = url_of(filled)
+    code, out = said(capfd, ("tail", "--from-start", "--until-current"), [url])
+    assert (code, out) == said(capfd, ("rows",), [url])
+    assert '"database":"shop"' in out
+    started = ("tail", "--until-current", "--start", "binlog.000003:4", "--op", "insert")
+    assert said(capfd, started, [url])[1] == said(capfd, ("rows", *started[2:]), [url])[1]
+
+
+def test_doctor(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    server.execute("CREATE DATABASE IF NOT EXISTS ill", "CREATE TABLE ill.t (i INT) ENGINE=MyISAM")
+    code, out = said(capfd, ("doctor",), [url_of(server)])
+    assert code == 1
+    assert "sync_binlog is 0" in out
+    assert "SET PERSIST sync_binlog = 1;" in out or "SET GLOBAL sync_binlog = 1;" in out
+    assert "without a key: ill.t" in out
+    server.execute("CREATE USER doc@'127.0.0.1' IDENTIFIED BY 'geheim'")
+    code, out = said(capfd, ("doctor", "--json"), [tcp_url(server, "doc", "geheim")])
+    found = json.loads(out)["findings"]
+    sql = [finding["sql"] for finding in found if finding["topic"] == "privileges"]
+    assert code == 1
+    assert "GRANT REPLICATION SLAVE ON *.* TO 'doc'@'127.0.0.1'" in sql
+    assert "geheim" not in out
+    settings = [f["sql"] for f in _findings(server, capfd) if f["topic"] == "settings"]
+    server.execute(*(one for sql in settings for one in sql.split(";") if one.strip()))
+    left = [f["what"] for f in _findings(server, capfd) if f["topic"] == "settings"]
+    # without GTIDs 5.6 has to be started again
+    assert left == (["gtid_mode is OFF"] if server.name == "mysql-5.6.24" else [])
+
+
+def _findings(server: Server, capfd: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads(
+        said(capfd, ("doctor", "--json"), [url_of(server)])[1]
+    )["findings"]
+    return found
+
+
+def test_the_command_line_shows_no_password(server: Server) -> None:
+    url = tcp_url(server, "nobody", "geheimnis-7", connect_timeout="9")
+    code = (
+        "import sys; from binlake.cli.hidden_arguments import hide_passwords;"
+        "hide_passwords(sys.argv); print(open('/proc/self/cmdline').read())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, "tail", url], capture_output=True, text=True, check=True
+    )
+    assert "geheimnis" not in run.stdout
+    assert f"@127.0.0.1:{server.port}" in run.stdout

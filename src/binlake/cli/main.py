@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from binlake.cli.hidden_arguments import hide_passwords
 from binlake.cli.mysqlbinlog_server import password_asked_for
 from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, SourceError
 
@@ -34,6 +35,7 @@ COMMANDS = {
     "archive": "binlake.cli.archive:archive",
     "export": "binlake.cli.export:export",
     "tail": "binlake.cli.tail:tail",
+    "doctor": "binlake.cli.doctor:doctor",
 }
 
 # The tool whose options this command has means a host by -h.
@@ -42,7 +44,7 @@ _SETTINGS = {"mysqlbinlog": {"help_option_names": ["-?", "--help"]}}
 app = typer.Typer(
     name="binlake",
     help="MySQL and MariaDB binary logs: look inside, check, and export to lake tables.",
-    epilog="Every command takes files, globs, directories, .index files, URIs (s3://…) or - for "
+    epilog="Every command takes files, globs, directories, .index files, URIs (s3://…, mysql://…) or - for "
     "standard input, plain or .gz/.zst. Results go to stdout, messages to stderr.",
     no_args_is_help=True,
     add_completion=False,
@@ -91,6 +93,8 @@ def _usage_line(error: TyperException) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the program; returns its exit code."""
+    if argv is None:
+        hide_passwords(sys.argv)
     given = sys.argv[1:] if argv is None else argv
     if given[:1] == ["mysqlbinlog"]:
         given = password_asked_for(given)

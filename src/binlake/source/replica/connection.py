@@ -195,6 +195,8 @@ def server_error(error: Exception, where: str) -> BinlogError:
 
     if isinstance(error, BinlogError):
         return error
+    if isinstance(error, RuntimeError) and "LOAD_LOCAL" in str(error):
+        return ServerError(f"{where} asks for a file of this machine (LOAD DATA LOCAL): refused")
     if not isinstance(error, pymysql.MySQLError):
         # what a greeting or an answer can do to a parser that trusts it
         return ServerError(f"{where} does not speak the protocol: {type(error).__name__}: {error}")
@@ -227,10 +229,15 @@ class ServerConnection:
 
     def rows(self, sql: str) -> list[tuple[str | None, ...]]:
         """The rows of one query; values as the text protocol writes them. Raises ServerError."""
+        return self.table(sql)[1]
+
+    def table(self, sql: str) -> tuple[list[str], list[tuple[str | None, ...]]]:
+        """The names of the columns and the rows of one query. Raises ServerError."""
         try:
             with self.driver.cursor() as cursor:
                 cursor.execute(sql)
-                return [tuple(map(_text, row)) for row in cursor.fetchall()]
+                names = [column[0] for column in cursor.description or ()]
+                return names, [tuple(map(_text, row)) for row in cursor.fetchall()]
         except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
             raise server_error(error, self.where) from None
 

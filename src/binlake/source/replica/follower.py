@@ -54,6 +54,8 @@ _TWICE = re.compile(r"same server_uuid|same server_id|same server id", re.IGNORE
 _DAMAGED = re.compile(
     r"bogus data|corrupt|truncated|max_allowed_packet|event read from|checksum", re.IGNORECASE
 )
+# ER_SPECIFIC_ACCESS_DENIED_ERROR
+_NOT_ALLOWED = 1227
 # Error codes of a dump that another try may mend: killed, shut down, out of resources.
 _PASSING = (1053, 1077, 1317, 1927, 3168)
 
@@ -237,7 +239,12 @@ class Follower:
 
     def _check_log(self, server: ServerConnection) -> None:
         """Whether the wanted place can be on the server at all. Raises PositionLostError."""
-        logs = server.logs()
+        try:
+            logs = server.logs()
+        except ServerError as error:
+            if error.code != _NOT_ALLOWED:
+                raise
+            return  # the dump itself needs less, and will tell
         for log in logs:
             if log.name == self._file:
                 if self._offset > log.size_bytes:

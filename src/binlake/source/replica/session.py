@@ -31,13 +31,14 @@ from binlake.source.replica.connection import (
 from binlake.source.replica.url import ServerUrl
 from binlake.values.gtid import GtidSet
 
-__all__ = ["FollowOptions", "SessionReport", "replica_ids", "start_dump"]
+__all__ = ["FollowOptions", "SessionReport", "register", "replica_ids", "start_dump"]
 
 _UNKNOWN_VARIABLE = 1193
 _SERVER_ID_BITS = 32
 _MAX_OFFSET = (1 << 32) - 1  # of COM_BINLOG_DUMP
 _FIRST_EVENT = 4
 _CAPABILITY_GTID = 4  # MARIA_SLAVE_CAPABILITY_GTID: events come as they are in the log
+_MOST_HOST, _MOST_USER = 60, 80  # HOSTNAME_LENGTH of older servers, USERNAME_LENGTH
 _SLOW_CONSUMER_S = 3600
 _SKIPS = ("keep", "drop", "filter")
 _SWITCH = ("on", "off", "1", "0", "true", "false", "yes", "no")
@@ -108,15 +109,12 @@ class SessionReport:
 
 
 def replica_ids(server: ServerConnection) -> set[int]:
-    """The numbers that are taken: of the server and of the replicas it lists.
-
-    Empty where the user may not see them.
-    """
+    """The numbers that are taken: of the server and, if the user may see them, its replicas."""
     newer = server.flavour == "mysql" and server.version >= (8, 0, 22)
     try:
         listed = server.rows("SHOW REPLICAS" if newer else "SHOW SLAVE HOSTS")
     except ServerError:
-        return set()
+        listed = []
     return {int(row[0] or 0) for row in listed} | {server.server_id}
 
 
@@ -127,17 +125,8 @@ def start_dump(
 
     Raises ServerError, OptionError.
     """
-    replica_id = _chosen_id(server, options)
-    _introduce(server, options)
-    host = options.report_host or socket.gethostname()
-    registration = Registration(
-        replica_id, host[:255], options.report_user, "", options.report_port
-    )
+    replica_id = register(server, options)
     semi_sync = options.semi_sync and _enable_semi_sync(server)
-    try:
-        server.command(COM_REGISTER_SLAVE, registration.encode(), answered=True)
-    except ServerError as error:
-        raise _hinted(error) from None
     if gtids is not None and server.flavour == "mariadb":
         _maria_connect_state(server, options, gtids)
         command, payload = (
@@ -154,6 +143,22 @@ def start_dump(
         payload = Dump(replica_id, file, start, _flags(server, options)).encode()
     server.command(command, payload)
     return SessionReport(replica_id, semi_sync)
+
+
+def register(server: ServerConnection, options: FollowOptions) -> int:
+    """Become one of the server's replicas, which it lists; our number among them.
+
+    Raises ServerError, OptionError.
+    """
+    replica_id = _chosen_id(server, options)
+    _introduce(server, options)
+    host = (options.report_host or socket.gethostname())[:_MOST_HOST]
+    me = Registration(replica_id, host, options.report_user[:_MOST_USER], "", options.report_port)
+    try:
+        server.command(COM_REGISTER_SLAVE, me.encode(), answered=True)
+    except ServerError as error:
+        raise _hinted(error) from None
+    return replica_id
 
 
 def _introduce(server: ServerConnection, options: FollowOptions) -> None:

@@ -38,6 +38,7 @@ DEFAULT_PORT = 3306
 _MAX_PORT = 65535
 _LOG_NAME = re.compile(r"[^/\\\x00-\x1f]{1,255}")
 _HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>\d*))?")
+_OPTION = re.compile(r"[\w-]+=")
 _NEXT_URL = re.compile(r",(?=(?:mysql|mariadb)://)", re.IGNORECASE)
 
 #: What may stand in the query of a URL, and what it means.
@@ -198,11 +199,11 @@ def _hosts_of(text: str) -> list[ServerUrl]:
 
 def _parts(rest: str) -> tuple[str, str, str]:
     """Login, host and path, query. A password may hold @, / and ? as they are."""
-    before, mark, query = rest.partition("?")
-    if mark and "@" not in before and "@" in query:
-        head, _, tail = rest.rpartition("@")
-        before, _, query = tail.partition("?")
-        return head, before, query
+    before, _, query = rest.partition("?")
+    if "@" in query and not _OPTION.match(query):
+        login, _, after = rest.rpartition("@")
+        before, _, query = after.partition("?")
+        return login, before, query
     login, _, after = before.rpartition("@")
     return login, after, query
 

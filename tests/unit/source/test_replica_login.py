@@ -1,0 +1,184 @@
+"""Logins to servers that mean no good: refused, in time, and nothing is given away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from binlake.errors import AuthError, BinlogError, OptionError, ServerError
+from binlake.source.replica.connection import (
+    ConnectionLostError,
+    ServerConnection,
+    checked_log_name,
+    connect,
+)
+from binlake.source.replica.url import ServerUrl
+from fake_server import OK, Conversation, fake_server, greeting
+
+SECRET = "not-for-everybody"
+
+
+def url(port: int, **options: str) -> ServerUrl:
+    given = {"option_file": "none", "connect_timeout": "5", "ssl_mode": "disabled", **options}
+    return ServerUrl.parse(f"mysql://ada:{SECRET}@127.0.0.1:{port}/").with_options(**given)
+
+
+def refused(
+    talk: Callable[[Conversation], None], **options: str
+) -> tuple[BinlogError, list[Conversation]]:
+    with fake_server(talk) as (port, heard), pytest.raises(BinlogError) as raised:
+        connect(url(port, **options))
+    assert SECRET not in str(raised.value)
+    assert "\n" not in str(raised.value)
+    return raised.value, heard
+
+
+def said_no(server: ServerConnection) -> str:
+    with pytest.raises(ServerError) as raised:
+        server.rows("SHOW BINARY LOGS")
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [b"", b"\x0a", b"\xff", b"\x0a8.0\0", b"\x0a" + b"x" * 300, b"\x09" + bytes(80),
+     greeting(version="what"), greeting(version=""), greeting(plugin="nobody_knows")[:40], b"\0" * 60],
+    ids=range(10),
+)  # fmt: skip
+def test_greetings_that_are_none(packet: bytes) -> None:
+    refused(lambda talk: talk.send(packet))
+
+
+def test_a_greeting_that_never_ends() -> None:
+    """A byte now and then keeps no timeout of single reads busy, but the handshake has one."""
+
+    def trickle(talk: Conversation) -> None:
+        talk.sock.sendall(b"\xff\x7f\0\0")
+        while True:
+            talk.sock.sendall(b"\x0a")
+            time.sleep(0.02)
+
+    began = time.monotonic()
+    error, _ = refused(trickle, connect_timeout="0.3")
+    assert isinstance(error, ConnectionLostError)
+    assert time.monotonic() - began < 3
+
+
+def test_silence() -> None:
+    error, _ = refused(lambda talk: time.sleep(1), connect_timeout="0.2")
+    assert "says nothing" in str(error) or "too long" in str(error)
+
+
+def test_a_greeting_of_16_megabytes_is_not_received() -> None:
+    error, _ = refused(lambda talk: talk.sock.sendall(b"\xfe\xff\xff\0" + bytes(1000)))
+    assert "packet of 16777214 bytes" in str(error)
+
+
+def test_more_and_more_of_a_login() -> None:
+    def more(talk: Conversation) -> None:
+        talk.send(greeting(plugin="caching_sha2_password"))
+        talk.hear()
+        for sequence in range(2, 1 << 20, 2):
+            talk.send(b"\1\4", sequence & 255)
+            talk.hear()
+
+    refused(more, connect_timeout="1")
+
+
+def test_no_tls_where_it_is_insisted_on() -> None:
+    def talk(talk: Conversation) -> None:
+        talk.send(greeting())
+        talk.hear()
+
+    error, heard = refused(talk, ssl_mode="required")
+    assert "SSL is required" in str(error)
+    assert heard[0].heard == []
+
+
+@pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog", b"mysql_old_password"])
+def test_plugins_that_hand_over_the_password(plugin: bytes) -> None:
+    def ask(talk: Conversation) -> None:
+        talk.send(greeting())
+        talk.hear()
+        talk.send(b"\xfe" + plugin + b"\0" + b"12345678901234567890\0", 2)
+        talk.hear()
+
+    error, heard = refused(ask)
+    assert plugin.decode() in str(error)
+    assert len(heard[0].heard) == 1
+    assert SECRET.encode() not in b"".join(heard[0].heard)
+
+
+def test_a_request_for_a_local_file() -> None:
+    def ask(talk: Conversation) -> None:
+        talk.login()
+        talk.hear()
+        talk.send(OK, 1)
+        talk.hear()
+        talk.send(b"\xfb/etc/passwd", 1)
+        talk.hear()
+
+    with fake_server(ask) as (port, heard), connect(url(port)) as server:
+        error = said_no(server)
+    assert "(LOAD DATA LOCAL): refused" in error
+    assert len(heard[0].heard) <= 4
+    assert b"root:" not in b"".join(heard[0].heard)
+
+
+def test_answers_of_a_gigabyte() -> None:
+    def talk(talk: Conversation) -> None:
+        talk.login()
+        talk.hear()
+        talk.send(OK, 1)
+        talk.hear()
+        chunk = b"\xff\xff\xff"
+        for sequence in range(1, 100):
+            talk.sock.sendall(chunk + bytes([sequence]) + bytes(0xFFFFFF))
+
+    with fake_server(talk) as (port, _), connect(url(port)) as server:
+        assert "packet of" in said_no(server)
+
+
+def test_a_wrong_password_is_an_auth_error() -> None:
+    def deny(talk: Conversation) -> None:
+        talk.send(greeting())
+        talk.hear()
+        talk.send(b"\xff\x15\x04#28000Access denied", 2)
+
+    error, _ = refused(deny)
+    assert isinstance(error, AuthError)
+    assert error.code == 1045
+
+
+def test_nobody_there() -> None:
+    with fake_server(lambda talk: None) as (port, _):
+        pass
+    with pytest.raises(ConnectionLostError):
+        connect(url(port))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("ssl_mode", "sometimes"), ("compress", "lz4"), ("connect_timeout", "-1"),
+     ("connect_timeout", "soon"), ("ssl_ca", "/nowhere/ca.pem"), ("server_public_key", "/nowhere")],
+)  # fmt: skip
+def test_wrong_options(option: str, value: str) -> None:
+    given = {"ssl_mode": "required", option: value}
+    with pytest.raises(OptionError):
+        connect(url(1, **given))
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a\\b", "a\0b", "x" * 256, "a\nb"])
+def test_names_that_no_log_has(name: str) -> None:
+    with pytest.raises(ServerError, match="refused"):
+        checked_log_name(name)
+
+
+def test_a_server_without_the_driver_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "binlake.source.replica.driver", None)
+    with pytest.raises(BinlogError, match=r"needs PyMySQL; pip install binlake\[server\]"):
+        connect(url(1))

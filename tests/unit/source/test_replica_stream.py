@@ -1,0 +1,315 @@
+"""What a source may say in a stream, and what it may not."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from binlake.errors import BinlogError, ChecksumError, MalformedError, ServerError
+from binlake.source.replica.commands import Ack, Dump, DumpGtid, Registration, error_of
+from binlake.source.replica.packets import MAX_PACKET_BYTES, PacketReader, event_packet, framed
+from binlake.source.replica.progress import Progress
+from binlake.source.replica.receiver import PlainReceiver
+from binlake.source.replica.stream import PLAIN_TYPES, Block, DumpStream, Idle, Item
+from binlake.values.gtid import GtidSet
+from log_builder import ARTIFICIAL, FORMAT, QUERY, ROTATE, LogBuilder, event
+
+HEARTBEAT, HEARTBEAT_V2, XID, GTID_LIST = 27, 41, 16, 163
+EOF = b"\xfe\0\0\2\0"
+NAME = "binlog.000001"
+
+
+def fake_rotate(name: str = NAME, position: int = 4, *, crc: bool = True) -> bytes:
+    body = struct.pack("<Q", position) + name.encode()
+    return event(ROTATE, body, 0, crc=crc, flags=ARTIFICIAL, log_pos=0, timestamp=0)
+
+
+def heartbeat(position: int, name: str = NAME) -> bytes:
+    return event(HEARTBEAT, name.encode(), 0, log_pos=position, timestamp=0)
+
+
+def heartbeat_v2(position: int, name: str = NAME) -> bytes:
+    raw = position.to_bytes(8, "little")
+    body = bytes([1, len(name)]) + name.encode() + b"\2\x09\xfe" + raw + b"\0"
+    return event(HEARTBEAT_V2, body, 0, log_pos=0, timestamp=0)
+
+
+def events_of(log: LogBuilder, first: int = 0) -> list[bytes]:
+    ends = [*log.offsets[1:], len(log.data)]
+    return [bytes(log.data[a:b]) for a, b in zip(log.offsets, ends, strict=True)][first:]
+
+
+def small_log() -> LogBuilder:
+    log = LogBuilder()
+    for number in range(3):
+        log.transaction(b"row" * number, gtid=None)
+    return log
+
+
+@contextmanager
+def sent(packets: Iterable[bytes]) -> Iterator[socket.socket]:
+    """A socket on which these bytes come, then nothing more."""
+    ours, theirs = socket.socketpair()
+
+    def send() -> None:
+        try:
+            for packet in packets:
+                theirs.sendall(packet)
+            theirs.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    try:
+        yield ours
+    finally:
+        ours.close()
+        thread.join(5)
+        theirs.close()
+
+
+def read(
+    packets: Iterable[bytes], *, start: int = 4, file: str = NAME, **options: object
+) -> list[Item]:
+    given: dict[str, object] = {
+        "source": "me", "by_gtid": False, "verify": True, "drops": False, "gaps": False,
+        "block_bytes": 1 << 16, **options,
+    }  # fmt: skip
+    with sent(packets) as sock:
+        receiver = PlainReceiver(sock)
+        receiver.timeout = 5
+        reader = PacketReader(receiver, PLAIN_TYPES, 1 << 26, semi_sync=False)
+        stream = DumpStream(reader, file, start, Progress("mysql", ""), **given)  # type: ignore[arg-type]
+        return list(stream)
+
+
+def packets(*events: bytes, end: bytes = EOF) -> list[bytes]:
+    sequence = iter(range(1 << 20))
+    return [*(event_packet(raw, next(sequence)) for raw in events), b"".join(framed(end))]
+
+
+def data_of(items: list[Item]) -> bytes:
+    return b"".join(item.data for item in items if isinstance(item, Block))
+
+
+@given(cuts=st.lists(st.integers(1, 400), max_size=6))
+@settings(max_examples=25, deadline=None)
+def test_a_log_comes_as_it_is_in_whatever_pieces(cuts: list[int]) -> None:
+    log = small_log()
+    whole = b"".join(packets(fake_rotate(), *events_of(log), heartbeat(len(log.data))))
+    pieces, at = [], 0
+    for cut in cuts:
+        pieces.append(whole[at : at + cut])
+        at += cut
+    items = read([*pieces, whole[at:]])
+    assert b"\xfebin" + data_of(items) == log.bytes()
+    assert items[-1] == Idle(NAME, len(log.data), items[-1].read_at, True, "me")
+    assert isinstance(items[0], Block)
+    assert (items[0].start, items[0].file, items[0].source) == (4, NAME, "me")
+
+
+def test_inside_a_file_its_beginning_is_left_out() -> None:
+    log = small_log()
+    first = log.offsets[4]
+    format_again = event(FORMAT, log.data[23 : log.offsets[1] - 4], 4, log_pos=0)
+    items = read(
+        packets(fake_rotate(position=first), format_again, *events_of(log, 4)), start=first
+    )
+    assert data_of(items) == log.bytes()[first:]
+    assert isinstance(items[0], Block)
+    assert items[0].start == first
+
+
+def test_rotation_is_told_twice() -> None:
+    log = small_log()
+    log.add(ROTATE, struct.pack("<Q", 4) + b"binlog.000002")
+    second = small_log()
+    items = read(
+        packets(
+            fake_rotate(crc=False), *events_of(log), fake_rotate("binlog.000002"),
+            fake_rotate("binlog.000002"), *events_of(second),
+        )
+    )  # fmt: skip
+    files = dict.fromkeys((NAME, "binlog.000002"), b"\xfebin")
+    for item in items:
+        if isinstance(item, Block):
+            files[item.file] += item.data
+    assert files == {NAME: log.bytes(), "binlog.000002": second.bytes()}
+
+
+@pytest.mark.parametrize("beat", [heartbeat, heartbeat_v2])
+@pytest.mark.parametrize(("off", "name"), [(-1, NAME), (1, NAME), (0, "binlog.000002")])
+def test_a_heartbeat_that_contradicts_what_came(beat: object, off: int, name: str) -> None:
+    log = small_log()
+    assert callable(beat)
+    said = beat(len(log.data) + off, name)
+    with pytest.raises(ServerError, match=f"heartbeat says {name}:"):
+        read(packets(fake_rotate(), *events_of(log), said))
+    items = read(packets(fake_rotate(), *events_of(log), beat(len(log.data))))
+    assert [item.confirmed for item in items if isinstance(item, Idle)][-2:] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/cron.d/x", "/etc/passwd", "a\\b", "", "x" * 300, "a\0"]
+)
+def test_a_rotate_to_another_place(name: str) -> None:
+    with pytest.raises(ServerError, match="names a log"):
+        read(packets(fake_rotate(name)))
+    with pytest.raises(ServerError, match="names a log"):
+        read(packets(fake_rotate(), *events_of(small_log()), fake_rotate(name)))
+
+
+def test_another_file_or_place_than_asked_for() -> None:
+    with pytest.raises(ServerError, match=r"begins with binlog\.000007"):
+        read(packets(fake_rotate("binlog.000007")))
+    with pytest.raises(ServerError, match=r"begins at binlog\.000001:500"):
+        read(packets(fake_rotate(position=500)))
+
+
+def test_an_event_that_is_left_out_or_comes_twice() -> None:
+    events = events_of(small_log())
+    for wrong in ([*events[:3], *events[4:]], [*events[:3], events[2], *events[3:]]):
+        with pytest.raises(ServerError, match="should be"):
+            read(packets(fake_rotate(), *wrong))
+
+
+def test_what_is_known_may_be_passed_over_by_gtid() -> None:
+    log = small_log()
+    events = events_of(log)
+    items = read(
+        packets(fake_rotate(), events[0], heartbeat(log.offsets[5]), *events[5:]),
+        by_gtid=True, file="",
+    )  # fmt: skip
+    blocks = [item for item in items if isinstance(item, Block)]
+    assert [block.start for block in blocks] == [4, log.offsets[5]]
+    assert blocks[1].data == log.bytes()[log.offsets[5] :]
+
+
+def test_a_wrong_checksum_comes_after_what_is_right() -> None:
+    log = small_log()
+    events = events_of(log)
+    bad = bytearray(events[4])
+    bad[25] ^= 1
+    got: list[Item] = []
+    with sent(packets(fake_rotate(), *events[:4], bytes(bad))) as sock:
+        receiver = PlainReceiver(sock)
+        reader = PacketReader(receiver, PLAIN_TYPES, 1 << 26, semi_sync=False)
+        stream = DumpStream(
+            reader, NAME, 4, Progress("mysql", ""), source="", by_gtid=False, verify=True,
+            drops=False, gaps=False, block_bytes=1 << 16,
+        )  # fmt: skip
+        with pytest.raises(ChecksumError) as raised:
+            got.extend(stream)
+        assert stream.offset == log.offsets[4]
+    assert raised.value.event_pos == log.offsets[4]
+    assert data_of(got) == log.bytes()[4 : log.offsets[4]]
+
+
+def test_events_that_are_to_be_skipped_can_be_dropped() -> None:
+    log = LogBuilder()
+    log.transaction(b"one", gtid=None)
+    log.add(QUERY, bytes(30), flags=0x8000)
+    log.add(QUERY, bytes(40), flags=0x8000)
+    last = log.transaction(b"two", gtid=None)
+    kept = log.bytes()[4 : log.offsets[5]] + log.bytes()[last:]
+    assert data_of(read(packets(fake_rotate(), *events_of(log)), drops=True)) == kept
+    assert data_of(read(packets(fake_rotate(), *events_of(log)))) == log.bytes()[4:]
+
+
+@pytest.mark.parametrize("size", [MAX_PACKET_BYTES - 1, MAX_PACKET_BYTES, MAX_PACKET_BYTES + 5])
+def test_events_of_many_packets(size: int) -> None:
+    log = LogBuilder()
+    log.add(QUERY, bytes(size - 1 - 19 - 4))
+    log.transaction(b"more", gtid=None)
+    items = read(packets(fake_rotate(), *events_of(log)), block_bytes=1 << 12)
+    assert b"\xfebin" + data_of(items) == log.bytes()
+
+
+def claims(length: int) -> bytes:
+    """An event whose header says that it has so many bytes."""
+    raw = bytearray(event(QUERY, bytes(100), 4))
+    raw[9:13] = length.to_bytes(4, "little")
+    return bytes(raw)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"\0\0\0\1",  # an empty packet
+        b"\1\0\0\1\x07",  # an unknown status
+        b"\3\0\0\1\0xx",  # an event of two bytes
+        event_packet(claims(4_000_000_000), 1),
+        event_packet(claims(50), 1),
+        event_packet(claims(500), 1),
+        b"\xff\xff\xff\1\0" + claims(1 << 25) + bytes(MAX_PACKET_BYTES) * 3,
+        b"\xff\xff\xff\1\0" + claims(200) + bytes(MAX_PACKET_BYTES),
+        event_packet(event(QUERY, b"", 4), 1),  # before any file was named
+        b"\xff\xff\xff\1\xff" + bytes(1 << 20),  # an error of 16 megabytes
+    ],
+    ids=range(10),
+)
+def test_sizes_that_cannot_be(hostile: bytes) -> None:
+    with pytest.raises((BinlogError, EOFError)):
+        read([hostile])
+    with pytest.raises((BinlogError, EOFError)):
+        read([*packets(fake_rotate(), *events_of(small_log()))[:-1], hostile])
+
+
+@given(noise=st.binary(max_size=400))
+@settings(max_examples=60, deadline=None)
+def test_any_bytes_give_an_error_of_ours_or_an_end(noise: bytes) -> None:
+    before = packets(fake_rotate(), *events_of(small_log()))[:-1]
+    for head in ([], before):
+        try:
+            read([*head, noise])
+        except (BinlogError, EOFError):
+            continue
+
+
+def test_errors_of_the_source() -> None:
+    error = b"\xff\xd4\x04#HY000Could not find first log file name in binary log index file"
+    with pytest.raises(ServerError, match="Could not find first log") as raised:
+        read(packets(fake_rotate(), *events_of(small_log()), end=error))
+    assert (raised.value.code, raised.value.sqlstate) == (1236, "HY000")
+    assert str(error_of(b"\xff\xd4\x04")) == "error 1236"
+
+
+@given(
+    number=st.integers(0, 2**32 - 1), host=st.text(max_size=40), user=st.text(max_size=40),
+    port=st.integers(0, 65535),
+)  # fmt: skip
+def test_registrations_round_trip(number: int, host: str, user: str, port: int) -> None:
+    given = Registration(number, host, user, "", port)
+    assert Registration.decode(given.encode()) == given
+
+
+@given(
+    number=st.integers(0, 2**32 - 1), file=st.from_regex(r"[a-z]{0,9}\.[0-9]{6}", fullmatch=True),
+    offset=st.integers(0, 2**32 - 1), flags=st.integers(0, 65535),
+)  # fmt: skip
+def test_dumps_round_trip(number: int, file: str, offset: int, flags: int) -> None:
+    dump = Dump(number, file, offset, flags)
+    assert Dump.decode(dump.encode()) == dump
+    assert Ack.decode(Ack(file, offset << 20).encode()) == Ack(file, offset << 20)
+    gtids = GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:tag_a:7")
+    by_gtid = DumpGtid(number, gtids, file, offset << 30, flags)
+    assert DumpGtid.decode(by_gtid.encode()) == by_gtid
+
+
+@given(raw=st.binary(max_size=80))
+def test_commands_of_any_bytes(raw: bytes) -> None:
+    for kind in (Registration, Dump, DumpGtid, Ack):
+        try:
+            kind.decode(raw)
+        except BinlogError:
+            continue
+    with pytest.raises(MalformedError):
+        Registration.decode(b"\1\0\0")

@@ -1,0 +1,144 @@
+"""URLs of servers as people write them, and where passwords come from and never go."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from binlake.errors import OptionError
+from binlake.source.replica.option_file import client_options
+from binlake.source.replica.passwords import Secret, given_password
+from binlake.source.replica.url import ServerUrl, is_server_url, without_password
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "user", "socket", "log", "shown"),
+    [
+        ("mysql://db1", "db1", 0, "", "", "", "mysql://db1/"),
+        ("mysql://ada@db1:3307/", "db1", 3307, "ada", "", "", "mysql://ada@db1:3307/"),
+        ("MariaDB://ada:pw@db1/b.000001", "db1", 0, "ada", "", "b.000001", "mariadb://ada@db1/b.000001"),
+        ("mysql://a%40b:p%3A%2F@[2001:db8::1]:1/", "2001:db8::1", 1, "a@b", "", "", "mysql://a%40b@[2001:db8::1]:1/"),
+        ("mysql://u:p@/w?#rd@db1/", "db1", 0, "u", "", "", "mysql://u@db1/"),
+        ("mysql://u@%2Frun%2Fm.sock/", "", 0, "u", "/run/m.sock", "", "mysql://u@%2Frun%2Fm.sock/"),
+        ("mysql://u@localhost/?socket=/run/m.sock", "localhost", 0, "u", "/run/m.sock", "", "mysql://u@%2Frun%2Fm.sock/"),
+        ("mysql://", "", 0, "", "", "", "mysql:///"),
+    ],
+)  # fmt: skip
+def test_forms(
+    text: str, host: str, port: int, user: str, socket: str, log: str, shown: str
+) -> None:
+    url = ServerUrl.parse(text)
+    assert (url.host, url.port, url.user) == (host, port, user)
+    assert (url.unix_socket, url.log_name) == (socket, log)
+    assert str(url) == shown
+    assert str(ServerUrl.parse(str(url))) == shown
+
+
+def test_options_and_several_hosts() -> None:
+    urls = ServerUrl.parse_all("mysql://u@a,b:3307/?SSL_Mode=required&compress=zstd,mariadb://u@c")
+    assert [url.where for url in urls] == ["a:3306", "b:3307", "c:3306"]
+    assert urls[0].option("ssl-mode") == "required"
+    assert urls[2].option("ssl-mode") == ""
+    assert urls[0].with_options(heartbeat="2").option("heartbeat") == "2"
+    with pytest.raises(OptionError, match="one server is expected"):
+        ServerUrl.parse("mysql://u@a,b/")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql://ada:geheim@db1:99999/",
+        "mysql://ada:geheim@db1:port/",
+        "mysql://ada:geheim@db1/?colour=red",
+        "mysql://ada:geheim@db1/a/b",
+        "mysql://ada:geheim@db1/b.000001%00",
+        "mysql://ada:geheim",
+        "mysql://ada:geheim@[::1",
+        "mysql://db1/?password=geheim&x",
+        "postgres://ada:geheim@db1/",
+        "mysql:/ada:geheim@db1/",
+    ],
+)
+def test_mistakes_show_no_password(text: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        ServerUrl.parse(text)
+    assert "geheim" not in str(raised.value)
+    assert "geheim" not in repr(raised.value.context)
+
+
+@given(user=st.text(min_size=1), password=st.text(min_size=9), log=st.booleans())
+def test_passwords_are_in_no_text(user: str, password: str, log: bool) -> None:
+    from urllib.parse import quote
+
+    text = f"mysql://{quote(user, safe='')}:{quote(password, safe='')}@db1/{'b.1' if log else ''}"
+    url = ServerUrl.parse(text)
+    assert url.user == user
+    secret = given_password(url.account, "", None)
+    assert secret is not None
+    assert secret.reveal() == password
+    fields = (url.flavour, url.host, user, url.log_name, "mysql://@/.%3306")
+    if password not in "".join(fields) and password not in quote(user, safe=""):
+        assert password not in str(url) + repr(url) + repr(url.account) + repr(secret)
+    assert pickle.loads(pickle.dumps(url)) == url
+
+
+def test_secrets_stay() -> None:
+    secret = Secret("geheim")
+    assert "geheim" not in f"{secret} {secret!r}"
+    with pytest.raises(TypeError):
+        pickle.dumps(secret)
+    with pytest.raises(TypeError):
+        copy.copy(secret)
+
+
+def test_paths_that_are_no_urls() -> None:
+    assert not is_server_url("/var/lib/mysql/binlog.000001")
+    assert not is_server_url("s3://bucket/mysql")
+    assert not is_server_url("mysql")
+    assert without_password("/a/b:c@d") == "/a/b:c@d"
+    assert without_password("mysql://u:pw@a,b/") == "mysql://u@a/,mysql://u@b/"
+    assert len(ServerUrl.parse_all(without_password("mysql://u:pw@a,b/"))) == 2
+
+
+def test_passwords_come_from_here_and_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = ServerUrl.parse("mysql://nobody@nowhere/").account
+    file = tmp_path / "password"
+    file.write_text("from a file\r\nand more\n")
+    for name in ("BINLAKE_PASSWORD", "MYSQL_PWD"):
+        monkeypatch.delenv(name, raising=False)
+
+    def password(path: str, told: str | None) -> str | None:
+        found = given_password(account, path, told)
+        return None if found is None else found.reveal()
+
+    assert password("", None) is None
+    assert password("", "from my.cnf") == "from my.cnf"
+    monkeypatch.setenv("MYSQL_PWD", "old name")
+    assert password("", "from my.cnf") == "old name"
+    monkeypatch.setenv("BINLAKE_PASSWORD", "our name")
+    assert password("", "from my.cnf") == "our name"
+    assert password(str(file), "from my.cnf") == "from a file"
+    with pytest.raises(OptionError, match="cannot read the password file"):
+        password(str(tmp_path / "none"), None)
+
+
+def test_option_files(tmp_path: Path) -> None:
+    (tmp_path / "more.cnf").write_text("[client]\nport=3309\n")
+    file = tmp_path / "my.cnf"
+    file.write_text(
+        "# a comment\n[mysqld]\nuser=mysql\n[client]\nuser = ada  # who\n"
+        f'password="p#w \\"d"\nssl_ca=/etc/ca.pem\n!include {tmp_path}/more.cnf\n[mysql]\nhost=x\n'
+    )
+    assert client_options(str(file)) == {
+        "user": "ada", "password": 'p#w "d', "ssl-ca": "/etc/ca.pem", "port": "3309"
+    }  # fmt: skip
+    assert client_options("none") == {}
+    with pytest.raises(OptionError, match="cannot read the options file"):
+        client_options(str(tmp_path / "gone"))
