@@ -158,7 +158,12 @@ class Session:
 
     def _dump(self, asked: Dump) -> None:
         library, user = self._served.library, self._queries.user
-        if library.flavour == "mariadb" or "slave_connect_state" in user:
+        if "slave_connect_state" in user and library.flavour != "mariadb":
+            raise lost(
+                "the archive is MySQL's, which has other GTIDs than MariaDB: follow by position"
+                " (MASTER_USE_GTID=no)"
+            )
+        if library.flavour == "mariadb":
             wishes = self._wishes(asked.flags)
             if wishes.connect is not None:
                 ignore = user.get("slave_gtid_ignore_duplicates") == 1
@@ -172,10 +177,10 @@ class Session:
     def _dump_gtid(self, asked: DumpGtid) -> None:
         library = self._served.library
         if library.flavour != "mysql":
-            raise refused(
-                NOT_SUPPORTED, "42000",
-                "the archive is MariaDB's, which has other GTIDs than MySQL: follow by position",
-            )  # fmt: skip
+            raise lost(
+                "the archive is MariaDB's, which has other GTIDs than MySQL: follow by position"
+                " (SOURCE_AUTO_POSITION=0)"
+            )
         start = by_gtid_set(library, asked.gtids, self._served.who.server_uuid)
         self._stream(start, asked.server_id, asked.flags)
 

@@ -288,6 +288,22 @@ def test_a_replica_that_knows_no_checksums_is_told(golden: Path, tmp_path: Path)
         list(dump(connection))
 
 
+def test_the_other_flavours_gtids(golden: Path, tmp_path: Path) -> None:
+    for name in ("mysql-9.7", "mariadb-11.8"):
+        logs_of(golden, f"{name}/gtid", tmp_path / name)
+    with serving(tmp_path / "mysql-9.7") as server, client(server) as connection:
+        rows(connection, CHECKSUMS)
+        rows(connection, "SET @slave_connect_state='0-1-1'")
+        with pytest.raises(pymysql.MySQLError, match="archive is MySQL's") as caught:
+            next(dump(connection))
+        assert caught.value.args[0] == 1236
+    with serving(tmp_path / "mariadb-11.8") as server, client(server) as connection:
+        rows(connection, CHECKSUMS)
+        with pytest.raises(pymysql.MySQLError, match="archive is MariaDB's") as caught:
+            next(dump_gtid(connection, GtidSet().encode()))
+        assert caught.value.args[0] == 1236
+
+
 # -- growth ----------------------------------------------------------------------------------------
 
 
