@@ -269,6 +269,8 @@ class LocalLog(LogWriter):
 # -- in an object store ----------------------------------------------------------------------------
 
 _PARTS = ".parts"
+#: Where a file is not to be seen before it is closed, as pyarrow names them.
+_OBJECT_STORES = ("s3", "gcs", "abfs")
 _COPY_BYTES = 8 << 20
 # As much is put down at once; less when it has to be durable sooner.
 _PART_BYTES = 16 << 20
@@ -395,8 +397,8 @@ class StoreFolder(Folder):
             return
         final, partial = f"{self._inner}/{name}", f"{self._inner}/{name}.partial"
         try:
-            # an object of S3 appears when it is whole; elsewhere it is given its name then
-            at_once = self._files.type_name == "s3"
+            # an object appears when it is whole; elsewhere it is given its name then
+            at_once = self._files.type_name in _OBJECT_STORES
             with self._files.open_output_stream(
                 final if at_once else partial, compression=None
             ) as out:

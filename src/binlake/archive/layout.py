@@ -34,6 +34,7 @@ __all__ = [
     "directory_name",
     "generations",
     "index_file",
+    "is_identity",
     "logs_among",
     "number_of",
 ]
@@ -109,9 +110,14 @@ def generations(identity: str, directories: Iterable[str]) -> list[int]:
     return sorted(found)
 
 
+def is_identity(text: str) -> bool:
+    """Whether a text is the identity of a server."""
+    return _IDENTITY.fullmatch(text) is not None
+
+
 def checked_identity(identity: str) -> str:
     """A server's identity, as the name of a directory. Raises ServerError."""
-    if not _IDENTITY.fullmatch(identity):
+    if not is_identity(identity):
         raise ServerError(f"the server says that it is {identity[:80]!r}: refused")
     return identity.lower()
 

@@ -13,10 +13,11 @@ from binlake.archive.layout import (
     checked_name,
     directory_name,
     generations,
+    is_identity,
     number_of,
 )
 from binlake.core.frames import HEADER_BYTES, FrameBlock, scan
-from binlake.errors import BinlogError, OptionError, PositionLostError
+from binlake.errors import BinlogError, OptionError, PositionLostError, SourceError
 from binlake.events.gtid_list import GtidListEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
 from binlake.events.registry import decode_event, event_format
@@ -63,8 +64,23 @@ def known_histories(root: Folder) -> list[Known]:
         folder = root.sub(name)
         data = folder.read(STATE)
         if data is not None:
-            found.append(Known(name, ArchiveState.from_bytes(data, folder.path_of(STATE))))
+            found.append(Known(name, _state(data, folder.path_of(STATE), name)))
     return sorted(found, key=lambda known: known.state.written, reverse=True)
+
+
+def _state(data: bytes, path: str, directory: str) -> ArchiveState:
+    """The state of a history; where the store kept half of it only, what the directory's name says.
+
+    Recovery goes by the logs.
+    """
+    try:
+        return ArchiveState.from_bytes(data, path)
+    except SourceError:
+        identity, _, generation = directory.partition(".")
+        if not is_identity(identity):
+            raise
+        flavour = "mariadb" if identity.startswith("server-") else "mysql"
+        return ArchiveState(identity, flavour, int(generation) if generation.isdecimal() else 1)
 
 
 def newest_history(known: Sequence[Known], server: ServerConnection) -> ArchiveState | None:

@@ -18,6 +18,8 @@ __all__ = ["hide_passwords"]
 _PASSWORD = re.compile(
     rb"(?i)\b(?:mysql|mariadb)://[^:/@\x00]*:([^\x00]+)@|[?&]passw(?:or)?d=([^&\x00]+)"
 )
+# What `mysqlbinlog` takes, as the servers' own tools do.
+_TOOL_PASSWORD = re.compile(rb"\x00(?:--password=|-p)([^\x00]+)")
 # Fields 48 and 49 of /proc/self/stat, counted behind the name in parentheses.
 _ARG_START, _ARG_END = 48 - 3, 49 - 3
 
@@ -25,9 +27,10 @@ _ARG_START, _ARG_END = 48 - 3, 49 - 3
 def hide_passwords(arguments: Sequence[str]) -> None:
     """Overwrite the passwords among the arguments that the system shows; never raises.
 
-    `arguments` are looked at first: without a URL in them nothing is touched.
+    `arguments` are looked at first: without a URL in them, or `mysqlbinlog`, nothing is touched.
     """
-    if sys.platform != "linux" or not any("://" in argument for argument in arguments):
+    is_tool = arguments[1:2] == ["mysqlbinlog"]
+    if sys.platform != "linux" or not (is_tool or any("://" in one for one in arguments)):
         return
     try:
         stat = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
@@ -37,8 +40,8 @@ def hide_passwords(arguments: Sequence[str]) -> None:
         return
     if not start or end - start != len(shown):
         return  # the system does not say where they lie
-    for found in _PASSWORD.finditer(shown):
-        for group in (1, 2):
+    for found in (_TOOL_PASSWORD if is_tool else _PASSWORD).finditer(shown):
+        for group in range(1, found.re.groups + 1):
             low, high = found.span(group)
             if 0 <= low < high <= len(shown):
                 ctypes.memset(start + low, ord("x"), high - low)

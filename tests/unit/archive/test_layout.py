@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from binlake.archive.folder import open_folder
 from binlake.archive.layout import (
     ArchiveState,
     checked_identity,
@@ -12,6 +15,7 @@ from binlake.archive.layout import (
     generations,
     logs_among,
 )
+from binlake.archive.start import known_histories
 from binlake.errors import ServerError, SourceError
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -60,6 +64,16 @@ def test_the_state_comes_back() -> None:
     assert ArchiveState.from_bytes(state.to_bytes(), "here") == state
     assert state.directory == f"{UUID}.2"
     assert state.position.offset == 1 << 33
+
+
+def test_half_a_state_does_not_keep_an_archive_from_going_on(tmp_path: Path) -> None:
+    for name in (UUID, f"{UUID}.2", "server-7"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "archive.json").write_bytes(b'{"version": 1, "ident')
+    found = {known.directory: known.state for known in known_histories(open_folder(str(tmp_path)))}
+    assert {name: state.directory for name, state in found.items()} == {n: n for n in found}
+    assert found["server-7"].flavour == "mariadb"
+    assert found[f"{UUID}.2"].generation == 2
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"version": 2}', b'{"version": 1, "x": 1}'])
