@@ -44,7 +44,8 @@ class LogPartition(InputPartition):
         for path in (options.keyring, options.keyring_password_file):
             if path is not None:
                 check_visible(path)
-        for split in self.splits:
+        for planned in self.splits:
+            split = planned.found()
             check_visible(split.log.path)
             yield LogReader.of_split(split, options, ledger)
 

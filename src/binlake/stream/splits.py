@@ -15,11 +15,12 @@ it starts reads on there, and the task of that file begins after it (`stream.rel
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from binlake.errors import PositionLostError
+from binlake.errors import PositionLostError, SourceError
 from binlake.source.chain import LogPath, resolve
 from binlake.source.log_file import LogFile
+from binlake.source.places import place
 from binlake.source.replica.url import is_server_url, without_password
 from binlake.source.resync import first_sync
 from binlake.stream.elsewhere import Elsewhere, ElsewhereInStream, OpensFiles
@@ -59,6 +60,10 @@ class Split:
         """The files of its chain by ordinal, resolved again, oldest first. Raises SourceError."""
         return dict(enumerate(resolve(self.inputs)[self.chain].files))
 
+    def found(self) -> Split:
+        """The same split, where its file is now."""
+        return self
+
     def border(self, log: LogFile, at: int) -> int:
         """Where the first transaction starts that starts at or after byte `at`, one of its ends."""
         return first_sync(log, at)
@@ -82,6 +87,24 @@ class StreamSplit(Split):
 
     def chain_files(self) -> Mapping[int, LogPath]:
         return numbered(resolve(self.inputs)[self.chain].files)
+
+    def found(self) -> Split:
+        """A log may be compressed between planning and reading: then its other file is read.
+
+        Raises SourceError where only a part of it was wanted, whose ends nobody knows.
+        """
+        path = self.log.path
+        if is_server_url(path) or place(path).kind() != "missing":
+            return self
+        now = self.chain_files().get(self.ordinal)
+        if now is None or now.path == path:
+            return self
+        if not {self.start, self.end} <= {*self.borders, FILE_START, None}:
+            raise SourceError(
+                f"{path} was compressed while a batch of it was read in parts",
+                hint="start the query again, with the same checkpoint: it reads the whole file then",
+            )
+        return replace(self, log=replace(now, size=None))
 
     def border(self, log: LogFile, at: int) -> int:
         if self.created not in (None, log.created):

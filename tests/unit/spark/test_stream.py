@@ -141,6 +141,33 @@ def test_a_passed_log_is_compressed_and_an_old_one_purged(
     assert keys(checkpoint.all_rows) == expected(*logs)
 
 
+@pytest.mark.parametrize("split_bytes", [1 << 20, 300])
+def test_a_log_that_is_compressed_while_a_batch_is_read(split_bytes: int, tmp_path: Path) -> None:
+    [path, *_] = logs_of("mysql-9.7/transactions")
+    half = event_ends(path)[40]
+    (tmp_path / path.name).write_bytes(path.read_bytes()[:half])
+    run = Query42(Checkpoint(), path=tmp_path, max_partition_bytes=split_bytes)
+    run.start()
+    run.drain()
+    (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert run.plan()
+    start, end = map(json.loads, run.checkpoint.ends)
+    planned = run.reader.partitions(start, end)
+    (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    (tmp_path / path.name).unlink()
+
+    def read() -> list[dict[str, Any]]:
+        return [row for part in planned for b in run.reader.read(part) for row in b.to_pylist()]
+
+    if split_bytes == 300:
+        with pytest.raises(SourceError, match="compressed while a batch of it was read"):
+            read()
+        run.checkpoint.rows.append(run.read(1))
+    else:
+        run.checkpoint.rows.append(read())
+    assert keys(run.checkpoint.all_rows) == expected(path)
+
+
 # -- limits -----------------------------------------------------------------------------------------
 
 
