@@ -5,7 +5,7 @@ results, and the tests run both. Bounds checks stay on. A sibling `.pxd` declare
 compiled modules cimport (or a C function that a module needs).
 
     frames, checksum       common headers of a stretch of a log; CRC32
-    packets                events out of the packets of a replication stream
+    packets, gtid_runs     events out of the packets of a replication stream; their GTIDs
     steps, control_text    what each frame means for transactions
     cursor, buffers        the one bounds-checked reader; growing output
     rows_header, gtid, inflate   heads and bodies of hot events

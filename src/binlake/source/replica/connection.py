@@ -9,6 +9,8 @@ is needed for live servers only. Nothing that is raised or shown here holds a pa
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import ssl
 from dataclasses import dataclass
 from types import TracebackType
@@ -202,7 +204,8 @@ def server_error(error: Exception, where: str) -> BinlogError:
         return ServerError(f"{where} does not speak the protocol: {type(error).__name__}: {error}")
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = str(error.args[-1]) if error.args else str(error)
-    text = f"{where}: {' '.join(said.split())}"
+    said = " ".join(said.split())
+    text = said if where in said else f"{where}: {said}"
     if code in _ACCESS_DENIED:
         return AuthError(text, code=code)
     if code == _TLS_BROKEN:
@@ -329,7 +332,9 @@ class ServerConnection:
             self.driver._force_close()
 
     def abort(self) -> None:
-        """End the connection at once, as a stream is ended."""
+        """End the connection at once, as a stream is ended; wakes who waits for it to say something."""
+        with contextlib.suppress(OSError, AttributeError):
+            self.driver._sock.shutdown(socket.SHUT_RDWR)
         self.driver._force_close()
 
     def __enter__(self) -> Self:

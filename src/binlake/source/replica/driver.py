@@ -7,6 +7,7 @@ whoever asks. Only this module and `connection` know PyMySQL.
 
 from __future__ import annotations
 
+import socket
 import ssl
 import struct
 import time
@@ -31,6 +32,7 @@ __all__ = ["Driver"]
 _ZSTD = 1 << 26  # CLIENT_ZSTD_COMPRESSION_ALGORITHM
 _ZSTD_LEVEL = 3
 _MAX_PACKET = (1 << 24) - 1
+_QUERY_SECONDS = 120.0  # MariaDB reads a log to tell the GTID of a place in it
 _MIN_COMPRESSED = 50  # the servers leave shorter packets as they are
 # A greeting or an answer to a login is a few hundred bytes; an answer to a query is a listing.
 _MAX_LOGIN_BYTES = 64 << 10
@@ -74,8 +76,33 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
     def connect(self, sock: Any = None) -> None:
         self._deadline = time.monotonic() + self._patience_s
         self._read_timeout = self._write_timeout = self._patience_s
-        super().connect(sock)
+        super().connect(sock or self._opened())
         self._deadline = None
+        self._read_timeout = self._write_timeout = max(self._patience_s, _QUERY_SECONDS)
+
+    def _opened(self) -> socket.socket:
+        """A connected socket; PyMySQL would leave one open that is refused."""
+        where = self.unix_socket or f"{self.host}:{self.port}"
+        try:
+            if not self.unix_socket:
+                sock = socket.create_connection((self.host, self.port), self._patience_s)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                return sock
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                sock.settimeout(self._patience_s)
+                sock.connect(self.unix_socket)
+            except OSError:
+                sock.close()
+                raise
+        except OSError as error:
+            said = error.strerror or str(error)
+            raise pymysql.OperationalError(
+                CR.CR_CONN_HOST_ERROR, f"cannot connect to {where}: {said}"
+            ) from None
+        self._secure = True  # nobody else listens on it
+        return sock
 
     @property
     def compression(self) -> str:

@@ -16,7 +16,9 @@ from __future__ import annotations
 import random
 import re
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -47,6 +49,8 @@ __all__ = ["Block", "FollowOptions", "Follower", "Idle", "Item"]
 _FIRST_EVENT = 4
 _MAX_OFFSET = (1 << 32) - 1
 _RECEIVE_BYTES = 8 << 20
+# So often is each of several servers asked for a position that it says it cannot serve.
+_ROUNDS = 5
 
 # ER_SOURCE_FATAL_ERROR_READING_BINLOG and what its text means.
 _FATAL = 1236
@@ -76,7 +80,9 @@ class Follower:
         options: FollowOptions | None = None,
     ) -> None:
         self.urls = _parsed(urls)
-        self.options = FollowOptions.of(self.urls[0]) if options is None else options
+        given = FollowOptions.of(self.urls[0]) if options is None else options
+        # two with one UUID would throw each other out, also where they have their options in common
+        self.options = replace(given, replica_uuid=str(uuid.uuid4()))
         self.server: ServerConnection | None = None
         self._start = start
         self._identity = start.server_uuid
@@ -86,7 +92,9 @@ class Follower:
         self._progress: Progress | None = None
         self._stream: DumpStream | None = None
         self._semi_sync = False
+        self._replica_id = 0
         self._failures = 0
+        self._refusals = 0
         self._bad_at: tuple[str, int] | None = None
         self._closed = False
         self._turn = 0
@@ -117,6 +125,15 @@ class Follower:
                 return
             except (ConnectionLostError, OSError, EOFError) as error:
                 self._pause(self._lost(error))
+            except PositionLostError as error:
+                # one of several may only be behind, or be the one that purged
+                self._refusals += 1
+                if self._refusals > _ROUNDS * (len(self.urls) - 1):
+                    raise
+                self._pause(ConnectionLostError(str(error)))
+            except ValueError:
+                if not self._closed:  # else a socket that `close` took away
+                    raise
             finally:
                 self._disconnect()
 
@@ -162,7 +179,8 @@ class Follower:
         assert progress is not None
         gtids = progress.gtid_set() if by_gtid else None
         until = server.end() if self.options.until_current else None
-        report = start_dump(server, self.options, self._file, self._offset, gtids)
+        report = start_dump(server, self.options, self._file, self._offset, gtids, self._replica_id)
+        self._replica_id = report.replica_id
         self._semi_sync = report.semi_sync
         skip_to = 0
         if gtids is None and self._offset > _MAX_OFFSET:
@@ -188,6 +206,8 @@ class Follower:
         except ServerError as error:
             self._check_created(stream)
             raise self._judged(error, server) from None
+        if self.options.until_gtid and by_gtid:
+            return
         if until is None or _is_before((self._file, self._offset), until):
             # the server ends a dump like this when it shuts down, or its thread is killed
             raise EOFError("the server has ended the dump")
@@ -196,7 +216,7 @@ class Follower:
         self._check_created(stream)
         if stream.created is not None or item.file != self._file:
             self._created = stream.created
-        self._failures = 0
+        self._failures = self._refusals = 0
         if isinstance(item, Block):
             self._file, self._offset = item.file, item.end
             if item.end <= skip_to:
@@ -315,7 +335,8 @@ class Follower:
     def _pause(self, error: ConnectionLostError) -> None:
         """Wait before the next try, on the next server; raise `error` where tries are used up."""
         self._failures += 1
-        self._turn += 1
+        # the server that was just lost may only have been restarted
+        self._turn += self._failures > 1
         limit = self.options.attempts
         if limit is not None and self._failures > limit:
             raise error

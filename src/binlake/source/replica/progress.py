@@ -6,10 +6,9 @@ replica there tells a source.
 
 from __future__ import annotations
 
-import re
-
 from binlake.core.frames import HEADER_BYTES, FrameBlock
-from binlake.errors import OptionError
+from binlake.core.gtid_runs import gtid_runs
+from binlake.errors import MalformedError, OptionError
 from binlake.events.gtid_tagged import GtidTaggedEvent
 from binlake.events.query import QueryEvent
 from binlake.events.registry import decode_event
@@ -23,11 +22,12 @@ from binlake.format.event_types import (
 )
 from binlake.format.flags import FL_STANDALONE
 from binlake.values.frame import EventFormat, Frame
-from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
+from binlake.values.gtid import GNO_END, Gtid, GtidSet, MariaGtid, MariaGtidSet
 
 __all__ = ["Progress"]
 
-_GTID_TYPES = re.compile(rb"[\x21\x2a\xa2]")  # GTID_LOG, GTID_TAGGED_LOG, MariaDB's GTID
+_MARIADB_GTID_BYTES = HEADER_BYTES + 8 + 4 + 1
+_GTID_BYTES = HEADER_BYTES + 1 + 16 + 8  # of GTID_LOG_EVENT, to the end of gno
 _ENDING_TYPES = (XID_EVENT, XA_PREPARE_LOG_EVENT, TRANSACTION_PAYLOAD_EVENT)
 _MARIADB_QUERY_COMPRESSED = 165
 _QUERY_TYPES = (QUERY_EVENT, _MARIADB_QUERY_COMPRESSED)
@@ -58,17 +58,27 @@ class Progress:
 
     def feed(self, data: bytes, start: int, frames: FrameBlock, fmt: EventFormat | None) -> None:
         """Events have come: `frames` of `data`, which lies at offset `start`."""
-        count = len(frames)
-        types = bytes(frames.type_code[:count])
-        last = -1
-        for found in _GTID_TYPES.finditer(types):
+        count, last = len(frames), -1
+        for first, last in gtid_runs(data, start, frames):
             self.settle()
-            last = found.start()
+            if first < last:
+                self._take(data, start, frames, first, last)
             self._begin(data, frames.offset[last] - start, frames, last, fmt)
         self._events = count - 1 - last if last >= 0 else self._events + count
         if count:
             frame = frames.frame(count - 1)
             self._last = data[frame.offset - start : frame.end - start], frame, fmt
+
+    def _take(self, data: bytes, start: int, frames: FrameBlock, first: int, last: int) -> None:
+        """The transactions of a run that begins with frame `first`, but for that of `last`."""
+        one, other = (
+            data[at + HEADER_BYTES : at + _GTID_BYTES]
+            for at in (frames.offset[first] - start, frames.offset[last] - start)
+        )
+        if frames.type_code[last] == GTID_EVENT:
+            return  # of a domain only the last counts, which is about to begin
+        low, high = (int.from_bytes(body[17:25], "little") for body in (one, other))
+        self._mysql.add_interval(one[1:17], "", low, high)
 
     def settle(self) -> None:
         """The transaction that came last is whole: the next begins, or the source is at its end."""
@@ -91,6 +101,11 @@ class Progress:
     ) -> None:
         body = at + HEADER_BYTES
         kind = frames.type_code[index]
+        least = _MARIADB_GTID_BYTES if kind == GTID_EVENT else _GTID_BYTES
+        if kind != GTID_TAGGED_LOG_EVENT and frames.length[index] < least:
+            raise MalformedError(
+                f"a GTID event of {frames.length[index]} bytes", event_pos=frames.offset[index]
+            )
         if kind == GTID_EVENT:
             seq_no = int.from_bytes(data[body : body + 8], "little")
             domain = int.from_bytes(data[body + 8 : body + 12], "little")
@@ -104,6 +119,10 @@ class Progress:
             self._open = Gtid(event.sid, event.gno, event.tag)
         else:
             gno = int.from_bytes(data[body + 17 : body + 25], "little")
+            if not 0 < gno < GNO_END:
+                raise MalformedError(
+                    f"transaction number {gno} cannot be", event_pos=frames.offset[index]
+                )
             self._open = Gtid(bytes(data[body + 1 : body + 17]), gno, "")
 
     def _is_whole(self) -> bool:

@@ -42,6 +42,7 @@ class Receiver(ABC):
         self.data = bytearray(_FIRST_BUFFER)
         self.start = 0
         self.end = 0
+        self._poll: select.poll | None = None
         self.timeout: float | None = None
         self.deadline: float | None = None
 
@@ -59,7 +60,8 @@ class Receiver(ABC):
         pending = getattr(self.sock, "pending", None)
         if pending is not None and pending():
             return True
-        return bool(select.select([self.sock], [], [], seconds)[0])
+        self._poll = self._poll or _poll_of(self.sock)
+        return bool(self._poll.poll(seconds * 1000))
 
     def take(self, size: int) -> bytes:
         """The next `size` bytes. Memory is taken as they come. Raises as `fill`."""
@@ -107,6 +109,12 @@ class Receiver(ABC):
         if left <= 0:
             raise SilenceError("the server takes too long")
         return left if self.timeout is None else min(left, self.timeout)
+
+
+def _poll_of(sock: socket.socket) -> select.poll:
+    poll = select.poll()  # unlike select, for any number of open files
+    poll.register(sock, select.POLLIN)
+    return poll
 
 
 class PlainReceiver(Receiver):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import socket
+import time
 import uuid
 from dataclasses import dataclass, field
 
@@ -39,6 +40,7 @@ _MAX_OFFSET = (1 << 32) - 1  # of COM_BINLOG_DUMP
 _FIRST_EVENT = 4
 _CAPABILITY_GTID = 4  # MARIA_SLAVE_CAPABILITY_GTID: events come as they are in the log
 _MOST_HOST, _MOST_USER = 60, 80  # HOSTNAME_LENGTH of older servers, USERNAME_LENGTH
+_ZOMBIE_S = 2.5
 _SLOW_CONSUMER_S = 3600
 _SKIPS = ("keep", "drop", "filter")
 _SWITCH = ("on", "off", "1", "0", "true", "false", "yes", "no")
@@ -119,13 +121,18 @@ def replica_ids(server: ServerConnection) -> set[int]:
 
 
 def start_dump(
-    server: ServerConnection, options: FollowOptions, file: str, offset: int, gtids: str | None
+    server: ServerConnection,
+    options: FollowOptions,
+    file: str,
+    offset: int,
+    gtids: str | None,
+    own_id: int = 0,
 ) -> SessionReport:
     """Become a replica and ask for the log: `file` from `offset` on, or what is not in `gtids`.
 
-    Raises ServerError, OptionError.
+    `own_id` as in `register`. Raises ServerError, OptionError.
     """
-    replica_id = register(server, options)
+    replica_id = register(server, options, own_id)
     semi_sync = options.semi_sync and _enable_semi_sync(server)
     if gtids is not None and server.flavour == "mariadb":
         _maria_connect_state(server, options, gtids)
@@ -145,12 +152,13 @@ def start_dump(
     return SessionReport(replica_id, semi_sync)
 
 
-def register(server: ServerConnection, options: FollowOptions) -> int:
+def register(server: ServerConnection, options: FollowOptions, own_id: int = 0) -> int:
     """Become one of the server's replicas, which it lists; our number among them.
 
-    Raises ServerError, OptionError.
+    `own_id` is the number of a connection of ours that was lost, which the server may not have
+    noticed yet: it ends that one now. Raises ServerError, OptionError.
     """
-    replica_id = _chosen_id(server, options)
+    replica_id = own_id or _chosen_id(server, options)
     _introduce(server, options)
     host = (options.report_host or socket.gethostname())[:_MOST_HOST]
     me = Registration(replica_id, host, options.report_user[:_MOST_USER], "", options.report_port)
@@ -214,16 +222,22 @@ def _flags(server: ServerConnection, options: FollowOptions) -> int:
 
 
 def _chosen_id(server: ServerConnection, options: FollowOptions) -> int:
+    """A number that no other replica has. Raises OptionError for a wanted one that is taken."""
+    wanted = options.replica_id
+    if wanted:
+        # a process of ours that was killed is listed until the server's next heartbeat to it
+        deadline = time.monotonic() + _ZOMBIE_S
+        while wanted in replica_ids(server):
+            if wanted == server.server_id or time.monotonic() > deadline:
+                raise OptionError(
+                    f"{server.where} has a replica (or is itself) number {wanted}",
+                    name="replica_id",
+                    value=wanted,
+                    hint="two with one number throw each other out; leave it away to have one chosen",
+                )
+            time.sleep(0.2)
+        return wanted
     taken = replica_ids(server)
-    if options.replica_id:
-        if options.replica_id in taken:
-            raise OptionError(
-                f"{server.where} has a replica (or is itself) number {options.replica_id}",
-                name="replica_id",
-                value=options.replica_id,
-                hint="two with one number throw each other out; leave it away to have one chosen",
-            )
-        return options.replica_id
     while True:
         # the upper half: people number their servers from below
         chosen = random.SystemRandom().randrange(1 << 31, 1 << 32)

@@ -150,7 +150,11 @@ class DumpStream:
             if not self._told_quiet and not receiver.is_readable(_QUIET_S):
                 self._told_quiet = True
                 yield self._idle(confirmed=False)
-            receiver.fill()
+            try:
+                receiver.fill()
+            except (OSError, EOFError):
+                yield from self._flush()  # what has come whole need not come again
+                raise
 
     # -- what comes --------------------------------------------------------------------------
 

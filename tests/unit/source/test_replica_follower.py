@@ -1,0 +1,162 @@
+"""A follower whose source stalls, is cut off in the middle of a packet, and comes back."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+
+import pytest
+
+from binlake.errors import ChecksumError, PositionLostError
+from binlake.source.replica.commands import COM_BINLOG_DUMP, COM_REGISTER_SLAVE, Dump
+from binlake.source.replica.connection import ConnectionLostError
+from binlake.source.replica.follower import Block, Follower, FollowOptions
+from binlake.source.replica.packets import event_packet, framed
+from binlake.source.replica.url import ServerUrl
+from binlake.values.position import Position
+from fake_server import OK, Conversation, fake_server
+from log_builder import ARTIFICIAL, FORMAT, ROTATE, LogBuilder, event
+
+NAME = "binlog.000001"
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+EOF = b"\xfe\0\0\2\0"
+Stream = Callable[[Conversation, bytes], None]
+
+
+def log() -> LogBuilder:
+    made = LogBuilder()
+    for number in range(4):
+        made.transaction(b"row" * number, gtid=None)
+    return made
+
+
+def dump_of(made: LogBuilder, offset: int) -> bytes:
+    """All that a source sends of a log from an event on, without an end."""
+    body = struct.pack("<Q", offset) + NAME.encode()
+    events = [event(ROTATE, body, 0, flags=ARTIFICIAL, log_pos=0, timestamp=0)]
+    if offset > 4:
+        description = bytes(made.data[23 : made.offsets[1] - 4])
+        events.append(event(FORMAT, description, 4, log_pos=0))
+    ends = [*made.offsets[1:], len(made.data)]
+    for start, end in zip(made.offsets, ends, strict=True):
+        if start >= offset:
+            events.append(bytes(made.data[start:end]))
+    return b"".join(event_packet(raw, number + 1) for number, raw in enumerate(events))
+
+
+def source(
+    made: LogBuilder, streams: list[Stream], asked: list[Dump], *, end: int | None = None
+) -> Callable[[Conversation], None]:
+    """A source that answers a replica's questions, and sends by the next of `streams`."""
+    size = str(len(made.data) if end is None else end)
+    answers = {
+        "SHOW BINARY LOGS": (NAME, size),
+        "SHOW MASTER STATUS": (NAME, size, "", ""),
+        "SELECT @@GLOBAL.server_uuid": (UUID,),
+        "SELECT @@GLOBAL.server_id": ("7",),
+        "SHOW REPLICAS": ("8", "other", "3306", "7"),
+    }
+
+    def talk(conversation: Conversation) -> None:
+        conversation.login()
+        while True:
+            command = conversation.hear()
+            if command[0] == COM_BINLOG_DUMP:
+                asked.append(Dump.decode(command[1:]))
+                streams.pop(0)(conversation, dump_of(made, asked[-1].offset))
+                return
+            sql = command[1:].decode("utf-8", "replace")
+            if command[0] != COM_REGISTER_SLAVE and sql in answers:
+                conversation.result(answers[sql])
+            else:
+                conversation.send(OK, 1)
+
+    return talk
+
+
+def whole(conversation: Conversation, packets: bytes) -> None:
+    conversation.sock.sendall(packets + b"".join(framed(EOF)))
+
+
+def cut(conversation: Conversation, packets: bytes) -> None:
+    conversation.sock.sendall(packets[: len(packets) // 2])
+
+
+def stall(conversation: Conversation, packets: bytes) -> None:
+    conversation.sock.sendall(packets[: len(packets) // 3])
+    time.sleep(1)
+
+
+def damaged(conversation: Conversation, packets: bytes) -> None:
+    conversation.sock.sendall(packets[:-6] + bytes([packets[-6] ^ 1]) + packets[-5:])
+
+
+def follow(port: int, start: int = 4, **options: object) -> tuple[Follower, bytes]:
+    url = ServerUrl.parse(f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none")
+    given = {
+        "until_current": True, "dead_after_s": 0.3, "backoff_s": 0.01, "attempts": 3, **options
+    }  # fmt: skip
+    with Follower(url, Position("", NAME, start), FollowOptions.of(url, **given)) as follower:
+        return follower, b"".join(item.data for item in follower if isinstance(item, Block))
+
+
+def test_stalls_and_cuts_cost_nothing() -> None:
+    made, asked = log(), list[Dump]()
+    with fake_server(source(made, [stall, cut, cut, whole], asked)) as (port, _):
+        follower, got = follow(port)
+    assert b"\xfebin" + got == made.bytes()
+    assert follower.position == Position(UUID, NAME, len(made.data))
+    assert [dump.file for dump in asked] == [NAME] * 4
+    offsets = [dump.offset for dump in asked]
+    assert offsets == sorted(offsets)
+    assert offsets[0] == 4 < offsets[-1]
+    assert set(offsets) <= set(made.offsets)
+    assert len({dump.server_id for dump in asked}) == 1
+
+
+def test_a_checksum_that_was_wrong_once_was_the_networks() -> None:
+    made, asked = log(), list[Dump]()
+    with fake_server(source(made, [damaged, whole], asked)) as (port, _):
+        _, got = follow(port)
+    assert b"\xfebin" + got == made.bytes()
+    assert [dump.offset for dump in asked] == [4, made.offsets[-1]]
+    with (
+        fake_server(source(made, [damaged, damaged], [])) as (port, _),
+        pytest.raises(ChecksumError, match="wrong checksum"),
+    ):
+        follow(port)
+
+
+def test_an_end_before_the_end_is_none() -> None:
+    """A source that shuts down ends the dump as one that has no more does."""
+    made, asked = log(), list[Dump]()
+    shorter = log()
+    last = made.transaction(b"more", gtid=None)
+    size = len(made.data)
+
+    def early(conversation: Conversation, packets: bytes) -> None:
+        whole(conversation, dump_of(shorter, 4))
+
+    with fake_server(source(made, [early, whole], asked, end=size)) as (port, _):
+        _, got = follow(port)
+    assert b"\xfebin" + got == made.bytes()
+    assert [dump.offset for dump in asked] == [4, last]
+
+
+def test_tries_come_to_an_end() -> None:
+    nothing: Stream = lambda conversation, packets: None  # noqa: E731
+    with (
+        fake_server(source(log(), [nothing] * 9, [])) as (port, heard),
+        pytest.raises(ConnectionLostError),
+    ):
+        follow(port, attempts=2)
+    assert len(heard) == 3
+
+
+def test_a_file_that_has_become_shorter() -> None:
+    with (
+        fake_server(source(log(), [], [], end=100)) as (port, _),
+        pytest.raises(PositionLostError, match="ends at 100, before 200"),
+    ):
+        follow(port, start=200)
