@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import random
-import shutil
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -332,40 +332,17 @@ def test_failover_to_a_replica(fresh: Server, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An S3 bucket of moto's server; its program is named by BINLAKE_MOTO_SERVER, or on the path."""
-    import os
-    import socket
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A bucket of a real server that speaks S3."""
+    from dev.servers.object_store import OBJECT_STORE, object_store
+    from dev.servers.packages import home
 
-    program = os.environ.get("BINLAKE_MOTO_SERVER") or shutil.which("moto_server")
-    if program is None:
-        pytest.skip("moto_server is not here: pip install 'moto[server]'")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(
-        [program, "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-
-        def answers() -> bool:
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", port)) == 0
-
-        until(answers)
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        bucket = urllib.request.Request(f"http://127.0.0.1:{port}/archive", method="PUT")
-        urllib.request.urlopen(bucket).close()
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    if not (home() / "roots" / OBJECT_STORE).exists() and os.environ.get("BINLAKE_REQUIRE") != "1":
+        pytest.skip("no object store is provisioned: python -m dev.servers provision s3")
+    with object_store("archive") as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
         yield "s3://archive/logs"
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def test_into_an_object_store(roomy: Server, store: str) -> None:

@@ -1,0 +1,81 @@
+"""A server that speaks S3 (moto's), in an environment of its own: tests of object stores use it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from dev.servers.packages import SetupError, home, made_once
+
+__all__ = ["OBJECT_STORE", "object_store", "provision_object_store"]
+
+#: Its name among what can be provisioned.
+OBJECT_STORE = "s3"
+
+# moto's extra "server" brings what all of AWS needs; S3 needs these.
+_PACKAGES = ("moto[s3]==5.2.5", "flask>=3", "flask-cors>=4")
+_START_SECONDS = 60
+
+
+def provision_object_store() -> Path:
+    """The folder of its programs; installs them when they are not there. Raises SetupError."""
+    return made_once(home() / "roots" / OBJECT_STORE, _install) / "bin"
+
+
+def _install(folder: Path) -> None:
+    # an environment that is moved keeps running through its python, not through its scripts
+    for command in (
+        [sys.executable, "-m", "venv", str(folder)],
+        [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *_PACKAGES],
+    ):
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if run.returncode:
+            raise SetupError(f"moto cannot be installed: {run.stderr.strip()[-1000:]}")
+
+
+@contextlib.contextmanager
+def object_store(bucket: str) -> Iterator[dict[str, str]]:
+    """A running store with one empty bucket; the environment that finds it there.
+
+    Raises SetupError.
+    """
+    python = provision_object_store() / "python"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    process = subprocess.Popen(
+        [python, "-c", "from moto.server import main; main()", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _await_port(process, port)
+        address = f"http://127.0.0.1:{port}"
+        made = urllib.request.Request(f"{address}/{bucket}", method="PUT")
+        urllib.request.urlopen(made).close()
+        yield {
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": address,
+        }
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _await_port(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise SetupError("the object store did not start")
