@@ -16,7 +16,7 @@ from binlake.source.replica.progress import Progress
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
 from log_builder import event
 
-GTID, QUERY, XID, MARIADB_GTID = 33, 2, 16, 162
+GTID, QUERY, STOP, XID, MARIADB_GTID = 33, 2, 3, 16, 162
 SIDS = (bytes(range(16)), bytes(range(15)) + b"\0")
 
 
@@ -78,14 +78,21 @@ def test_what_follows_is_one_run() -> None:
         gtid_runs(data[:-60], 4, frames)
 
 
-def test_the_last_transaction_counts_when_it_has_ended() -> None:
-    gtid = str(Gtid(SIDS[0], 1))
-    for end, whole in (((XID, bytes(8)), True), ((GTID, b""), False)):
-        progress = Progress("mysql", "")
-        events = [mysql_gtid(SIDS[0], 1), *([end] if whole else [])]
-        data, frames = log_of(events, 4)
-        progress.feed(data, 4, frames, None)
-        assert progress.gtid_set() == (gtid if whole else "")
+@pytest.mark.parametrize(
+    ("rest", "whole"),
+    [
+        ([], False),
+        ([(XID, bytes(8))], True),
+        ([(XID, bytes(8)), (STOP, b"")], True),  # the server has shut down
+    ],
+)
+def test_the_last_transaction_counts_when_it_has_ended(
+    rest: list[tuple[int, bytes]], whole: bool
+) -> None:
+    progress = Progress("mysql", "")
+    data, frames = log_of([mysql_gtid(SIDS[0], 1), *rest], 4)
+    progress.feed(data, 4, frames, None)
+    assert progress.gtid_set() == (str(Gtid(SIDS[0], 1)) if whole else "")
 
 
 @pytest.mark.parametrize("bad", [(GTID, b"\0" * 10), (MARIADB_GTID, b"\0"), (GTID, b"\xff" * 25)])
