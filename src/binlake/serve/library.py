@@ -276,7 +276,8 @@ def _find(path: str, source: str) -> tuple[str, Chain]:
             hint=f"--source takes {_one_of(below)}",
         )
     # its own directory, because that is the one to watch
-    return _find(*below.values(), "")
+    [only] = below.values()
+    return _find(only, "")
 
 
 def _servers_below(path: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from binlake.errors import OptionError
+from binlake.source.replica.url import holds_password, is_server_url
 from binlake.values.options import (
     READ_OPTIONS,
     OptionSpec,
@@ -171,6 +172,8 @@ class SourceOptions:
         }
         stream = _stream_options(texts)
         read = ReadOptions.parse(texts)
+        if read.schema is not None:
+            _check_no_password(read.schema, "schema")
         paths = _paths(given, server)
         return cls(paths=paths, view=_view(asked, read), read=read, stream=stream, **sizes)
 
@@ -249,18 +252,18 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
             "or the option server",
         )
     for path in found:
-        _check_no_password(path)
+        _check_no_password(path, _SERVER if server is not None else "path")
     return tuple(found)
 
 
-def _check_no_password(path: str) -> None:
+def _check_no_password(path: str, option: str) -> None:
     """Spark shows options in plans, in its UI and in logs, and sends them to every executor."""
     _, separator, rest = path.partition("://")
     user = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[0]
-    if separator and ":" in user:
+    if holds_password(path) if is_server_url(path) else separator and ":" in user:
         raise OptionError(
-            "the URL holds a password, which would show in Spark's plans and logs",
-            name=_SERVER,
+            f"option {option}: the URL holds a password, which would show in Spark's plans and logs",
+            name=option,
             hint="leave it out; give it in BINLAKE_PASSWORD, a password file or ~/.my.cnf, on the "
             "driver and on every executor",
         )

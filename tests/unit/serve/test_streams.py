@@ -352,7 +352,7 @@ def test_heartbeats_between_two_files(tmp_path: Path) -> None:
         rows(connection, CHECKSUMS)
         rows(connection, "SET @master_heartbeat_period=20000000")
         stream = dump(connection, "binlog.000001", flags=0, server_id=9)
-        while not (event := next(stream).event)[4] == 4 or event[17] & 0x20:
+        while (event := next(stream).event)[4] != 4 or event[17] & 0x20:
             pass  # up to the ROTATE of the file
         for _ in range(3):
             beat = next(stream).event
