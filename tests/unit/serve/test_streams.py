@@ -16,6 +16,7 @@ import zstandard
 
 from binlake.errors import OptionError, SourceError
 from binlake.serve.library import Library
+from binlake.serve.metrics import replica_metric
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.values.gtid import GtidSet
@@ -358,6 +359,9 @@ def test_heartbeats_between_two_files(tmp_path: Path) -> None:
             beat = next(stream).event
             assert (beat[4], *struct.unpack_from("<I", beat, 13)) == (27, 4)
             assert beat[19:].startswith(b"binlog.000002")
+        (replica,) = server.replicas.listed()
+        assert (replica.progress.file, replica.progress.position) == ("binlog.000002", 4)
+        assert replica_metric(replica.progress, "files_behind", server.library.chain.names) == 0
 
 
 def test_a_file_that_is_cut_back_and_written_again(tmp_path: Path) -> None:
