@@ -11,17 +11,21 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
 from binlake.errors import OptionError
-from binlake.source.replica.url import holds_password, is_server_url
+from binlake.source.replica.url import ServerUrl, holds_password, is_server_url
+from binlake.stream.gtid_progress import GtidProgress
 from binlake.values.options import (
     READ_OPTIONS,
+    FilePosition,
     OptionSpec,
     ReadOptions,
     parse_bytes,
     parse_count,
+    parse_file_position,
     parse_time_us,
 )
 
@@ -71,12 +75,27 @@ SPARK_OPTIONS: tuple[OptionSpec, ...] = (
     ),
 )
 
+
+def parse_start(text: str) -> str | FilePosition:
+    """Parse what `starting_offsets` takes: a position; or the word, or the GTID set, that it is."""
+    text = text.strip()
+    if text.lower() in ("earliest", "latest"):
+        return text.lower()
+    with suppress(ValueError):
+        if gtids := GtidProgress(text).text:
+            return gtids
+    try:
+        return parse_file_position(text)
+    except ValueError:
+        raise ValueError("neither earliest, latest, FILE:POS nor a GTID set") from None
+
+
 STREAM_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "starting_offsets",
         "START",
         "where a new query begins: earliest, latest, a position, or a GTID set (what comes after it)",
-        str,
+        parse_start,
         "earliest",
         surfaces=("spark",),
     ),
@@ -126,9 +145,11 @@ _SPECS: dict[str, OptionSpec] = {
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The options that only a stream has. Fields are documented in `STREAM_OPTIONS`."""
+    """The options that only a stream has. Fields are documented in `STREAM_OPTIONS`;
+    `starting_offsets` is as `parse_start` gives it.
+    """
 
-    starting_offsets: str | None = None
+    starting_offsets: str | FilePosition | None = None
     starting_timestamp: int | None = None
     max_bytes_per_batch: int | None = None
     max_rows_per_batch: int | None = None
@@ -252,7 +273,9 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
             "or the option server",
         )
     for path in found:
-        _check_no_password(path, _SERVER if server is not None else "path")
+        _check_no_password(path, "path" if server is None else _SERVER)
+        if server is not None or is_server_url(path):
+            ServerUrl.parse_all(path)  # what is no URL is told here, in one line
     return tuple(found)
 
 

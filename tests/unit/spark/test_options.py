@@ -124,3 +124,20 @@ def test_a_password_in_a_url_is_refused(given: dict[str, str]) -> None:
 )
 def test_a_url_without_a_password(url: str) -> None:
     assert SourceOptions.parse({"server": url}).paths == (url,)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"server": "db1"}, "not the URL of a server"),
+        ({"server": "mysql://me@db1/?bogus=1"}, "no option 'bogus'"),
+        ({"path": "mysql://me@db1:99999/"}, "99999 is not a port"),
+        ({"path": "/logs", "starting_offsets": "yesterday"}, "neither earliest, latest"),
+        ({"path": "/logs", "starting_offsets": "binlog.000001"}, "neither earliest, latest"),
+    ],
+)
+def test_what_is_wrong_by_itself_is_told_before_the_query_starts(
+    given: dict[str, str], told: str
+) -> None:
+    with pytest.raises(OptionError, match=told):
+        SourceOptions.parse(given)
