@@ -75,6 +75,10 @@ format: $(VENV)/ready ## ruff's formatting and safe fixes
 test: $(VENV)/compiled java ## every test, core compiled
 	BINLAKE_CORE=compiled $(PYTEST) $(ARGS)
 
+.PHONY: soak
+soak: $(VENV)/compiled java ## exactly-once against real servers with 200 kills (BINLAKE_KILLS, BINLAKE_SEED)
+	BINLAKE_KILLS=$${BINLAKE_KILLS:-200} BINLAKE_REQUIRE=1 $(PYTEST) -s tests/proof $(ARGS)
+
 # A copy without the compiled modules: beside its .py a compiled module always wins.
 .PHONY: test-pure
 test-pure: $(VENV)/compiled ## units and golden logs, core uncompiled

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from archiving import archiving, has_caught_up, url_of
 from binlake.serve.server import BinlogServer
 from dev.servers import Server, running
 from serving import PASSWORD, USER, client, eventually, rows, serving
@@ -118,8 +119,10 @@ def by_gtid(name: str) -> str:
 
 
 def assert_follows(archive: Archive, *replicas: Server) -> None:
-    want = archive.checksums()
+    assert_holds(archive.checksums(), *replicas)
 
+
+def assert_holds(want: list[list[str | None]], *replicas: Server) -> None:
     def equal(replica: Server) -> bool:
         found = status(replica)
         errors = (found["Last_IO_Error"], found["Last_SQL_Error"])
@@ -183,6 +186,60 @@ def test_replicas_follow_by_position_and_by_gtid(name: str, tmp_path: Path) -> N
         found = eventually(lambda: _io_error(positional), "the error")
         assert found["Last_IO_Errno"] in ("1236", "13114"), found["Last_IO_Error"]
         assert f"which has {logs[1].name} to" in found["Last_IO_Error"]
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_a_running_archive_outlives_its_source(name: str, tmp_path: Path) -> None:
+    """A replica follows while `archive` writes and compresses; the source dies for good; then a
+    new replica gets everything from the archive alone.
+    """
+    logs = tmp_path / "archive"
+    with ExitStack() as stack:
+        source = stack.enter_context(running(name, source_options(name)))
+        archive = Archive(source, tmp_path / "unused")
+        stack.enter_context(archiving(url_of(source), logs, "--compress", "zstd"))
+        eventually(lambda: any(logs.rglob("archive.json")), "the archive")
+        (folder,) = (path.parent for path in logs.rglob("archive.json"))
+        eventually(lambda: has_caught_up(source, folder), "the archive had all")
+
+        serve = stack.enter_context(serving(logs))
+        early = stack.enter_context(replica_of(serve, name, 2, by_gtid(name), semi_sync=True))
+        for number in range(4):
+            source.execute(
+                "INSERT INTO a.t (v) SELECT REPEAT('x', 190) FROM a.t",
+                f"UPDATE a.u SET n = n + {number}",
+                "FLUSH BINARY LOGS",
+            )
+            assert_follows(archive, early)  # through archive and serve alone
+        finished = len(source.log_files()) - 1
+        eventually(lambda: len(list(folder.glob("*.zst"))) == finished, "finished logs compressed")
+        assert_follows(archive, early)
+
+        source.execute("DELETE FROM a.t WHERE id % 2 = 0", "INSERT INTO a.u VALUES (7, NULL, 7)")
+        eventually(lambda: has_caught_up(source, folder), "the archive had all")
+        wanted = archive.checksums()
+        source.kill()
+
+        first = min(path.name for path in folder.glob("*.zst")).removesuffix(".zst")
+        late = stack.enter_context(replica_of(serve, name, 3, by_gtid(name)))
+        positional = stack.enter_context(
+            replica_of(serve, name, 4, f"MASTER_LOG_FILE='{first}', MASTER_LOG_POS=4")
+        )
+        assert_holds(wanted, early, late, positional)
+        with client(serve) as connection:
+            listed = rows(connection, "SHOW SLAVE HOSTS")
+            assert sorted(int(row[0]) for row in listed) == [2, 3, 4]
+            ((file, position, *_),) = rows(connection, "SHOW MASTER STATUS")
+        for replica in (early, late, positional):
+            # a replica with several appliers writes down late how far it is
+            eventually(
+                lambda replica=replica: _executed(replica) == (file, int(position)), "the end"
+            )
+
+
+def _executed(replica: Server) -> tuple[str, int]:
+    found = status(replica)
+    return found["Relay_Master_Log_File"], int(found["Exec_Master_Log_Pos"])
 
 
 def _io_error(replica: Server) -> dict[str, str] | None:

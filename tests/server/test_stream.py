@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pyspark import cloudpickle
 from binlake.errors import AuthError, OptionError, PositionLostError
 from binlake.source.replica.connection import ConnectionLostError
 from binlake.spark import server_logs
+from binlake.spark.source import BinlogDataSource
 from dev.servers import Server, running
 from live import tcp_url, url_of
 from reading import lines_without_ddl
@@ -79,6 +81,34 @@ def test_the_end_that_is_reported(filled: Server) -> None:
     file, offset = filled.position()
     told = run.reader.reportLatestOffset()
     assert (told["file"], told["offset"]) == (file, offset)
+
+
+def test_names_that_the_log_lacks(server: Server) -> None:
+    """Names, signs, members and character sets come from the server, in batches and streams."""
+    if server.name != "mysql-5.6.24":
+        server.execute("SET GLOBAL binlog_row_metadata = MINIMAL")
+    server.execute(
+        "CREATE DATABASE hints",
+        "CREATE TABLE hints.t (id INT UNSIGNED PRIMARY KEY, kind ENUM('a', 'b'),"
+        " note VARCHAR(20) CHARACTER SET latin1)",
+        "INSERT INTO hints.t VALUES (4000000000, 'b', 'grün')",
+    )
+    row = {"id": 4000000000, "kind": "b", "note": "grün"}
+
+    def streamed(**options: str) -> list[dict[str, Any]]:
+        run = Query42(Checkpoint(), server=url_of(server), table="hints.t", **options)
+        run.start()
+        run.drain()
+        return run.checkpoint.all_rows
+
+    (typed,) = streamed()
+    assert {name: typed[name] for name in row} == row
+    (change,) = streamed(view="changes")
+    assert json.loads(change["after"]) == row
+    source = BinlogDataSource({"server": url_of(server), "table": "hints.t"})
+    reader = source.reader(source.schema())
+    (batch,) = [b for part in reader.partitions() for b in reader.read(part)]
+    assert {name: batch.to_pylist()[0][name] for name in row} == row
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ __all__ = [
     "lenenc_text",
     "lost",
     "ok",
+    "printable",
     "refused",
     "result_set",
 ]
@@ -79,6 +80,11 @@ def refused(code: int, sqlstate: str, message: str) -> ServerError:
 def lost(message: str) -> ServerError:
     """What the log cannot give: error 1236, at which a replica stops and shows the text."""
     return refused(SOURCE_FATAL, "HY000", message)
+
+
+def printable(text: str) -> str:
+    """A text from outside for a line of ours: no line breaks, no terminal's commands."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def result_set(columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[bytes]:

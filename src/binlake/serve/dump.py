@@ -14,6 +14,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from binlake.errors import FormatError
+from binlake.events.rotate import RotateEvent
+from binlake.format.event_types import ROTATE_EVENT
 from binlake.serve import made_up
 from binlake.serve.answers import MALFORMED_PACKET, SERVER_SHUTDOWN, eof, lost, refused
 from binlake.serve.channel import MAX_PACKET_BYTES, Channel, PeerGoneError, framed
@@ -23,6 +25,7 @@ from binlake.serve.pages import CaughtUp, Opened, pages
 from binlake.serve.start import Start
 from binlake.source.replica.commands import ACK_FLAG, SEMI_SYNC_MAGIC, Ack
 from binlake.source.window import Window
+from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat
 
 __all__ = ["EventStream", "Progress", "Wanted"]
@@ -159,12 +162,21 @@ class EventStream:
             reached = part.last
         if reached < len(window):
             self._passed = window.end
-        self._progress.position = window.end
+        self._stand_behind(window)
         self._flush()
         period = self._request.heartbeat_seconds
         if self._passed and period and time.monotonic() - self._sent_at > period:
             self._tell_passed(window.end)
             self._flush()
+
+    def _stand_behind(self, window: Window) -> None:
+        """Where the replica stands now. A ROTATE takes it to the next file, which may come later."""
+        progress, last = self._progress, len(window) - 1
+        progress.position = window.end
+        if window.block.type_code[last] == ROTATE_EVENT and not self._passed:
+            event = event_at(window, last)
+            assert isinstance(event, RotateEvent)
+            progress.file, progress.position = event.next_file, event.position
 
     def _add_events(self, window: Window, first: int, last: int) -> None:
         """Events as they are: a packet's header, the status byte, the event."""
@@ -230,7 +242,7 @@ class EventStream:
             self._listen()
             left = self._sent_at + period - time.monotonic() if period else _LOOK_SECONDS
             if left <= 0 and self._format is not None:
-                self._heartbeat(page.position)
+                self._heartbeat(self._progress.position)
                 self._flush()
                 continue
             self._library.wait(page.version, min(max(left, 0.001), _LOOK_SECONDS))

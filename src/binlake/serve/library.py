@@ -22,6 +22,7 @@ from binlake.source.bytes import is_uri, local_path
 from binlake.source.chain import Chain, LogPath, survey
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
+from binlake.source.places import place
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url
 from binlake.stream.gtid_search import AnyGtidSet, executed, head_event
@@ -252,37 +253,50 @@ def _find(path: str, source: str) -> tuple[str, Chain]:
             f"{without_secrets(path)} is a server, whose replicas can follow it themselves",
             hint="binlake archive keeps its logs in a directory, which can be served",
         )
-    try:
-        return path, _the_chain(survey([path]), path)
-    except SourceError:
-        below = _servers_below(path)
-        if not below:
-            raise
+    below = _servers_below(path)
+    if not below:
+        chain = _the_chain(survey([path]), path)
+        if source:
+            raise OptionError(
+                f"{path} is no archive of several servers",
+                name="source",
+                hint="leave the option out, or name the directory that has one for each server",
+            )
+        return path, chain
     if source:
         if source not in below:
             raise OptionError(
                 f"{path} holds no server {source!r}", name="source", hint=_one_of(below)
             )
-        return below[source], _the_chain(survey([below[source]]), below[source])
+        return _find(below[source], "")
     if len(below) > 1:
         raise OptionError(
             f"{path} holds the logs of {len(below)} servers",
             name="source",
             hint=f"--source takes {_one_of(below)}",
         )
-    ((_, only),) = below.items()
-    return only, _the_chain(survey([only]), only)
+    # its own directory, because that is the one to watch
+    [only] = below.values()
+    return _find(only, "")
 
 
 def _servers_below(path: str) -> dict[str, str]:
-    """Directories below one, as `archive` makes them for each server, that hold logs."""
+    """Directories below one, as `archive` makes them for each server, that hold logs; none where
+    it has logs itself.
+    """
+    store = place(path)
+    if store.kind() != "directory":
+        return {}
+    directories = store.directories()
+    with suppress(SourceError):
+        files = [file for chain in survey([path]) for file in chain.files]
+        if any(file.path.rpartition("/")[0] not in directories for file in files):
+            return {}
     found = {}
-    if not is_uri(path) and Path(path).is_dir():
-        for entry in sorted(Path(path).iterdir()):
-            if entry.is_dir():
-                with suppress(SourceError):
-                    survey([str(entry)])
-                    found[entry.name] = str(entry)
+    for directory in directories:
+        with suppress(SourceError):
+            survey([directory])
+            found[directory.rpartition("/")[2]] = directory
     return found
 
 

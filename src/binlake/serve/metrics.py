@@ -7,11 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from binlake.errors import BinlogError, OptionError
+from binlake.values.log_names import LogName
 
 if TYPE_CHECKING:
     from binlake.serve.server import BinlogServer
 
-__all__ = ["METRICS", "serve_metrics"]
+__all__ = ["METRICS", "replica_metric", "serve_metrics"]
 
 #: Name, kind and meaning of each metric; those about replicas have the labels replica and address.
 METRICS: tuple[tuple[str, str, str], ...] = (
@@ -82,16 +83,27 @@ def _collect(server: BinlogServer) -> Iterator[Any]:
         for one in following:
             with suppress(ValueError, BinlogError):
                 family.add_metric(
-                    [str(one.server_id), one.address], _of(one.progress, short, names)
+                    [str(one.server_id), one.address], replica_metric(one.progress, short, names)
                 )
         yield family
 
 
-def _of(progress: Any, short: str, names: tuple[str, ...]) -> int:
-    """One metric of one replica. Raises ValueError where there is none."""
+def replica_metric(progress: Any, short: str, names: tuple[str, ...]) -> int:
+    """One metric of one replica, by its name without `binlake_serve_`. Raises ValueError where there is none."""
     if short == "files_behind":
-        return len(names) - 1 - names.index(progress.file)
+        return _files_after(progress.file, names)
     if short == "acknowledged_position":
         return int(progress.acknowledged.rpartition(":")[2])
     attribute = {"sent_bytes": "bytes", "sent_events": "events"}.get(short, short)
     return int(getattr(progress, attribute))
+
+
+def _files_after(file: str, names: tuple[str, ...]) -> int:
+    """How many files come after one, which may be purged, or not be there yet."""
+    if file in names:
+        return len(names) - 1 - names.index(file)
+    numbers = [named.number for name in names if (named := LogName.parse(name))]
+    here = LogName.parse(file)
+    if here is None or not numbers:
+        raise ValueError(file)
+    return sum(number > here.number for number in numbers)

@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from binlake.errors import BinlogError, OptionError, ServerError
-from binlake.serve.answers import ACCESS_DENIED, CON_COUNT, error, refused
+from binlake.serve.answers import ACCESS_DENIED, CON_COUNT, error, printable, refused
 from binlake.serve.channel import Channel, PeerGoneError
 from binlake.serve.identity import identity
 from binlake.serve.library import Library
@@ -50,10 +50,10 @@ class BinlogServer:
         self.who = identity(settings, self.library)
         self.replicas = Replicas()
         self.refused_logins = 0
-        self._say = say
+        self._tell = say
         self._stop = threading.Event()
         self._served = Served(
-            settings, self.library, self.who, self.replicas, time.monotonic(), self._stop, say
+            settings, self.library, self.who, self.replicas, time.monotonic(), self._stop, self._say
         )
         self._hosts = _Hosts(settings.max_logins)
         self._lock = threading.Lock()
@@ -139,6 +139,10 @@ class BinlogServer:
         with self._lock:
             self._open[number] = channel, thread
         thread.start()
+
+    def _say(self, text: str) -> None:
+        """One line: clients choose names that go into it, before anybody trusts them."""
+        self._tell(printable(text))
 
     def _turn_away(self, channel: Channel, host: str) -> None:
         """In the listening thread, so without waiting: an ERR packet fits into any socket's buffer."""

@@ -15,7 +15,7 @@ from binlake.core.frames import HEADER_BYTES, read_frame
 from binlake.errors import TruncatedError
 from binlake.events.gtid_list import GtidListEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
-from binlake.serve.answers import lost
+from binlake.serve.answers import lost, printable
 from binlake.serve.library import Library
 from binlake.serve.mariadb_selection import MariadbSelection, Wishes
 from binlake.serve.selection import Everything, MissingTransactions, Selection
@@ -206,5 +206,5 @@ def _files(library: Library) -> str:
 
 def _shown(text: str) -> str:
     """A text from outside, at most so long that it leaves room in an error."""
-    text = "".join(c if c.isprintable() else "?" for c in text) or "nothing"
+    text = printable(text) or "nothing"
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."

@@ -28,7 +28,7 @@ from binlake.stream.runs import Spot
 from binlake.stream.splits import Split, StreamSplit, cut
 from binlake.table.row_totals import RowTotals
 from binlake.values.gtid import GtidFilter, parse_gtid_filter
-from binlake.values.options import FilePosition, ReadOptions, parse_file_position
+from binlake.values.options import FilePosition, ReadOptions
 from binlake.values.position import Position
 
 __all__ = ["Course"]
@@ -63,23 +63,9 @@ class Course:
             start = self._file_start(now, now.numbers[-2])
         return self._advanced(now, start, UNLIMITED, None)
 
-    def at(self, text: str) -> StreamOffset:
-        """What a person types: FILE:POS, or a GTID set. Raises OptionError, BinlogError."""
-        try:
-            gtids = GtidProgress(text).text
-        except ValueError:
-            gtids = ""
-        if gtids:
-            return self._by_gtids(self._logs.look(), gtids, "option starting_offsets")
-        try:
-            place = parse_file_position(text)
-        except ValueError:
-            raise OptionError(
-                f"option starting_offsets: {text!r} is neither earliest, latest, FILE:POS nor a "
-                "GTID set",
-                name="starting_offsets",
-            ) from None
-        return self._at_position(place)
+    def after_gtids(self, gtids: str) -> StreamOffset:
+        """Before the first transaction that is not in a GTID set. Raises BinlogError."""
+        return self._by_gtids(self._logs.look(), gtids, "option starting_offsets")
 
     def head(self) -> StreamOffset:
         """About where the logs end, told without reading them. Raises BinlogError."""
@@ -112,8 +98,8 @@ class Course:
                 return found
         return self._latest(now)
 
-    def _at_position(self, place: FilePosition) -> StreamOffset:
-        """Before the first transaction at or after FILE:POS."""
+    def at_position(self, place: FilePosition) -> StreamOffset:
+        """Before the first transaction at or after FILE:POS. Raises OptionError, BinlogError."""
         now = self._logs.look()
         number = now.number_of(place.file) if place.file else None
         if number is None:

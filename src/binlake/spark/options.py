@@ -11,16 +11,21 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
 from binlake.errors import OptionError
+from binlake.source.replica.url import ServerUrl, holds_password, is_server_url
+from binlake.stream.gtid_progress import GtidProgress
 from binlake.values.options import (
     READ_OPTIONS,
+    FilePosition,
     OptionSpec,
     ReadOptions,
     parse_bytes,
     parse_count,
+    parse_file_position,
     parse_time_us,
 )
 
@@ -70,12 +75,27 @@ SPARK_OPTIONS: tuple[OptionSpec, ...] = (
     ),
 )
 
+
+def parse_start(text: str) -> str | FilePosition:
+    """Parse what `starting_offsets` takes: a position; or the word, or the GTID set, that it is."""
+    text = text.strip()
+    if text.lower() in ("earliest", "latest"):
+        return text.lower()
+    with suppress(ValueError):
+        if gtids := GtidProgress(text).text:
+            return gtids
+    try:
+        return parse_file_position(text)
+    except ValueError:
+        raise ValueError("neither earliest, latest, FILE:POS nor a GTID set") from None
+
+
 STREAM_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "starting_offsets",
         "START",
         "where a new query begins: earliest, latest, a position, or a GTID set (what comes after it)",
-        str,
+        parse_start,
         "earliest",
         surfaces=("spark",),
     ),
@@ -125,9 +145,11 @@ _SPECS: dict[str, OptionSpec] = {
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The options that only a stream has. Fields are documented in `STREAM_OPTIONS`."""
+    """The options that only a stream has. Fields are documented in `STREAM_OPTIONS`;
+    `starting_offsets` is as `parse_start` gives it.
+    """
 
-    starting_offsets: str | None = None
+    starting_offsets: str | FilePosition | None = None
     starting_timestamp: int | None = None
     max_bytes_per_batch: int | None = None
     max_rows_per_batch: int | None = None
@@ -171,6 +193,8 @@ class SourceOptions:
         }
         stream = _stream_options(texts)
         read = ReadOptions.parse(texts)
+        if read.schema is not None:
+            _check_no_password(read.schema, "schema")
         paths = _paths(given, server)
         return cls(paths=paths, view=_view(asked, read), read=read, stream=stream, **sizes)
 
@@ -249,18 +273,20 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
             "or the option server",
         )
     for path in found:
-        _check_no_password(path)
+        _check_no_password(path, "path" if server is None else _SERVER)
+        if server is not None or is_server_url(path):
+            ServerUrl.parse_all(path)  # what is no URL is told here, in one line
     return tuple(found)
 
 
-def _check_no_password(path: str) -> None:
+def _check_no_password(path: str, option: str) -> None:
     """Spark shows options in plans, in its UI and in logs, and sends them to every executor."""
     _, separator, rest = path.partition("://")
     user = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[0]
-    if separator and ":" in user:
+    if holds_password(path) if is_server_url(path) else separator and ":" in user:
         raise OptionError(
-            "the URL holds a password, which would show in Spark's plans and logs",
-            name=_SERVER,
+            f"option {option}: the URL holds a password, which would show in Spark's plans and logs",
+            name=option,
             hint="leave it out; give it in BINLAKE_PASSWORD, a password file or ~/.my.cnf, on the "
             "driver and on every executor",
         )

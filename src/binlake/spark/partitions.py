@@ -8,6 +8,7 @@ second before its first row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 
@@ -18,6 +19,7 @@ from binlake.stream.log_reader import LogReader
 from binlake.stream.splits import Split, pack, plan_splits
 from binlake.table.batches import Changes
 from binlake.table.decode import ChangeDecoder
+from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -54,7 +56,9 @@ class LogPartition(InputPartition):
         if options.schema is not None:
             check_visible(options.schema)
         runs = chain.from_iterable(reader.runs() for reader in self.readers(options, ledger))
-        yield from ChangeDecoder(options, target, ledger).decode(runs)
+        # a server that the log is read from completes what the log does not tell
+        with closing(declared_schema(options, self.paths)) as schema:
+            yield from ChangeDecoder(options, target, ledger, schema).decode(runs)
 
 
 def plan_partitions(

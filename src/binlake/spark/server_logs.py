@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from binlake.errors import BinlogError, PositionLostError, ServerError
+from binlake.errors import PositionLostError, ServerError
 from binlake.source.chain import LogPath
-from binlake.source.replica.connection import ConnectionLostError, ServerConnection, connect
+from binlake.source.replica.connection import ConnectionLostError, ServerConnection, connect_any
 from binlake.source.replica.url import ServerUrl
 from binlake.spark.logs import LogsNow, StreamLogs
 from binlake.stream.splits import numbered
@@ -100,18 +100,9 @@ class ServerLogs(StreamLogs):
 
     def _connected(self) -> ServerConnection:
         """The connection that there is, or one to the first server that answers."""
-        if self._server is not None:
-            return self._server
-        lost: BinlogError | None = None
-        for url in self._urls:
-            try:
-                self._server = connect(url)
-            except ConnectionLostError as error:
-                lost = lost or error
-            else:
-                return self._server
-        assert lost is not None
-        raise lost
+        if self._server is None:
+            self._server = connect_any(self._urls)
+        return self._server
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """Ask again while the server is not there, for a while."""

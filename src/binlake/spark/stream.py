@@ -32,6 +32,7 @@ from binlake.spark.typed import PinnedView
 from binlake.spark.views import ViewReader
 from binlake.stream.boundary import UNLIMITED, Limits
 from binlake.values.ledger import Ledger
+from binlake.values.options import FilePosition
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -179,10 +180,11 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         asked, course = self.options.stream, self._course
         if asked.starting_timestamp is not None:
             return course.at_time(asked.starting_timestamp)
+        start = asked.starting_offsets or "earliest"
+        if isinstance(start, FilePosition):
+            return course.at_position(start)
         words = {"earliest": course.earliest, "latest": course.latest}
-        text = (asked.starting_offsets or "earliest").strip()
-        found = words.get(text.lower())
-        return course.at(text) if found is None else found()
+        return words[start]() if start in words else course.after_gtids(start)
 
     # -- in the executors -------------------------------------------------------------------------
 

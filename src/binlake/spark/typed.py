@@ -13,6 +13,7 @@ import difflib
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from binlake.table.history import SchemaHistory, spot_of
 from binlake.table.metadata import METADATA
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import TableResolver, silent
+from binlake.table.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
@@ -178,17 +180,24 @@ class _Look:
 
     def definitions(self, read: ReadOptions) -> list[TableTypes]:
         """The table's definitions, in the order in which they were last used."""
-        tables = TableResolver(read, Target.TYPED, silent)
+        splits = plan_splits(self._options.paths, read, _LOOK_BYTES)
+        with closing(declared_schema(read, [split.log.path for split in splits])) as schema:
+            return self._definitions(splits, read, SchemaHistory(schema))
+
+    def _definitions(
+        self, splits: list[Split], read: ReadOptions, history: SchemaHistory
+    ) -> list[TableTypes]:
+        tables = TableResolver(read, Target.TYPED, silent, history)
         newest_first: dict[tuple[bytes, int], TableTypes] = {}
         self.looked_bytes = 0
-        for split in reversed(plan_splits(self._options.paths, read, _LOOK_BYTES)):
+        for split in reversed(splits):
             if self.looked_bytes >= self._options.schema_scan_bytes:
                 break
-            found = _table_maps(split, read, tables.history)
+            found = _table_maps(split, read, history)
             for (body, epoch), (fmt, spot) in reversed(found.items()):
                 if (body, epoch) in newest_first:
                     continue
-                tables.history.at(spot)
+                history.at(spot)
                 types = tables.types(body, fmt)
                 if types is not None:
                     newest_first[body, epoch] = types

@@ -117,6 +117,10 @@ class DeclaredSchema:
             if table.since is None:
                 self._by_name.setdefault(table.table, []).insert(0, table)  # newest first
 
+    def close(self) -> None:
+        """Give back what is held."""
+        return
+
     def declarations(self, database: str, table: str) -> Sequence[DeclaredTable]:
         """Declarations without a place, newest first; those without a database fit any."""
         found = self._by_name.get(table, ())

@@ -87,7 +87,7 @@ def declared_schema(options: ReadOptions, inputs: Iterable[str] = ()) -> Declare
         return DeclaredSchema(tables)
     from binlake.table.server_schema import ServerSchema
 
-    return ServerSchema(ServerUrl.parse_all(urls[0])[0], tables)
+    return ServerSchema(ServerUrl.parse_all(urls[0]), tables)
 
 
 def parse_schema(data: _Source, file: str | None = None) -> DeclaredSchema:

@@ -7,11 +7,11 @@ that is said. A table is asked for once, when it is met and the log does not tel
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from binlake.errors import BinlogError, SchemaError, ServerError
-from binlake.source.replica.connection import ServerConnection, connect
+from binlake.source.replica.connection import ServerConnection, connect_any
 from binlake.source.replica.url import ServerUrl
 from binlake.table.create_table import UnreadableTableError, parse_create_table
 from binlake.table.declared import (
@@ -30,13 +30,22 @@ _NO_SUCH_TABLE = (1049, 1146)
 
 
 class ServerSchema(DeclaredSchema):
-    """The declarations `tables`, and behind them what the server at `url` says."""
+    """The declarations `tables`, and behind them what the first of `urls` that answers says."""
 
-    def __init__(self, url: ServerUrl, tables: Iterable[DeclaredTable] = ()) -> None:
+    def __init__(self, urls: Sequence[ServerUrl], tables: Iterable[DeclaredTable] = ()) -> None:
         super().__init__(tables)
-        self._url = url
+        self._urls = [url.log("") for url in urls]
         self._server: ServerConnection | None = None
         self._known: dict[tuple[str, str], DeclaredTable | str] = {}
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._server = None
+
+    @property
+    def _where(self) -> str:
+        return (self._urls[0] if self._server is None else self._server.url).where
 
     def complete(self, definition: TableDefinition) -> tuple[TableDefinition, str | None]:
         """As of a file; what is still open is asked of the server."""
@@ -49,7 +58,7 @@ class ServerSchema(DeclaredSchema):
         why = misfit(definition, found)
         if why is not None:
             return definition, problem or (
-                f"{definition.full_name}: the definition that {self._url.where} has now does not "
+                f"{definition.full_name}: the definition that {self._where} has now does not "
                 f"fit the log: {why}; not used"
             )
         return (
@@ -70,16 +79,16 @@ class ServerSchema(DeclaredSchema):
             text = self._row(f"SHOW CREATE TABLE {quoted}")
         except ServerError as error:
             if error.code in _NO_SUCH_TABLE:
-                return f"{self._url.where} has no such table any more"
+                return f"{self._where} has no such table any more"
             return f"its definition could not be asked for: {error.message}"
         except BinlogError as error:
             return f"its definition could not be asked for: {error.message}"
         try:
             declared = parse_create_table(text, database, {}, 1)
         except (UnreadableTableError, SchemaError) as error:
-            return f"what {self._url.where} says of it cannot be read: {error}"
+            return f"what {self._where} says of it cannot be read: {error}"
         if declared is None:
-            return f"{self._url.where} has no table of that name"
+            return f"{self._where} has no table of that name"
         return replace(declared, database=database)
 
     def _row(self, sql: str) -> str:
@@ -90,6 +99,6 @@ class ServerSchema(DeclaredSchema):
             except ServerError as error:
                 if not error.retryable:
                     raise
-        self._server = connect(self._url.log(""))
+        self._server = connect_any(self._urls)
         self._server.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1")
         return self._server.rows(sql)[0][1] or ""

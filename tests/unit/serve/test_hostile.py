@@ -343,3 +343,15 @@ def test_metrics(logs: Path) -> None:
         assert f"# HELP {name}" in text
     assert "binlake_serve_replicas 1.0" in text
     assert 'binlake_serve_files_behind{address="127.0.0.1:' in text
+
+
+def test_a_name_cannot_write_lines_of_ours(shared: BinlogServer) -> None:
+    """Nobody has logged in yet, and what is said of them is one line without a terminal's commands."""
+    with (
+        pytest.raises(pymysql.MySQLError, match="Access denied"),
+        client(shared, user="x\nserver_id 2 left\x1b[2J\u202e"),
+    ):
+        pass
+    wanted = "was refused: Access denied for user 'x?server_id 2 left?[2J?'"
+    lines = shared.said  # type: ignore[attr-defined]
+    eventually(lambda: any(wanted in line for line in lines), "the line")

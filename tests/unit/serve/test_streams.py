@@ -16,6 +16,7 @@ import zstandard
 
 from binlake.errors import OptionError, SourceError
 from binlake.serve.library import Library
+from binlake.serve.metrics import replica_metric
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.values.gtid import GtidSet
@@ -342,6 +343,27 @@ def test_a_file_that_grows_and_a_file_that_comes(tmp_path: Path) -> None:
         assert replica.progress.file == "binlog.000002"
 
 
+def test_heartbeats_between_two_files(tmp_path: Path) -> None:
+    """A ROTATE takes the replica to a file that is not there yet: no heartbeat names the old one."""
+    log = LogBuilder(alg=1)
+    log.transaction(bytes(20))
+    log.add(4, struct.pack("<Q", 4) + b"binlog.000002")
+    (tmp_path / "binlog.000001").write_bytes(log.bytes())
+    with serving(tmp_path) as server, client(server) as connection:
+        rows(connection, CHECKSUMS)
+        rows(connection, "SET @master_heartbeat_period=20000000")
+        stream = dump(connection, "binlog.000001", flags=0, server_id=9)
+        while (event := next(stream).event)[4] != 4 or event[17] & 0x20:
+            pass  # up to the ROTATE of the file
+        for _ in range(3):
+            beat = next(stream).event
+            assert (beat[4], *struct.unpack_from("<I", beat, 13)) == (27, 4)
+            assert beat[19:].startswith(b"binlog.000002")
+        (replica,) = server.replicas.listed()
+        assert (replica.progress.file, replica.progress.position) == ("binlog.000002", 4)
+        assert replica_metric(replica.progress, "files_behind", server.library.chain.names) == 0
+
+
 def test_a_file_that_is_cut_back_and_written_again(tmp_path: Path) -> None:
     log = LogBuilder()
     log.transaction(bytes(20))
@@ -446,15 +468,20 @@ def test_semi_sync_marks_and_numbers(tmp_path: Path) -> None:
 # -- what is served --------------------------------------------------------------------------------
 
 
-def test_an_archive_of_several_servers(golden: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("state", [True, False], ids=["archives", "directories"])
+def test_an_archive_of_several_servers(golden: Path, tmp_path: Path, state: bool) -> None:
     for server in ("one", "two"):
         logs_of(golden, "mysql-9.7/gtid", tmp_path / server)
+        if state:
+            (tmp_path / server / "archive.json").touch()
     (tmp_path / "other").mkdir()
     with pytest.raises(OptionError, match="2 servers; --source takes one of one, two"):
         Library(str(tmp_path))
     with pytest.raises(OptionError, match="no server 'three'"):
         Library(str(tmp_path), "three")
     assert Library(str(tmp_path), "two").path == str(tmp_path / "two")
+    with pytest.raises(OptionError, match="no archive of several servers; leave the option out"):
+        Library(str(tmp_path / "two"), "two")
     shutil.rmtree(tmp_path / "one")
     assert Library(str(tmp_path)).path == str(tmp_path / "two")
     shutil.rmtree(tmp_path / "two")

@@ -97,3 +97,47 @@ def test_sizes() -> None:
         "max_partition_bytes": parse().max_partition_bytes,
         "schema_scan_bytes": parse().schema_scan_bytes,
     }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"server": "mysql://me:secret@db1/"},
+        {"server": "mysql://me:sec/secret?secret@db1/"},
+        {"server": "mariadb://:secret@db1/"},
+        {"server": "mysql://me@db1/?ssl-mode=required&password=secret"},
+        {"server": "mysql://me@db1/?pass%77d=secret"},
+        {"server": "mysql://me@db1/,mysql://me:secret@db2/"},
+        {"path": "s3://key:secret@bucket/logs"},
+        {"path": "/logs", "schema": "mysql://me:secret@db1/"},
+    ],
+)
+def test_a_password_in_a_url_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="holds a password") as caught:
+        SourceOptions.parse(given)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["mysql://me@db1:3306,db2/", "mysql://db1:3306/", "mysql://me@[::1]:3306/?password-file=/p"],
+)
+def test_a_url_without_a_password(url: str) -> None:
+    assert SourceOptions.parse({"server": url}).paths == (url,)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"server": "db1"}, "not the URL of a server"),
+        ({"server": "mysql://me@db1/?bogus=1"}, "no option 'bogus'"),
+        ({"path": "mysql://me@db1:99999/"}, "99999 is not a port"),
+        ({"path": "/logs", "starting_offsets": "yesterday"}, "neither earliest, latest"),
+        ({"path": "/logs", "starting_offsets": "binlog.000001"}, "neither earliest, latest"),
+    ],
+)
+def test_what_is_wrong_by_itself_is_told_before_the_query_starts(
+    given: dict[str, str], told: str
+) -> None:
+    with pytest.raises(OptionError, match=told):
+        SourceOptions.parse(given)

@@ -26,6 +26,7 @@ __all__ = [
     "SERVER_SCHEMES",
     "URL_OPTIONS",
     "ServerUrl",
+    "holds_password",
     "is_server_url",
     "without_password",
 ]
@@ -157,6 +158,16 @@ def without_password(text: str) -> str:
     remembers; all else is as it was. Raises OptionError.
     """
     return ",".join(map(str, ServerUrl.parse_all(text))) if is_server_url(text) else text
+
+
+def holds_password(text: str) -> bool:
+    """Whether the URL of a server, or of several, has a password in it, where people write one."""
+    for url in _NEXT_URL.split(text):
+        login, _, query = _parts(url.partition("://")[2])
+        names = (_option_name(unquote(part.partition("=")[0])) for part in query.split("&"))
+        if ":" in login or any(_ALIASES.get(name, name) == "password" for name in names):
+            return True
+    return False
 
 
 def _hosts_of(text: str) -> list[ServerUrl]:
