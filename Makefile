@@ -87,9 +87,11 @@ test-pure: $(VENV)/compiled ## units and golden logs, core uncompiled
 	BINLAKE_CORE=pure PYTHONPATH=build/pure $(PYTEST) -m "not spark" $(or $(ARGS),tests/unit tests/meta tests/truth/test_golden.py)
 
 # Spark's newest supported line, in its own environment.
-.PHONY: test-spark43
-test-spark43: ## the Spark tests on PySpark 4.3.0
+.PHONY: setup-spark43 test-spark43
+setup-spark43:
 	@$(MAKE) --no-print-directory VENV=.venv-spark43 .venv-spark43/spark43 java
+
+test-spark43: setup-spark43 ## the Spark tests on PySpark 4.3.0
 	BINLAKE_CORE=compiled .venv-spark43/bin/python -m pytest -m spark $(ARGS)
 
 .venv-spark43/spark43: .venv-spark43/compiled
