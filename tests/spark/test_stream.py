@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -102,6 +103,19 @@ def append(path: Path, data: bytes) -> None:
 @pytest.fixture
 def streamed(spark: Any, tmp_path: Path) -> Streamed:
     return Streamed(spark, tmp_path)
+
+
+def test_the_lag_as_the_page_tells_it(
+    streamed: Streamed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The example of docs/streaming.md, as it stands there."""
+    page = (GOLDEN.parents[1] / "docs" / "streaming.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page.partition("## Lag")[2], re.DOTALL)
+    append(streamed.log / LOGS[0].name, LOGS[0].read_bytes())
+    query = streamed.start({"availableNow": True})
+    assert query.awaitTermination(60)
+    exec(compile(example, "streaming.md", "exec"), {"query": query})  # noqa: S102 - our own page
+    assert re.search(r"\d+:\d\d:\d\d", capsys.readouterr().out)
 
 
 def test_a_log_that_grows(streamed: Streamed) -> None:
