@@ -99,13 +99,16 @@ MYSQLBINLOG_NAMES: tuple[Alias, ...] = (
 
 
 def with_flags(text: str) -> str:
-    """A message in which options are spelled as flags: `--on-error skip`, not `on_error=skip`."""
-    return _ASSIGNED.sub(lambda found: f"{_flag(found['name'])} {found['value']}", text)
+    """A message in which options are spelled as flags: `--on-error skip`, not `on_error=skip`, and
+    `--keyring`, not `option keyring`.
+    """
+    text = _ASSIGNED.sub(lambda found: f"{_flag(found['name'])} {found['value']}", text)
+    return _NAMED.sub(lambda found: _flag(found["name"]), text)
 
 
-_ASSIGNED = re.compile(
-    rf"\b(?P<name>{'|'.join(spec.name for spec in READ_OPTIONS if 'cli' in spec.surfaces)})=(?P<value>\w+)"
-)
+_NAMES = "|".join(spec.name for spec in READ_OPTIONS if "cli" in spec.surfaces)
+_ASSIGNED = re.compile(rf"\b(?P<name>{_NAMES})=(?P<value>\w+)")
+_NAMED = re.compile(rf"\b(?:the )?option (?P<name>{_NAMES})\b")
 
 
 def _flag(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from binlake.cli.flags import with_options
+from binlake.cli.flags import with_flags, with_options
 from binlake.cli.terminal import note
 from binlake.format.event_types import event_name
 from binlake.source.keyring import Keyring
@@ -17,6 +17,7 @@ from binlake.stream.verify import VerifyReport
 from binlake.stream.verify import verify as check
 from binlake.stream.verify_file import FileReport
 from binlake.table.image_check import RowImages
+from binlake.table.logged_fractions import LoggedFractions
 from binlake.table.row_bytes import RowBytes
 from binlake.values.ledger import counted
 from binlake.values.options import ReadOptions
@@ -58,9 +59,10 @@ def verify(
       binlake verify --reencode binlog.000012
     """
     keyring = Keyring.of(options)
-    reencoding = Reencoding(RowBytes, keyring)
+    compared, decoded = LoggedFractions(), LoggedFractions()
+    reencoding = Reencoding(lambda: RowBytes(compared), keyring)
     checks = [reencoding] if reencode else []
-    report = check(files, images=RowImages, checks=checks, keyring=keyring)
+    report = check(files, images=lambda: RowImages(decoded), checks=checks, keyring=keyring)
     if as_json:
         print(json.dumps(report.to_json(), ensure_ascii=False, indent=1))
     else:
@@ -75,7 +77,7 @@ def _print_report(report: VerifyReport) -> None:
     for file in report.files:
         print(_file_line(file))
         for problem in file.problems:
-            print(f"    {problem.kind.value} at {problem.pos}: {problem.message}")
+            print(f"    {problem.kind.value} at {problem.pos}: {with_flags(problem.message)}")
     for link in report.chain:
         print(f"{link.file}: {link.kind.value}: {link.message}")
     if report.ignored:
@@ -91,6 +93,8 @@ def _print_report(report: VerifyReport) -> None:
 
 
 def _file_line(file: FileReport) -> str:
+    if not file.types:
+        return f"{file.file}: PROBLEMS, {file.bytes:,} bytes, no event that can be read"
     top = ", ".join(f"{event_name(code)} {count:,}" for code, count in file.types.most_common(3))
     if file.algorithm is None:
         checksums = "no checksums (old server)"

@@ -8,6 +8,7 @@ from binlake.events.table_map import TableMapEvent
 from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY, CHARSETS
 from binlake.format.collations import COLLATIONS, collation_name
+from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.table.pseudo_sql import quoted_name, quoted_text
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
@@ -41,6 +42,7 @@ _GEOMETRIES = (
 )  # fmt: skip
 _COLLECTION = {"mysql": "GEOMCOLLECTION", "mariadb": "GEOMETRYCOLLECTION"}
 _UNSIGNED_WORDS = " UNSIGNED"
+_MADE_KEY = "my_row_id"  # MySQL 8.0.30, sql_generate_invisible_primary_key
 
 
 def metadata_lines(event: TableMapEvent) -> Iterator[bytes]:
@@ -49,35 +51,30 @@ def metadata_lines(event: TableMapEvent) -> Iterator[bytes]:
     named = event.description.optional.column_names is not None
     members = _members_of(event)
     lead = b"# Columns("
+    # of the key that the server made itself, its flag tells what optional metadata may leave out
+    made_key = table.columns[0] if table.flags & TM_GENERATED_INVISIBLE_PK_F else None
     for column in table.columns:
         if column.type_code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET):
             words = _members(column, members.get(column.ordinal), table.flavour)
         else:
             words = _type_words(column, table.flavour)
         name = _name(column.name, table.flavour) if named else b""
+        hidden = b"" if column.visible else b" INVISIBLE"
+        if column is made_key:
+            name, hidden = _name(_MADE_KEY, table.flavour), b" INVISIBLE AUTO_INCREMENT"
         end = b")\n" if column.ordinal + 1 == len(table.columns) else b",\n"
         said = b"" if column.nullable else b" NOT NULL"
-        yield (
-            lead
-            + name
-            + words
-            + said
-            + _charset_words(column, table.flavour)
-            + _hidden(column)
-            + end
-        )
+        yield (lead + name + words + said + _charset_words(column, table.flavour) + hidden + end)
         lead = b"#         "
-    if event.description.optional.primary_key is not None:
+    if made_key is not None:
+        yield b"# Primary Key(" + _MADE_KEY.encode() + b")\n"
+    elif event.description.optional.primary_key is not None:
         yield b"# Primary Key(" + b", ".join(_key_parts(table)) + b")\n"
 
 
 def _name(name: str, flavour: str) -> bytes:
     # MariaDB's tool does not double backticks here, MySQL's does
     return b"`" + name.encode() + b"` " if flavour == "mariadb" else quoted_name(name) + b" "
-
-
-def _hidden(column: ColumnDefinition) -> bytes:
-    return b"" if column.visible else b" INVISIBLE"
 
 
 def _key_parts(table: TableDefinition) -> Iterator[bytes]:

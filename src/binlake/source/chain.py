@@ -46,6 +46,8 @@ _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
 _SURE_DIGITS = 6
 # Old ones wrote three: of files with so few, more is asked.
 _MIN_DIGITS = 3
+# MariaDB's Aria engine numbers its logs, too, in the data directory: beside binary logs, as a rule.
+_OF_ENGINES = re.compile(r"(?:aria|maria)_log\.\d{8}")
 _MAGICS = (b"\xfebin", b"\xfdbin")
 # What servers keep beside their logs: the index, MariaDB's GTID indexes and its last state. And what
 # we do: an index of each log, the state of an archive.
@@ -267,8 +269,9 @@ def _add_logs(found: _Found, entries: Sequence[tuple[str, int | None]]) -> None:
 
 def _is_log(path: str, indexes: set[str]) -> bool:
     """Whether a file of a directory is a log; `indexes` are the bases that have an index there."""
-    named = LogName.parse(log_name(path))
-    if named is None or len(named.digits) < _MIN_DIGITS:
+    name = log_name(path)
+    named = LogName.parse(name)
+    if named is None or len(named.digits) < _MIN_DIGITS or _OF_ENGINES.fullmatch(name):
         return False
     if len(named.digits) >= _SURE_DIGITS or named.base in indexes:
         return True

@@ -61,7 +61,8 @@ _GTID_STEPS = frozenset((Step.GTID, Step.GTID_OPEN, Step.GTID_OTHER))
 _BEGIN_STEPS = frozenset((Step.BEGIN, Step.XA_START))
 #: Steps that start a transaction, and so end one that is still open.
 OPENING = _GTID_STEPS | _BEGIN_STEPS
-_NO_ALTER_YET = FL_START_ALTER | FL_ROLLBACK_ALTER
+#: Flags of a GTID whose ALTER TABLE has not been done yet, or never will be.
+NO_ALTER_YET = FL_START_ALTER | FL_ROLLBACK_ALTER
 
 
 class Group:
@@ -257,7 +258,7 @@ class Group:
     def _record(self, window: Window, index: int, kind: str) -> str:
         """Note a statement; returns the kind that it is here."""
         event = self.gtid_event
-        if isinstance(event, MariadbGtidEvent) and (event.flags_extra or 0) & _NO_ALTER_YET:
+        if isinstance(event, MariadbGtidEvent) and (event.flags_extra or 0) & NO_ALTER_YET:
             kind = MAINTENANCE  # START ALTER, ROLLBACK ALTER: what COMMIT ALTER does is counted
         self.statements.append(Statement(self._spot(window, index), kind, self.at, False))
         return kind

@@ -3,7 +3,7 @@
 Rows are decoded as for `rows` (the server's text); each column type makes wire bytes of its values
 (`table/types`), and an image is a null bitmap and those. Kept as they are stored, and not
 compared: JSON documents with gaps, JSON differences, and rows that nobody can decode
-(pre-releases of MySQL 5.1, columns of before 5.0).
+(pre-releases of MySQL 5.1, columns of before 5.0, MariaDB's old temporals where no DDL tells digits).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from binlake.format.event_types import (
 from binlake.stream.event_at import event_at
 from binlake.stream.problems import Kind, Problem
 from binlake.table.images import Image
+from binlake.table.logged_fractions import LoggedFractions
 from binlake.table.plan import TableTypes
 from binlake.table.types.base import ColumnType, Target
 from binlake.values.frame import EventFormat, Frame
@@ -54,8 +55,9 @@ class RowBytes:
     `rows` counts the row changes that came out the same.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fractions: LoggedFractions | None = None) -> None:
         self.rows = 0
+        self._fractions = fractions or LoggedFractions()
         self._start()
 
     def _start(self) -> None:
@@ -70,9 +72,13 @@ class RowBytes:
             return
         if len(self._types) > _MOST_DEFINITIONS:
             self._start()
+        self._fractions.begin(window)
+        statements = set(self._fractions.statements(window))
         for index in range(len(window)):
             code = window.block.type_code[index]
-            if code == TABLE_MAP_EVENT or code in _ROWS:
+            if index in statements and self._fractions.take(window, index):
+                self._walker.forget_tables()
+            elif code == TABLE_MAP_EVENT or code in _ROWS:
                 message = self._event(window, index)
                 if message is not None:
                     place = window.frame(index).offset
@@ -94,6 +100,8 @@ class RowBytes:
             self._start()  # rows that nobody can decode
         except BinlogError as error:
             self._start()
+            if self._fractions.is_untold(window, index):
+                return None
             return f"its rows cannot be decoded: {error.message}"
         return None
 
@@ -129,7 +137,8 @@ class RowBytes:
         event = TableMapEvent.decode(frame, BodyReader(body), fmt)
         if event.description.column_metadata is None:
             return None
-        types = TableTypes.of(event.definition(), _OPTIONS, Target.TEXT, _be_silent)
+        definition = self._fractions.complete(event, event.definition())
+        types = TableTypes.of(definition, _OPTIONS, Target.TEXT, _be_silent)
         sink = BothImages(types.plan.columns)
         self._types[sink] = types
         return sink

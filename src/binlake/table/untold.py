@@ -34,9 +34,9 @@ def untold_sentence(table: TableDefinition, untold: Mapping[Untold, Sequence[str
     if not parts:
         return None
     text = " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
-    helps = (
-        "the options schema and assume_charset" if Untold.CHARSET in untold else "the option schema"
-    )
+    helps = "the option schema"
+    if Untold.CHARSET in untold:
+        helps += " and the option assume_charset"
     return f"{table.full_name}: the log does not tell {text}; {helps} can"
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import binlake
-from binlake.cli.flags import EVENT_OPTIONS, ROW_OPTIONS, SQL_OPTIONS
+from binlake.cli.flags import EVENT_OPTIONS, ROW_OPTIONS, SQL_OPTIONS, with_flags
 from binlake.cli.main import COMMANDS, main
 from binlake.values.options import READ_OPTIONS
 from ibb_log import IbbWriter, groups_of
@@ -380,6 +380,17 @@ def test_damage_is_told_once_and_with_what_to_do(
     junk = tmp_path / "junk"
     junk.write_bytes(b"\x89PNG\r\n" * 99)
     assert "magic)" not in run(capfd, "rows", str(junk))[2]
+
+
+def test_messages_name_flags(golden: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = str(golden / "mysql-9.7/encrypted/binlog.000001")
+    assert run(capfd, "rows", log)[2].endswith("; --keyring names the server's keyring file\n")
+    out = run(capfd, "verify", log)[1].splitlines()
+    assert out[0].endswith(" bytes, no event that can be read")
+    assert out[1].endswith("; --keyring names the server's keyring file")
+    assert "; --schema and --assume-charset can" in with_flags(
+        "x; the option schema and the option assume_charset can"
+    )
 
 
 def test_an_event_without_a_time_has_none(

@@ -111,12 +111,12 @@ def test_the_audit_takes_the_filters_of_transactions(
         (["--top", "0"], "Invalid value for '--top'"),
         (
             ["--statements", "--table", "a.b"],
-            "option table: which tables a statement changes is not known",
+            "--table: which tables a statement changes is not known",
         ),
-        (["--statements", "--op", "insert"], "option op: which tables"),
+        (["--statements", "--op", "insert"], "--op: which tables"),
         (["--statements", "--html", "x.html"], "give one"),
         (["--html", "/no/such/folder/x.html"], "cannot write /no/such/folder/x.html"),
-        (["--gtid", "x"], "option gtid"),
+        (["--gtid", "x"], "--gtid"),
     ],
 )
 def test_mistakes_are_one_line(

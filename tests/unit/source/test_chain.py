@@ -74,6 +74,16 @@ def test_another_base_name_is_another_chain(tmp_path: Path) -> None:
     ]
 
 
+def test_the_numbered_logs_of_an_engine_are_none(tmp_path: Path) -> None:
+    """MariaDB's data directory always has one of Aria."""
+    touch(tmp_path, "aria_log.00000001", "aria_log_control", "binlog.000001", "maria_log.00000001")
+    (chain,) = resolve([str(tmp_path)])
+    assert chain.names == ("binlog.000001",)
+    touch(tmp_path / "none", "aria_log.00000001")
+    with pytest.raises(SourceError, match="no binary log"):
+        resolve([str(tmp_path / "none")])
+
+
 def test_another_directory_is_another_server(tmp_path: Path) -> None:
     paths = touch(tmp_path, "a/binlog.000001", "b/binlog.000002")
     assert len(resolve(paths)) == 2

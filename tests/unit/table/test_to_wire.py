@@ -93,6 +93,12 @@ def test_dates_and_datetimes(
     same(column(ct.MYSQL_TYPE_DATETIME2, decimals=digits), wire)
     old = int(f"{year}{month:02}{day:02}{hour:02}{minute:02}{second:02}")
     same(column(ct.MYSQL_TYPE_DATETIME), old.to_bytes(8, "little"))
+    if digits:  # MariaDB's old format with a fraction
+        days = (year * 13 + month) * 32 + day
+        seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
+        number = seconds * 10**digits + us // 10 ** (6 - digits)
+        wire = number.to_bytes((6, 6, 7, 7, 7, 8)[digits - 1], "big")
+        same(column(ct.MYSQL_TYPE_DATETIME, decimals=digits), wire)
 
 
 @given(st.integers(0, (1 << 32) - 1), st.integers(0, 999_999), st.integers(0, 6))
@@ -101,6 +107,10 @@ def test_timestamps(seconds: int, us: int, digits: int) -> None:
     us -= us % 10 ** (6 - digits)
     same(column(ct.MYSQL_TYPE_TIMESTAMP2, decimals=digits), timestamp2_bytes(seconds, us, digits))
     same(column(ct.MYSQL_TYPE_TIMESTAMP), seconds.to_bytes(4, "little"))
+    if digits:
+        fraction = (us // 10 ** (6 - digits)).to_bytes((digits + 1) // 2, "big")
+        old = seconds.to_bytes(4, "big") + fraction
+        same(column(ct.MYSQL_TYPE_TIMESTAMP, decimals=digits), old)
 
 
 @given(
@@ -114,6 +124,12 @@ def test_times(sign: int, hour: int, minute: int, second: int, us: int, digits: 
     same(column(ct.MYSQL_TYPE_TIME2, decimals=digits), wire)
     old = sign * (hour * 10000 + minute * 100 + second)
     same(column(ct.MYSQL_TYPE_TIME), old.to_bytes(3, "little", signed=True))
+    if digits:
+        units = ((hour * 60 + minute) * 60 + second) * 10**digits + us // 10 ** (6 - digits)
+        wire = (839 * 3600 * 10**digits + sign * units).to_bytes(
+            (4, 4, 5, 5, 5, 6)[digits - 1], "big"
+        )
+        same(column(ct.MYSQL_TYPE_TIME, decimals=digits), wire)
 
 
 @pytest.mark.parametrize(

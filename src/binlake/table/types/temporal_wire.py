@@ -1,7 +1,8 @@
 """The server's text of dates and times as wire bytes, in every format of them (formats.md §2.3).
 
 Fractions have a byte for two digits and are in that unit: of an odd number of digits the last is
-0. The old formats hold decimal numbers such as 20261121070900 and have no fractions.
+0. The old formats hold decimal numbers such as 20261121070900; with fractions, which only MariaDB
+has in them, they are other formats (core/temporal_wire.py has them).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _TIME_TEXT = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.A)
 
 _DATETIME2_ZERO = 0x80_0000_0000
 _US_BITS = 24
+_TIME_HIRES_ZERO_SECONDS = 839 * 3600  # one above the largest TIME
 _MONTHS = 13  # a year has room for a month 0
 
 
@@ -46,6 +48,26 @@ def _fraction(us: int, digits: int) -> bytes:
     if us % unit:
         raise ValueError(f"{us} microseconds do not fit into {digits} digits")
     return fixed_bytes(us // unit, width, "big")
+
+
+def _in_digits(us: int, digits: int) -> int:
+    """A fraction in units of its last digit. Raises ValueError."""
+    unit = int(10 ** (6 - digits))
+    if us % unit:
+        raise ValueError(f"{us} microseconds do not fit into {digits} digits")
+    return us // unit
+
+
+def _hires_bytes(digits: int) -> int:
+    """Bytes by which fractions make MariaDB's old TIME longer than 4, its DATETIME than 6."""
+    return (digits > 2) + (digits > 5)
+
+
+def _datetime_hires(numbers: tuple[int, ...], digits: int) -> bytes:
+    year, month, day, hour, minute, second, us = numbers
+    seconds = (((year * _MONTHS + month << 5 | day) * 24 + hour) * 60 + minute) * 60 + second
+    number = seconds * 10**digits + _in_digits(us, digits)
+    return fixed_bytes(number, 6 + _hires_bytes(digits), "big")
 
 
 def _date(text: str, digits: int) -> bytes:
@@ -77,6 +99,8 @@ def _datetime2(text: str, digits: int) -> bytes:
 
 def _datetime_old(text: str, digits: int) -> bytes:
     numbers = _parts(_DATETIME_TEXT, text)
+    if digits:
+        return _datetime_hires(numbers, digits)
     value = 0
     for number in numbers[:6]:
         value = value * 100 + number
@@ -94,7 +118,12 @@ def _timestamp2(text: str, digits: int) -> bytes:
 
 
 def _timestamp_old(text: str, digits: int) -> bytes:
-    return fixed_bytes(_seconds(_parts(_DATETIME_TEXT, text)), 4, "little")
+    parts = _parts(_DATETIME_TEXT, text)
+    seconds = _seconds(parts)
+    if not digits:
+        return fixed_bytes(seconds, 4, "little")
+    fraction = fixed_bytes(_in_digits(parts[6], digits), _fraction_bytes(digits), "big")
+    return fixed_bytes(seconds, 4, "big") + fraction
 
 
 def _time_parts(text: str) -> tuple[int, int, int, int, int]:
@@ -117,7 +146,12 @@ def _time2(text: str, digits: int) -> bytes:
 
 
 def _time_old(text: str, digits: int) -> bytes:
-    sign, hour, minute, second, _ = _time_parts(text)
+    sign, hour, minute, second, us = _time_parts(text)
+    if digits:
+        unit = 10**digits
+        count = (hour * 60 + minute) * 60 + second
+        number = sign * (count * unit + _in_digits(us, digits)) + _TIME_HIRES_ZERO_SECONDS * unit
+        return fixed_bytes(number, 4 + _hires_bytes(digits), "big")
     value = sign * (hour * 10000 + minute * 100 + second)
     return fixed_bytes(value, 3, "little", signed=True)
 
