@@ -194,6 +194,71 @@ def test_doctor(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
     assert left == (["gtid_mode is OFF"] if server.name == "mysql-5.6.24" else [])
 
 
+def test_doctor_mends_tables_as_one_who_may_only_read(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server.execute(
+        "DROP DATABASE IF EXISTS ill",
+        "CREATE DATABASE ill",
+        "CREATE TABLE ill.good (id INT PRIMARY KEY)",
+        "CREATE TABLE ill.one (id INT, row_id INT)",
+        "CREATE TABLE ill.two (i INT, n INT AUTO_INCREMENT, KEY (n)) ENGINE=MyISAM",
+        "CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'geheim'",
+        "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO reader@'127.0.0.1'",
+    )
+    url = tcp_url(server, "reader", "geheim")
+
+    def found() -> list[dict[str, str]]:
+        listed: list[dict[str, str]] = json.loads(said(capfd, ("doctor", "--json"), [url])[1])[
+            "findings"
+        ]
+        return [f for f in listed if f["topic"] in ("tables", "privileges")]
+
+    tables = [f for f in found() if f["topic"] == "tables" and "ill." in f["what"]]
+    assert [f["what"].partition(": ")[2] for f in tables] == ["ill.one, ill.two", "ill.two"]
+    wanted = ["REPLICA MONITOR"] if server.flavour == "mariadb" else []
+    lacks = [f["what"].partition(" lacks ")[2] for f in found() if f["topic"] == "privileges"]
+    assert lacks == wanted
+    server.execute(*(one for f in found() for one in f["sql"].split(";")))
+    assert found() == []
+
+
+def test_doctor_names_the_channel_that_stands_still(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if server.name == "mysql-5.6.24":
+        pytest.skip("it has one channel only")
+    if server.flavour == "mariadb":
+        server.execute("CHANGE MASTER 'east' TO MASTER_HOST='127.0.0.1', MASTER_PORT=1")
+        start, end = "START SLAVE 'east'", "RESET SLAVE 'east' ALL"
+    else:
+        server.execute(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=1 FOR CHANNEL 'east'"
+        )
+        start, end = "START REPLICA FOR CHANNEL 'east'", "RESET REPLICA ALL FOR CHANNEL 'east'"
+    try:
+        states = [f for f in _findings(server, capfd) if "thread is" in f["what"]]
+    finally:
+        server.execute(end)
+    assert [f["sql"] for f in states] == [start, start]
+
+
+def test_the_first_server_that_answers(
+    filled: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = url_of(filled)
+    scheme, _, rest = own.partition("://root@")
+    url = f"{scheme}://root@127.0.0.1:1,{rest}"
+    for command in (
+        ("tail", url, "--until-current"),
+        ("archive", url, str(tmp_path / "logs"), "--until-current", "--quiet"),
+    ):
+        code = main(list(command))
+        assert code == 0, capfd.readouterr().err
+    assert list(tmp_path.glob("logs/*/binlog.000001"))
+    assert main(["archive", f"{scheme}://127.0.0.1:1,127.0.0.1:2/", str(tmp_path / "none")]) == 1
+
+
 def _findings(server: Server, capfd: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
     found: list[dict[str, str]] = json.loads(
         said(capfd, ("doctor", "--json"), [url_of(server)])[1]

@@ -14,7 +14,7 @@ from binlake.cli.flags import with_read_options
 from binlake.cli.server_flags import ServerUrls, with_server_flags
 from binlake.cli.terminal import fail_if_lost, hinting, say_result, say_time_zone
 from binlake.errors import OptionError
-from binlake.source.replica.connection import connect
+from binlake.source.replica.connection import connect_first
 from binlake.source.replica.follower import Follower, FollowOptions
 from binlake.stream.live import LiveReader
 from binlake.table.batches import Changes
@@ -122,5 +122,5 @@ def _start(
                 "--start POS: of which of the server's logs?", name="start", hint="say FILE:POS"
             )
         return Position("", place.file, place.pos)
-    with connect(servers[0]) as connection:
+    with connect_first(servers) as connection:
         return connection.position()

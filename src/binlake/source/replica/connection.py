@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +27,14 @@ from binlake.values.position import Position
 if TYPE_CHECKING:
     from binlake.source.replica.driver import Driver
 
-__all__ = ["SSL_MODES", "ConnectionLostError", "ServerConnection", "ServerLog", "connect"]
+__all__ = [
+    "SSL_MODES",
+    "ConnectionLostError",
+    "ServerConnection",
+    "ServerLog",
+    "connect",
+    "connect_first",
+]
 
 #: How far TLS is insisted on, as the servers' clients name it.
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
@@ -75,6 +83,16 @@ def connect(url: ServerUrl) -> ServerConnection:
         if password is None:
             raise
         return _connected(url, told, password)
+
+
+def connect_first(urls: Sequence[ServerUrl]) -> ServerConnection:
+    """Log in to the first of several servers that answers. Raises as `connect`."""
+    for url in urls[:-1]:
+        try:
+            return connect(url)
+        except ConnectionLostError:
+            continue
+    return connect(urls[-1])
 
 
 def seconds_option(url: ServerUrl, name: str, default: float) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from binlake.errors import PositionLostError, SourceError
-from binlake.source.replica.connection import ConnectionLostError, connect
+from binlake.source.replica.connection import ServerConnection, connect, connect_first
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
 from binlake.source.streams import StreamReader
@@ -33,13 +33,8 @@ def server_logs(text: str) -> list[tuple[str, str, int]]:
     Of several servers the first that answers counts. Raises SourceError where the URL names a
     log that is not there, ServerError, AuthError, OptionError.
     """
-    urls = ServerUrl.parse_all(text)
-    for url in urls[:-1]:
-        try:
-            return _logs_of(url)
-        except ConnectionLostError:
-            continue
-    return _logs_of(urls[-1])
+    with connect_first(ServerUrl.parse_all(text)) as server:
+        return _logs_of(server)
 
 
 def open_server_log(text: str, size: int | None = None) -> StreamReader:
@@ -48,13 +43,13 @@ def open_server_log(text: str, size: int | None = None) -> StreamReader:
     if not url.log_name:
         raise SourceError(f"{url} names a server, not one of its logs")
     if size is None:
-        size = _logs_of(url)[0][2]
+        with connect(url) as server:
+            size = _logs_of(server)[0][2]
     return _ServerLogReader(url, size)
 
 
-def _logs_of(url: ServerUrl) -> list[tuple[str, str, int]]:
-    with connect(url) as server:
-        logs = server.logs()
+def _logs_of(server: ServerConnection) -> list[tuple[str, str, int]]:
+    url, logs = server.url, server.logs()
     wanted = [log for log in logs if url.log_name in ("", log.name)]
     if not wanted:
         there = f"{logs[0].name} to {logs[-1].name}" if logs else "none"
