@@ -164,6 +164,33 @@ def test_tail_prints_changes_as_they_commit(filled: Server, tmp_path: Path) -> N
     assert [json.loads(line)["op"] for line in lines] == ["insert", "insert", "delete", "update"]
 
 
+def test_tail_until_a_gtid(filled: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    until = url_of(filled, until_gtid="0-1-4")
+    if filled.flavour != "mariadb":
+        assert main(["tail", until]) == 2
+        return
+    code, out = said(capfd, ("tail", "--from-start"), [until])
+    assert code == 0
+    assert [json.loads(line)["gtid"] for line in out.splitlines()] == ["0-1-3", "0-1-3", "0-1-4"]
+    code, out = said(capfd, ("tail", "--after", "0-1-3"), [until])
+    assert [json.loads(line)["gtid"] for line in out.splitlines()] == ["0-1-4"]
+    started = ("tail", "--start", "binlog.000001:4")
+    assert said(capfd, started, [until])[0] == 2
+
+
+def test_tail_ends_with_who_reads_it(filled: Server) -> None:
+    """As in `tail | head`: nothing more is written that would tell it."""
+    command = [sys.executable, "-m", "binlake.cli.main", "tail", url_of(filled), "--from-start"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        try:
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+
+
 def test_tail_from_the_start_is_rows(filled: Server, capfd: pytest.CaptureFixture[str]) -> None:
     url = url_of(filled)
     code, out = said(capfd, ("tail", "--from-start", "--until-current"), [url])

@@ -111,16 +111,12 @@ def _start(
     """Where to begin. Raises OptionError, ServerError."""
     if sum((options.start is not None, after is not None, from_start)) > 1:
         raise OptionError("--start, --after and --from-start exclude one another", name="start")
-    if from_start:
-        return Position("", "", 0)
-    if after is not None:
-        return Position("", "", 0, after)
-    if options.start is not None:
-        place = options.start
-        if not place.file:
-            raise OptionError(
-                "--start POS: of which of the server's logs?", name="start", hint="say FILE:POS"
-            )
-        return Position("", place.file, place.pos)
-    with connect_first(servers) as connection:
-        return connection.position()
+    place = options.start
+    if place is not None and not place.file:
+        raise OptionError(
+            "--start POS: of which of the server's logs?", name="start", hint="say FILE:POS"
+        )
+    with connect_first(servers) as connection:  # which, unlike following, does not try for ever
+        if place is not None:
+            return Position("", place.file, place.pos)
+        return Position("", "", 0, after or "") if after or from_start else connection.position()
