@@ -93,6 +93,8 @@ def test_mysqlbinlog_raw(server: Server, tmp_path: Path) -> None:
         [logs[-3], logs[-2]],
         ["--to-last-log", "-j", str(event.pos), logs[-3]],
     ]
+    if server.name == "mysql-9.7":
+        cases.append(["--compression-algorithms=zstd", "--get-server-public-key", logs[-2]])
     for number, asked in enumerate(cases):
         ours, theirs = tmp_path / f"ours{number}", tmp_path / f"theirs{number}"
         ours.mkdir()

@@ -164,6 +164,33 @@ def test_tail_prints_changes_as_they_commit(filled: Server, tmp_path: Path) -> N
     assert [json.loads(line)["op"] for line in lines] == ["insert", "insert", "delete", "update"]
 
 
+def test_tail_until_a_gtid(filled: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    until = url_of(filled, until_gtid="0-1-4")
+    if filled.flavour != "mariadb":
+        assert main(["tail", until]) == 2
+        return
+    code, out = said(capfd, ("tail", "--from-start"), [until])
+    assert code == 0
+    assert [json.loads(line)["gtid"] for line in out.splitlines()] == ["0-1-3", "0-1-3", "0-1-4"]
+    code, out = said(capfd, ("tail", "--after", "0-1-3"), [until])
+    assert [json.loads(line)["gtid"] for line in out.splitlines()] == ["0-1-4"]
+    started = ("tail", "--start", "binlog.000001:4")
+    assert said(capfd, started, [until])[0] == 2
+
+
+def test_tail_ends_with_who_reads_it(filled: Server) -> None:
+    """As in `tail | head`: nothing more is written that would tell it."""
+    command = [sys.executable, "-m", "binlake.cli.main", "tail", url_of(filled), "--from-start"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        try:
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+
+
 def test_tail_from_the_start_is_rows(filled: Server, capfd: pytest.CaptureFixture[str]) -> None:
     url = url_of(filled)
     code, out = said(capfd, ("tail", "--from-start", "--until-current"), [url])
@@ -192,6 +219,71 @@ def test_doctor(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
     left = [f["what"] for f in _findings(server, capfd) if f["topic"] == "settings"]
     # without GTIDs 5.6 has to be started again
     assert left == (["gtid_mode is OFF"] if server.name == "mysql-5.6.24" else [])
+
+
+def test_doctor_mends_tables_as_one_who_may_only_read(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server.execute(
+        "DROP DATABASE IF EXISTS ill",
+        "CREATE DATABASE ill",
+        "CREATE TABLE ill.good (id INT PRIMARY KEY)",
+        "CREATE TABLE ill.one (id INT, row_id INT)",
+        "CREATE TABLE ill.two (i INT, n INT AUTO_INCREMENT, KEY (n)) ENGINE=MyISAM",
+        "CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'geheim'",
+        "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO reader@'127.0.0.1'",
+    )
+    url = tcp_url(server, "reader", "geheim")
+
+    def found() -> list[dict[str, str]]:
+        listed: list[dict[str, str]] = json.loads(said(capfd, ("doctor", "--json"), [url])[1])[
+            "findings"
+        ]
+        return [f for f in listed if f["topic"] in ("tables", "privileges")]
+
+    tables = [f for f in found() if f["topic"] == "tables" and "ill." in f["what"]]
+    assert [f["what"].partition(": ")[2] for f in tables] == ["ill.one, ill.two", "ill.two"]
+    wanted = ["REPLICA MONITOR"] if server.flavour == "mariadb" else []
+    lacks = [f["what"].partition(" lacks ")[2] for f in found() if f["topic"] == "privileges"]
+    assert lacks == wanted
+    server.execute(*(one for f in found() for one in f["sql"].split(";")))
+    assert found() == []
+
+
+def test_doctor_names_the_channel_that_stands_still(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if server.name == "mysql-5.6.24":
+        pytest.skip("it has one channel only")
+    if server.flavour == "mariadb":
+        server.execute("CHANGE MASTER 'east' TO MASTER_HOST='127.0.0.1', MASTER_PORT=1")
+        start, end = "START SLAVE 'east'", "RESET SLAVE 'east' ALL"
+    else:
+        server.execute(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=1 FOR CHANNEL 'east'"
+        )
+        start, end = "START REPLICA FOR CHANNEL 'east'", "RESET REPLICA ALL FOR CHANNEL 'east'"
+    try:
+        states = [f for f in _findings(server, capfd) if "thread is" in f["what"]]
+    finally:
+        server.execute(end)
+    assert [f["sql"] for f in states] == [start, start]
+
+
+def test_the_first_server_that_answers(
+    filled: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = url_of(filled)
+    scheme, _, rest = own.partition("://root@")
+    url = f"{scheme}://root@127.0.0.1:1,{rest}"
+    for command in (
+        ("tail", url, "--until-current"),
+        ("archive", url, str(tmp_path / "logs"), "--until-current", "--quiet"),
+    ):
+        code = main(list(command))
+        assert code == 0, capfd.readouterr().err
+    assert list(tmp_path.glob("logs/*/binlog.000001"))
+    assert main(["archive", f"{scheme}://127.0.0.1:1,127.0.0.1:2/", str(tmp_path / "none")]) == 1
 
 
 def _findings(server: Server, capfd: pytest.CaptureFixture[str]) -> list[dict[str, str]]:

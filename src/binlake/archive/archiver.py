@@ -248,7 +248,7 @@ class Archiver:
                 if writer.finished and writer.state.file == writer.end[0]:
                     self._finish(writer, finisher)
                 if pacer.is_time_to_look():
-                    self._look(url, writer, finisher)
+                    self._look(url, writer)
         # the end of a dump that does not wait
         self._sync_rest(writer, follower)
 
@@ -288,9 +288,10 @@ class Archiver:
         for name in names:
             self._say(f"{name} is removed: it is not to be kept any longer")
 
-    def _look(self, url: ServerUrl, writer: HistoryWriter, finisher: Finisher) -> None:
+    def _look(self, url: ServerUrl, writer: HistoryWriter) -> None:
         """Now and then: what is to be done beside the copying."""
-        finisher.poll()
+        for finisher in self._finishers.values():  # of former histories, too
+            finisher.poll()
         self._purge(writer)
         if self.metrics.caught_up:
             self.metrics.behind_bytes = 0
@@ -309,7 +310,11 @@ class Archiver:
         """Wait for another try, or raise the error."""
         mends = not isinstance(error, BinlogError) or error.retryable
         if not self._was_connected:
-            raise error
+            self._turn += 1
+            if not mends or self._turn >= len(self._urls):
+                raise error
+            self._say(f"{error}: trying {self._urls[self._turn].where}")
+            return
         if not mends:
             # the logs may have been reset while they were followed: the next connection finds out
             if self._failed_at == self._end:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,8 +62,10 @@ class ChangeWriter:
         return self._counted(len(lines))
 
     def flush(self) -> None:
-        """Hand on what has been written."""
+        """Hand on what has been written. Raises BrokenPipeError when nobody reads any more."""
         self._target.flush()
+        if _is_abandoned(self._target):
+            raise BrokenPipeError(errno.EPIPE, "nobody reads what is written")
 
     def close(self) -> None:
         """Write the end of a table; the target stays open."""
@@ -84,6 +88,17 @@ class ChangeWriter:
         if self._left is not None:
             self._left -= rows
         return self._left is None or self._left > 0
+
+
+def _is_abandoned(target: BinaryIO) -> bool:
+    """Whether it is a pipe that nobody reads (`| head`): who only waits is not told by a write."""
+    try:
+        descriptor = target.fileno()
+    except OSError:
+        return False  # no file of the system
+    poll = select.poll()
+    poll.register(descriptor, 0)  # errors are always told
+    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 @contextmanager

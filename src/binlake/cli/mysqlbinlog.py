@@ -12,7 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from binlake.archive.raw import RawOptions, write_raw
-from binlake.cli.mysqlbinlog_server import Login, check_raw, raw_position, remote_files, server_url
+from binlake.cli.mysqlbinlog_server import (
+    Login,
+    check_raw,
+    compression,
+    raw_position,
+    remote_files,
+    server_url,
+)
 from binlake.cli.terminal import fail_if_lost, note, say_result
 from binlake.errors import OptionError, SourceError
 from binlake.replay.logs import print_logs
@@ -282,6 +289,25 @@ def mysqlbinlog(
     ssl_ca: Annotated[
         str | None, _server("--ssl-ca", metavar="FILE", help="Who signs its certificate.")
     ] = None,
+    ssl_cert: Annotated[
+        str | None, _server("--ssl-cert", metavar="FILE", help="Our certificate.")
+    ] = None,
+    ssl_key: Annotated[str | None, _server("--ssl-key", metavar="FILE", help="Its key.")] = None,
+    public_key: Annotated[
+        str | None,
+        _server("--server-public-key-path", metavar="FILE", help="The server's RSA key."),
+    ] = None,
+    _get_public_key: Annotated[
+        bool, typer.Option("--get-server-public-key", hidden=True, help="It is asked for anyway.")
+    ] = False,
+    compress: Annotated[bool, _server("--compress", "-C", help="Compress the connection.")] = False,
+    algorithms: Annotated[
+        str | None,
+        _server("--compression-algorithms", metavar="LIST", help="How: zlib|zstd|uncompressed."),
+    ] = None,
+    defaults_file: Annotated[
+        str | None, _server("--defaults-file", metavar="FILE", help="Read it, not ~/.my.cnf.")
+    ] = None,
     to_last_log: Annotated[
         bool, _server("--to-last-log", "-t", help="Also the logs after the one named.")
     ] = False,
@@ -319,7 +345,10 @@ def mysqlbinlog(
     """
     remote = remote or source is not None
     if remote:
-        login = Login(host, port, socket, user, password, ssl_mode, ssl_ca)
+        login = Login(
+            host, port, socket, user, password, ssl_mode, ssl_ca, ssl_cert, ssl_key, public_key,
+            compression(compress, algorithms), defaults_file,
+        )  # fmt: skip
         url = server_url(login)
     if raw or stop_never:
         given = {

@@ -15,6 +15,7 @@ __all__ = [
     "ASK_PASSWORD",
     "Login",
     "check_raw",
+    "compression",
     "password_asked_for",
     "raw_position",
     "remote_files",
@@ -36,6 +37,11 @@ class Login:
     password: str | None = field(default=None, repr=False)
     ssl_mode: str | None = None
     ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+    server_public_key: str | None = None
+    compress: str | None = None
+    option_file: str | None = None
 
 
 def server_url(login: Login) -> ServerUrl:
@@ -46,6 +52,11 @@ def server_url(login: Login) -> ServerUrl:
     ).with_options(
         ssl_mode=login.ssl_mode.lower() if login.ssl_mode is not None else None,
         ssl_ca=login.ssl_ca,
+        ssl_cert=login.ssl_cert,
+        ssl_key=login.ssl_key,
+        server_public_key=login.server_public_key,
+        compress=login.compress,
+        option_file=login.option_file,
     )
     password = login.password
     if password == ASK_PASSWORD:
@@ -53,6 +64,21 @@ def server_url(login: Login) -> ServerUrl:
     if password is not None:
         remember(url.account, password)
     return url
+
+
+def compression(compress: bool, algorithms: str | None) -> str | None:
+    """What the tool's two options say of compression. Raises OptionError."""
+    if algorithms is None:
+        return "zlib" if compress else None
+    named = [name.strip().lower() for name in algorithms.split(",")]
+    for name in named:
+        if name not in ("zlib", "zstd", "uncompressed"):
+            raise OptionError(
+                f"--compression-algorithms {name!r}: not one of zlib, zstd, uncompressed",
+                name="--compression-algorithms",
+            )
+    # the first one, as the order says which is liked best; the URL's empty word is none
+    return "" if named[0] == "uncompressed" else named[0]
 
 
 def password_asked_for(arguments: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from binlake.cli.flags import with_read_options
 from binlake.cli.server_flags import ServerUrls, with_server_flags
 from binlake.cli.terminal import fail_if_lost, hinting, say_result, say_time_zone
 from binlake.errors import OptionError
-from binlake.source.replica.connection import connect
+from binlake.source.replica.connection import connect_any
 from binlake.source.replica.follower import Follower, FollowOptions
 from binlake.stream.live import LiveReader
 from binlake.table.batches import Changes
@@ -111,16 +111,12 @@ def _start(
     """Where to begin. Raises OptionError, ServerError."""
     if sum((options.start is not None, after is not None, from_start)) > 1:
         raise OptionError("--start, --after and --from-start exclude one another", name="start")
-    if from_start:
-        return Position("", "", 0)
-    if after is not None:
-        return Position("", "", 0, after)
-    if options.start is not None:
-        place = options.start
-        if not place.file:
-            raise OptionError(
-                "--start POS: of which of the server's logs?", name="start", hint="say FILE:POS"
-            )
-        return Position("", place.file, place.pos)
-    with connect(servers[0]) as connection:
-        return connection.position()
+    place = options.start
+    if place is not None and not place.file:
+        raise OptionError(
+            "--start POS: of which of the server's logs?", name="start", hint="say FILE:POS"
+        )
+    with connect_any(servers) as connection:  # which, unlike following, does not try for ever
+        if place is not None:
+            return Position("", place.file, place.pos)
+        return Position("", "", 0, after or "") if after or from_start else connection.position()

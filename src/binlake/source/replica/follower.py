@@ -41,7 +41,7 @@ from binlake.source.replica.progress import Progress
 from binlake.source.replica.session import FollowOptions, start_dump
 from binlake.source.replica.stream import PLAIN_TYPES, Block, DumpStream, Idle, Item
 from binlake.source.replica.url import ServerUrl
-from binlake.values.gtid import GtidSet
+from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.position import Position
 
 __all__ = ["Block", "FollowOptions", "Follower", "Idle", "Item"]
@@ -206,7 +206,7 @@ class Follower:
         except ServerError as error:
             self._check_created(stream)
             raise self._judged(error, server) from None
-        if self.options.until_gtid and by_gtid:
+        if self.options.until_gtid and _has_reached(progress.gtid_set(), self.options.until_gtid):
             return
         if until is None or _is_before((self._file, self._offset), until):
             # the server ends a dump like this when it shuts down, or its thread is killed
@@ -239,15 +239,21 @@ class Follower:
             )
         same = self._identity in ("", server.identity)
         gtids = self._progress.gtid_set()
-        if self._file and same:
+        bounded = bool(self.options.until_gtid)  # which goes with a connection by GTID only
+        if bounded and (server.flavour != "mariadb" or (self._file and not gtids)):
+            raise OptionError(
+                "until-gtid is MariaDB's, and goes with a start by GTID", name="until-gtid",
+                hint="give the GTIDs to begin behind, as --after does",
+            )  # fmt: skip
+        if self._file and same and not bounded:
             self._check_log(server)
             self._identity = server.identity
             return False
-        if not self._file and not gtids:
+        if not self._file and not gtids and not bounded:
             self._file, self._offset = server.logs()[0].name, _FIRST_EVENT
             self._identity = server.identity
             return False
-        if not gtids:
+        if not gtids and not bounded:
             raise PositionLostError(
                 f"{server.where} is {server.identity}, not {self._identity}, whose "
                 f"{self._file}:{self._offset} is wanted",
@@ -360,6 +366,15 @@ def _is_before(place: tuple[str, int], other: tuple[str, int]) -> bool:
         return offset < other_offset
     numbers = [name.rpartition(".")[2] for name in (file, other_file)]
     return all(n.isdecimal() for n in numbers) and int(numbers[0]) < int(numbers[1])
+
+
+def _has_reached(gtids: str, until: str) -> bool:
+    """Whether GTIDs of MariaDB go as far as others, in the domains of which any have come."""
+    position = MariaGtidSet.parse(gtids).position()
+    return all(
+        gtid.domain_id not in position or position[gtid.domain_id].seq_no >= gtid.seq_no
+        for gtid in MariaGtidSet.parse(until)
+    )
 
 
 def _parsed(urls: str | ServerUrl | Iterable[str | ServerUrl]) -> tuple[ServerUrl, ...]:

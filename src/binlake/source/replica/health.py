@@ -56,6 +56,7 @@ _PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 _DAY_S = 86_400
 _CLOCK_WARNING_S, _CLOCK_PROBLEM_S = 2.0, 60.0
 _LISTED = 10
+_DENIED = (1044, 1142, 1227)
 _SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
 
 _SETTINGS = (
@@ -80,6 +81,8 @@ def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
         except ServerError as error:
             if error.retryable:
                 raise
+            if error.code in _DENIED:
+                continue  # `_privileges` says which one is missing
             found.append(
                 Finding(_NOTE, "privileges", f"not everything could be asked: {error.message}", "")
             )
@@ -152,20 +155,21 @@ def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
 
 def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
     user = _account(server)
-    monitor = (
-        "BINLOG MONITOR"
-        if server.flavour == "mariadb" and server.version >= (10, 5, 2)
-        else "REPLICATION CLIENT"
-    )
-    for sql, privilege, why in (
-        ("SHOW BINARY LOGS", monitor, "without it nobody is told which logs there are"),
-        ("SHOW CREATE TABLE mysql.user", "SELECT", "definitions of tables cannot be asked for"),
-    ):
+    splits = server.flavour == "mariadb" and server.version >= (10, 5, 2)
+    monitor = "BINLOG MONITOR" if splits else "REPLICATION CLIENT"
+    needed = [
+        (_PROBLEM, "SHOW BINARY LOGS", monitor, "without it nobody is told which logs there are"),
+        # a table that every server has
+        (_WARNING, "SHOW CREATE TABLE mysql.db", "SELECT", "definitions of tables cannot be asked for"),
+    ]  # fmt: skip
+    if splits:
+        why = "whether the server, as a replica, is up to date cannot be asked for"
+        needed.append((_NOTE, _replication_status(server), "REPLICA MONITOR", why))
+    for severity, sql, privilege, why in needed:
         try:
             server.rows(sql)
         except ServerError as error:
-            if error.code in (1044, 1142, 1227):
-                severity = _WARNING if privilege == "SELECT" else _PROBLEM
+            if error.code in _DENIED:
                 yield Finding(
                     severity,
                     "privileges",
@@ -223,8 +227,7 @@ def _clock(server: ServerConnection, options: FollowOptions) -> Iterator[Finding
 
 def _replication(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
     """The state of the server as a replica itself."""
-    newer = server.flavour == "mysql" and server.version >= (8, 0, 22)
-    rows = _named_rows(server, "SHOW REPLICA STATUS" if newer else "SHOW SLAVE STATUS")
+    rows = _named_rows(server, _replication_status(server))
     for row in rows:
         channel = row.get("channel_name") or row.get("connection_name") or ""
         name = f"replication{' ' + channel if channel else ''}"
@@ -232,11 +235,11 @@ def _replication(server: ServerConnection, options: FollowOptions) -> Iterator[F
             state = row.get(f"replica_{key}") or row.get(f"slave_{key}") or ""
             if state != "Yes":
                 error = row.get(f"last_{key.partition('_')[0]}_error") or "stopped"
-                start = "START REPLICA" if newer else "START SLAVE"
                 what = f"{name}: {key.partition('_')[0].upper()} thread is {state or 'unknown'}: {error}"
                 yield Finding(
-                    _PROBLEM, "replication", what, "what its source does does not come here", start
-                )
+                    _PROBLEM, "replication", what, "what its source does does not come here",
+                    _start_of(server, channel),
+                )  # fmt: skip
         lag = row.get("seconds_behind_source") or row.get("seconds_behind_master")
         if lag and lag.isdecimal() and int(lag) > 60:
             yield Finding(
@@ -248,6 +251,22 @@ def _replication(server: ServerConnection, options: FollowOptions) -> Iterator[F
         yield Finding(_PROBLEM, "replication", "log_replica_updates is OFF", why)
 
 
+def _replication_status(server: ServerConnection) -> str:
+    """The question for the state of all its channels."""
+    if server.flavour == "mariadb":
+        return "SHOW ALL SLAVES STATUS"
+    return "SHOW REPLICA STATUS" if server.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
+
+
+def _start_of(server: ServerConnection, channel: str) -> str:
+    """The statement that starts replication by a channel."""
+    named = "'" + channel.replace("'", "''") + "'"
+    if server.flavour == "mariadb":
+        return f"START SLAVE {named}" if channel else "START SLAVE"
+    start = "START REPLICA" if server.version >= (8, 0, 22) else "START SLAVE"
+    return f"{start} FOR CHANNEL {named}" if channel else start
+
+
 def _named_rows(server: ServerConnection, sql: str) -> list[dict[str, str | None]]:
     names, rows = server.table(sql)
     return [dict(zip((name.lower() for name in names), row, strict=True)) for row in rows]
@@ -255,32 +274,51 @@ def _named_rows(server: ServerConnection, sql: str) -> list[dict[str, str | None
 
 def _tables(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
     without_key = server.rows(
+        # not table_constraints: MariaDB shows those only to who may change the table
         "SELECT t.table_schema, t.table_name FROM information_schema.tables t "
-        "LEFT JOIN information_schema.table_constraints c ON c.table_schema = t.table_schema "
-        "AND c.table_name = t.table_name AND c.constraint_type IN ('PRIMARY KEY', 'UNIQUE') "
+        "LEFT JOIN information_schema.statistics s ON s.table_schema = t.table_schema "
+        "AND s.table_name = t.table_name AND s.non_unique = 0 "
         f"WHERE t.table_type = 'BASE TABLE' AND t.table_schema NOT IN {_SYSTEM} "
-        "AND c.constraint_name IS NULL ORDER BY 1, 2"
+        "AND s.index_name IS NULL ORDER BY 1, 2"
     )
     others = server.rows(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE "
         "table_type = 'BASE TABLE' AND engine NOT IN ('InnoDB', 'ROCKSDB') "
         f"AND table_schema NOT IN {_SYSTEM} ORDER BY 1, 2"
     )
-    for rows, what, why, sql in (
-        (without_key, "without a key", "their rows cannot be told apart", "ALTER TABLE {} ADD COLUMN id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY FIRST"),
-        (others, "of an engine without transactions", "a crash can leave tables and log apart", "ALTER TABLE {} ENGINE = InnoDB"),
+    for rows, what, why, mended in (
+        (without_key, "without a key", "their rows cannot be told apart", _with_key),
+        (others, "of an engine without transactions", "a crash can leave tables and log apart", _transactional),
     ):  # fmt: skip
         if rows:
-            listed = [f"{row[0]}.{row[1]}" for row in rows[:_LISTED]]
+            listed = [(row[0] or "", row[1] or "") for row in rows[:_LISTED]]
             more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
-            first = ".".join(f"`{(part or '').replace('`', '``')}`" for part in rows[0])
-            yield Finding(
-                _WARNING,
-                "tables",
-                f"{len(rows)} {what}: {', '.join(listed)}{more}",
-                why,
-                sql.format(first),
+            names = ", ".join(map(".".join, listed))
+            sql = "; ".join(
+                f"ALTER TABLE {_quoted(*table)} {mended(server, table)}" for table in listed
             )
+            yield Finding(_WARNING, "tables", f"{len(rows)} {what}: {names}{more}", why, sql)
+
+
+def _with_key(server: ServerConnection, table: tuple[str, str]) -> str:
+    """What gives a table a primary key."""
+    columns = server.table(f"SHOW COLUMNS FROM {_quoted(*table)}")[1]
+    counted = [row[0] or "" for row in columns if "auto_increment" in (row[-1] or "").lower()]
+    if counted:  # there can be one only
+        return f"ADD PRIMARY KEY ({_quoted(counted[0])})"
+    taken = {(row[0] or "").lower() for row in columns}
+    name = "id"
+    while name in taken:
+        name = f"row_{name}"
+    return f"ADD COLUMN {name} BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY FIRST"
+
+
+def _transactional(server: ServerConnection, table: tuple[str, str]) -> str:
+    return "ENGINE = InnoDB"
+
+
+def _quoted(*names: str) -> str:
+    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
 
 _LOOKS: tuple[Callable[[ServerConnection, FollowOptions], Iterator[Finding]], ...] = (
