@@ -12,7 +12,7 @@ import typer
 from binlake.cli.change_writer import ChangeWriter, check_format, open_target
 from binlake.cli.flags import with_read_options
 from binlake.cli.server_flags import ServerUrls, with_server_flags
-from binlake.cli.terminal import fail_if_lost, hinting, say_result, say_time_zone
+from binlake.cli.terminal import fail_if_lost, hinting, note, say_result, say_time_zone
 from binlake.errors import OptionError
 from binlake.source.replica.connection import connect_any
 from binlake.source.replica.follower import Follower, FollowOptions
@@ -83,7 +83,7 @@ def tail(
     with (
         hinting(options),
         open_target(output, form) as target,
-        Follower(server, start, following) as follower,
+        Follower(server, start, following, note) as follower,
         ChangeWriter(form, options, target, limit) as writer,
     ):
 

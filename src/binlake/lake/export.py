@@ -23,7 +23,9 @@ from binlake.lake.parquet import DataFile, ParquetFiles, TableKey
 from binlake.lake.staging import Staging, now
 from binlake.lake.unite import MergeTask, merged_files, unite
 from binlake.source.chain import resolve
+from binlake.source.replica.url import is_server_url
 from binlake.spark.hosts import check_hosts, cores
+from binlake.spark.options import check_no_password
 from binlake.spark.partitions import LogPartition, plan_partitions
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
@@ -137,9 +139,13 @@ def export(
     Nothing of it is visible until all is decoded and proven complete; whatever fails before
     leaves `target` as it was. A task reads `max_partition_bytes` of log; by default there are
     as many tasks as keep all cores busy, and no larger than is good. `if_exists` "replace" replaces an earlier export, never files
-    that no export wrote. Raises OptionError when `target` is not empty, IncompleteError when
-    the tasks' ranges do not join, and any BinlogError of reading.
+    that no export wrote. Raises OptionError when `target` is not empty and for URLs of servers
+    that hold a password, IncompleteError when the tasks' ranges do not join, and any BinlogError
+    of reading.
     """
+    for text, name in (*((path, "path") for path in paths), (options.schema or "", "schema")):
+        if is_server_url(text):
+            check_no_password(text, name)
     directory = Directory(target)
     before = directory.claim(if_exists)
     if max_partition_bytes is None:

@@ -29,7 +29,14 @@ from binlake.values.options import (
     parse_time_us,
 )
 
-__all__ = ["SPARK_OPTIONS", "STREAM_OPTIONS", "VIEWS", "SourceOptions", "StreamOptions"]
+__all__ = [
+    "SPARK_OPTIONS",
+    "STREAM_OPTIONS",
+    "VIEWS",
+    "SourceOptions",
+    "StreamOptions",
+    "check_no_password",
+]
 
 VIEWS = ("changes", "table", "events", "transactions", "statements")
 
@@ -194,7 +201,7 @@ class SourceOptions:
         stream = _stream_options(texts)
         read = ReadOptions.parse(texts)
         if read.schema is not None:
-            _check_no_password(read.schema, "schema")
+            check_no_password(read.schema, "schema")
         paths = _paths(given, server)
         return cls(paths=paths, view=_view(asked, read), read=read, stream=stream, **sizes)
 
@@ -273,13 +280,13 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
             "or the option server",
         )
     for path in found:
-        _check_no_password(path, "path" if server is None else _SERVER)
+        check_no_password(path, "path" if server is None else _SERVER)
         if server is not None or is_server_url(path):
             ServerUrl.parse_all(path)  # what is no URL is told here, in one line
     return tuple(found)
 
 
-def _check_no_password(path: str, option: str) -> None:
+def check_no_password(path: str, option: str) -> None:
     """Spark shows options in plans, in its UI and in logs, and sends them to every executor."""
     _, separator, rest = path.partition("://")
     user = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[0]

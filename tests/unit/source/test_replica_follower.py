@@ -92,19 +92,25 @@ def damaged(conversation: Conversation, packets: bytes) -> None:
     conversation.sock.sendall(packets[:-6] + bytes([packets[-6] ^ 1]) + packets[-5:])
 
 
-def follow(port: int, start: int = 4, **options: object) -> tuple[Follower, bytes]:
+def follow(
+    port: int, start: int = 4, said: list[str] | None = None, **options: object
+) -> tuple[Follower, bytes]:
+    say = [].append if said is None else said.append
     url = ServerUrl.parse(f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none")
     given = {
         "until_current": True, "dead_after_s": 0.3, "backoff_s": 0.01, "attempts": 3, **options
     }  # fmt: skip
-    with Follower(url, Position("", NAME, start), FollowOptions.of(url, **given)) as follower:
+    given_options = FollowOptions.of(url, **given)
+    with Follower(url, Position("", NAME, start), given_options, say) as follower:
         return follower, b"".join(item.data for item in follower if isinstance(item, Block))
 
 
 def test_stalls_and_cuts_cost_nothing() -> None:
-    made, asked = log(), list[Dump]()
+    made, asked, said = log(), list[Dump](), list[str]()
     with fake_server(source(made, [stall, cut, cut, whole], asked)) as (port, _):
-        follower, got = follow(port)
+        follower, got = follow(port, said=said)
+    assert said
+    assert all(line.endswith(": trying again") and "pw" not in line for line in said)
     assert b"\xfebin" + got == made.bytes()
     assert follower.position == Position(UUID, NAME, len(made.data))
     assert [dump.file for dump in asked] == [NAME] * 4

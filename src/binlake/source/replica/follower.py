@@ -17,7 +17,7 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -70,7 +70,8 @@ class Follower:
     `start.file` "" begins at what is not in `start.gtid_set`, and with that empty too at the
     oldest log. `start.server_uuid` says whose the file is; on another server the GTID set counts.
     Iterating raises PositionLostError (what is wanted is nowhere any more), AuthError,
-    ServerError, ChecksumError; `close`, from another thread too, ends it.
+    ServerError, ChecksumError; `close`, from another thread too, ends it. `say` is told, in one
+    line, when a connection is lost.
     """
 
     def __init__(
@@ -78,8 +79,10 @@ class Follower:
         urls: str | ServerUrl | Iterable[str | ServerUrl],
         start: Position,
         options: FollowOptions | None = None,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.urls = _parsed(urls)
+        self._say = say
         given = FollowOptions.of(self.urls[0]) if options is None else options
         # two with one UUID would throw each other out, also where they have their options in common
         self.options = replace(given, replica_uuid=str(uuid.uuid4()))
@@ -346,6 +349,8 @@ class Follower:
         limit = self.options.attempts
         if limit is not None and self._failures > limit:
             raise error
+        if self._failures == 1:
+            self._say(f"{error}: trying again")
         rounds = (self._failures - 1) // len(self.urls)
         longest = min(self.options.longest_backoff_s, self.options.backoff_s * 2 ** min(rounds, 16))
         # not for secrets: so that many do not come back at one time

@@ -1,0 +1,27 @@
+"""What an export refuses before it does anything; what it writes is in tests/spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [spark]")
+
+from binlake.errors import OptionError
+from binlake.lake.export import export
+from binlake.values.options import ReadOptions
+
+
+@pytest.mark.parametrize("secret", ["path", "schema"])
+def test_passwords_do_not_travel(secret: str, tmp_path: Path) -> None:
+    """Tasks are pickled, and Spark keeps what it sends: a URL with a password is refused."""
+    url = "mysql://ada:hush@127.0.0.1/"
+    path = url if secret == "path" else "binlog.000001"
+    options = ReadOptions.parse({"schema": url} if secret == "schema" else {})
+    spark: Any = None  # is not come to
+    with pytest.raises(OptionError, match=f"option {secret}: the URL holds a password") as raised:
+        export(spark, [path], str(tmp_path / "lake"), options, progress=lambda done, all_: None)
+    assert "hush" not in str(raised.value)
+    assert not (tmp_path / "lake").exists()
