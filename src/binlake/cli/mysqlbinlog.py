@@ -19,6 +19,7 @@ from binlake.cli.mysqlbinlog_server import (
     raw_position,
     remote_files,
     server_url,
+    tls_mode,
 )
 from binlake.cli.terminal import fail_if_lost, note, say_result
 from binlake.errors import OptionError, SourceError
@@ -286,6 +287,20 @@ def mysqlbinlog(
     ssl_mode: Annotated[
         str | None, _server("--ssl-mode", metavar="MODE", help="How far TLS is insisted on.")
     ] = None,
+    ssl: Annotated[
+        bool | None, _server("--ssl/--skip-ssl", help="Only with TLS, or without it.")
+    ] = None,
+    ssl_verify: Annotated[
+        bool | None,
+        _server(
+            "--ssl-verify-server-cert/--skip-ssl-verify-server-cert",
+            help="Whether its certificate must be of its host.",
+        ),
+    ] = None,
+    protocol: Annotated[
+        str,
+        _server("--protocol", metavar="tcp|socket", help="How to reach a server on this machine."),
+    ] = "",
     ssl_ca: Annotated[
         str | None, _server("--ssl-ca", metavar="FILE", help="Who signs its certificate.")
     ] = None,
@@ -346,8 +361,8 @@ def mysqlbinlog(
     remote = remote or source is not None
     if remote:
         login = Login(
-            host, port, socket, user, password, ssl_mode, ssl_ca, ssl_cert, ssl_key, public_key,
-            compression(compress, algorithms), defaults_file,
+            host, port, socket, user, password, tls_mode(ssl_mode, ssl, ssl_verify), ssl_ca, ssl_cert,
+            ssl_key, public_key, compression(compress, algorithms), defaults_file, protocol,
         )  # fmt: skip
         url = server_url(login)
     if raw or stop_never:

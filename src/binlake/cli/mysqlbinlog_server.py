@@ -20,10 +20,13 @@ __all__ = [
     "raw_position",
     "remote_files",
     "server_url",
+    "tls_mode",
 ]
 
 #: What stands for a password that is to be asked for: no text that a shell can give.
 ASK_PASSWORD = "\0"
+
+_PROTOCOLS = ("", "tcp", "socket")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,12 @@ class Login:
     server_public_key: str | None = None
     compress: str | None = None
     option_file: str | None = None
+    protocol: str = ""
 
 
 def server_url(login: Login) -> ServerUrl:
     """The URL that a login means; its password is remembered, not in the URL. Raises OptionError."""
-    host = "" if login.socket or (login.host == "localhost" and not login.port) else login.host
+    host = _host(login)
     url = ServerUrl(
         "mysql", host, 0 if login.socket else login.port, login.user, login.socket
     ).with_options(
@@ -64,6 +68,35 @@ def server_url(login: Login) -> ServerUrl:
     if password is not None:
         remember(url.account, password)
     return url
+
+
+def _host(login: Login) -> str:
+    """The host of a connection over TCP, or ""; as for the tool, localhost is no address."""
+    protocol = login.protocol.lower()
+    if protocol not in _PROTOCOLS:
+        raise OptionError(f"--protocol {login.protocol!r}: not tcp or socket", name="--protocol")
+    if protocol == "tcp" and login.socket:
+        raise OptionError("--protocol tcp: not over --socket", name="--protocol")
+    if protocol == "socket" and not login.socket:
+        raise OptionError("--protocol socket: which?", name="--protocol", hint="--socket FILE")
+    if login.socket or (login.host == "localhost" and not login.port and not protocol):
+        return ""
+    return login.host or ("localhost" if protocol else "")
+
+
+def tls_mode(mode: str | None, ssl: bool | None, verify: bool | None) -> str | None:
+    """The mode that MySQL's --ssl-mode, or MariaDB's two flags, mean. Raises OptionError."""
+    if ssl is None and verify is None:
+        return mode
+    if mode is not None:
+        raise OptionError(
+            "--ssl-mode says it all: no --ssl, --ssl-verify-server-cert", name="--ssl-mode"
+        )
+    if verify:
+        if ssl is False:
+            raise OptionError("--ssl-verify-server-cert needs TLS", name="--skip-ssl")
+        return "verify_identity"
+    return None if ssl is None else "required" if ssl else "disabled"
 
 
 def compression(compress: bool, algorithms: str | None) -> str | None:
