@@ -27,7 +27,7 @@ from binlake.table.declared import DeclaredSchema
 from binlake.table.decode import ChangeDecoder
 from binlake.table.row_sql import Redo, Undo
 from binlake.table.schema_file import declared_schema
-from binlake.table.sql_script import ForeignKeys, backward_script, forward_script
+from binlake.table.sql_script import ForeignKeys, Watched, backward_script, forward_script
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -117,4 +117,4 @@ def _changes(
 ) -> Iterator[Changes]:
     for reader in LogReader.of_chains(resolve(files), options, ledger):
         decoder = ChangeDecoder(options, Target.TEXT, ledger, schema)
-        yield from decoder.decode(keys.watch(reader.runs()))
+        yield from decoder.read(Watched(reader, keys))

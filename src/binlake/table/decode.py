@@ -51,7 +51,7 @@ from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
-__all__ = ["ChangeDecoder"]
+__all__ = ["ChangeDecoder", "ReadsRuns"]
 
 _MOST_DEFINITIONS = 1 << 15  # beyond, the walker is made anew: no log can make us hoard them
 _ROW_TYPES = frozenset(codes_of(Role.ROWS))

@@ -18,14 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import BinlogError, UnsupportedError
+from binlake.stream.ddl import TakesDdl
 from binlake.stream.runs import PlainRun, Run
 from binlake.table.backwards import BackwardsFile
 from binlake.table.batches import Changes
+from binlake.table.decode import ReadsRuns
 from binlake.table.json_text import join
 from binlake.table.row_sql import SqlFaces
 from binlake.table.sql_text import SESSION
 
-__all__ = ["ForeignKeys", "backward_script", "forward_script", "session_lines"]
+__all__ = ["ForeignKeys", "Watched", "backward_script", "forward_script", "session_lines"]
 
 _TEXT = pa.large_string()
 _EMPTY = pa.scalar("", _TEXT)
@@ -65,6 +67,18 @@ class ForeignKeys:
     def lines(self) -> list[str]:
         """The statement that the session needs, if any."""
         return ["SET SESSION foreign_key_checks = 0;"] if self._logged else []
+
+
+class Watched:
+    """The runs of a reader, seen by `keys` on their way."""
+
+    def __init__(self, reader: ReadsRuns, keys: ForeignKeys) -> None:
+        self._reader = reader
+        self._keys = keys
+
+    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
+        """As the reader's. Raises BinlogError."""
+        return self._keys.watch(self._reader.runs(on_ddl))
 
 
 def session_lines(keys: ForeignKeys) -> bytes:

@@ -117,11 +117,25 @@ def test_what_cannot_be_undone_is_refused_before_anything_is_printed(
 
 
 def test_without_names_there_is_no_sql(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
-    for log in ("mariadb-11.8/types-unsaid", "mysql-5.6.24/types-full"):
-        code, out, err = run(capfd, str(golden / log / "binlog.000001"))
-        assert (code, out, err.count("\n")) == (1, "", 1), err
-        assert "does not tell the names of the columns" in err
-        assert "--schema" in err
+    log = str(golden / "mariadb-11.8/types-unsaid/binlog.000001")
+    code, out, err = run(capfd, log, "--start", "1154")  # behind the CREATE TABLE
+    assert (code, out, err.count("\n")) == (1, "", 1), err
+    assert "does not tell the names of the columns" in err
+    assert "--schema" in err
+
+
+@pytest.mark.parametrize("direction", [(), ("--undo",)])
+def test_names_come_from_the_log_too(
+    direction: tuple[str, ...], capfd: pytest.CaptureFixture[str], golden: Path
+) -> None:
+    case = golden / "mysql-5.6.24/types-full"
+    place = ("--start", "830", "--table", "golden.integers")  # behind the CREATE TABLE
+    given = (str(case / "binlog.000001"), *place, *direction)
+    code, out, err = run(capfd, *given)
+    assert code == 0, err
+    assert "`golden`.`integers`" in out
+    assert "`tinyint_u`" in out
+    assert out == run(capfd, *given, "--schema", str(case / "schema.sql"))[1]
 
 
 def test_generated_columns_are_not_set(
@@ -163,8 +177,10 @@ def test_a_schema_that_does_not_fit_says_why(
 ) -> None:
     schema = tmp_path / "schema.sql"
     schema.write_text("CREATE TABLE golden.integers (id INT PRIMARY KEY);")
-    log = str(golden / "mysql-5.6.24/types-full/binlog.000001")
-    code, out, err = run(capfd, log, "--table", "golden.integers", "--schema", str(schema))
+    log = str(golden / "mariadb-11.8/types-unsaid/binlog.000001")
+    code, out, err = run(
+        capfd, log, "--start", "1154", "--table", "golden.integers", "--schema", str(schema)
+    )
     assert (code, out) == (1, "")
     assert "does not fit the log: it has 1 columns" in err
     assert "does not tell the names" in err.splitlines()[-1]
