@@ -355,8 +355,8 @@ def test_schema_file_names_columns_and_signs(tmp_path: Path) -> None:
     assert ledger.warnings == [  # one line for a table, whatever is not told
         (
             "shop.t: the log does not tell the names of the columns (called col_0, col_1 …), the sign of"
-            " col_0 (read as signed) and the character set of col_1 (given as bytes); the options schema"
-            " and assume_charset can"
+            " col_0 (read as signed) and the character set of col_1 (given as bytes); the option schema"
+            " and the option assume_charset can"
         )
     ]
     declared = tmp_path / "schema.sql"
