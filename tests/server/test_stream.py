@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from pyspark import cloudpickle
 
+from archiving import until
 from binlake.errors import AuthError, OptionError, PositionLostError
 from binlake.source.replica.connection import ConnectionLostError
 from binlake.spark import server_logs
@@ -140,6 +142,10 @@ def test_purged(mysql: Server) -> None:
 
 def test_reset(mysql: Server) -> None:
     checkpoint = stopped(mysql)
+    # logs are told apart by the second in which they began
+    (log,) = mysql.log_files()
+    began = int.from_bytes(log.read_bytes()[4:8], "little")
+    until(lambda: time.time() >= began + 1)
     mysql.execute("RESET BINARY LOGS AND GTIDS")
     for number in range(3, 20):
         mysql.execute(f"INSERT INTO shop.t VALUES ({number}, REPEAT('c', 90))")
