@@ -1,8 +1,8 @@
 """`make bench`: every speed and memory claim, measured in one run on one machine.
 
 Makes (once, into build/bench) the logs of `dev/bench_log.py` with a real MySQL 9.7, times
-binlake and its peers on them, and writes `benchmarks/results/<date>.{json,md}`. Ratios are of
-medians. Nothing here is a test: no figure makes it fail.
+binlake and its peers on them, and writes `benchmarks/results/<date>.{json,md}` (of some parts
+only, `<date>-<parts>`). Ratios are of medians. Nothing here is a test: no figure makes it fail.
 """
 
 from __future__ import annotations
@@ -247,7 +247,8 @@ def main() -> None:
     page = report(bench, f'make bench ARGS="{given}"' if given else "make bench")
     results = HERE / "results"
     results.mkdir(exist_ok=True)
-    stem = results / f"{datetime.now(UTC):%Y-%m-%d}"
+    parts = "".join(f"-{part}" for part in options.only or ())  # not in place of all of them
+    stem = results / f"{datetime.now(UTC):%Y-%m-%d}{parts}"
     stem.with_suffix(".md").write_text(page)
     measured = {"machine": machine(), "measured": [m.as_dict() for m in bench.done.values()]}
     stem.with_suffix(".json").write_text(json.dumps(measured, indent=1))
