@@ -16,6 +16,8 @@ from typing import Any
 
 __all__ = ["Measured", "machine", "measure"]
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 @dataclass
 class Measured:
@@ -67,7 +69,9 @@ def measure(
 ) -> Measured:
     """Run a command `warmup` + `runs` times; medians of the counted runs."""
     words = [str(word) for word in command]
-    environment = {**os.environ, **(env or {})}
+    # cases may start real servers, with what is in dev/
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(env or {})}
     for _ in range(warmup):
         _once(words, environment, keep_output)
     results = [_once(words, environment, keep_output) for _ in range(runs)]
