@@ -3,6 +3,8 @@
 Both write a file whole and durable or not at all, and a log that grows (`LogWriter`). In an object
 store nothing can grow: there a log is put down in parts, objects named by the bytes they hold, and
 put together when it is finished. Until then it is not to be seen under its name.
+
+Long: the two places side by side, so that what one promises can be compared with the other.
 """
 
 from __future__ import annotations

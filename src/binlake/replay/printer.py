@@ -137,8 +137,9 @@ class Printer(LoadPrinter):
     def _say_statement(self, shown: Shown, event: QueryEvent) -> None:
         self.write(statement_text(event))
 
+    @abstractmethod
     def _variable(self, shown: Shown, event: Event) -> None:
-        raise NotImplementedError
+        """The variables of the next statement."""
 
     def _xid(self, shown: Shown, event: XidEvent) -> None:
         self.write(self.header(shown, f"\tXid = {event.xid}\n".encode()) + b"COMMIT" + END)

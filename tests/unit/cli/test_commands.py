@@ -1,4 +1,7 @@
-"""The commands as a person meets them: output to the letter, one line for every mistake."""
+"""The commands as a person meets them: output to the letter, one line for every mistake.
+
+Long: every command's mistakes, once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a replica gets, packet by packet, of real logs and of logs that grow."""
+"""What a replica gets, packet by packet, of real logs and of logs that grow.
+
+Long: both flavours, by position and by GTID.
+"""
 
 from __future__ import annotations
 

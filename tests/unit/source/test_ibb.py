@@ -2,6 +2,8 @@
 
 The writer is the tests' own (`tests/ibb_log.py`). Most files have pages of 512 bytes, the smallest
 that the format can say, so that a few transactions cross many pages and files.
+
+Long: every rule of the format, and every way to break it, once.
 """
 
 from __future__ import annotations

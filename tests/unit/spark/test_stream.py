@@ -1,4 +1,7 @@
-"""Streams as Spark asks for them: growth, restarts, limits, places that are lost."""
+"""Streams as Spark asks for them: growth, restarts, limits, places that are lost.
+
+Long: every state in which a query may be killed, once.
+"""
 
 from __future__ import annotations
 
