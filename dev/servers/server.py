@@ -199,6 +199,15 @@ class Server:
         lines = (self.data / "binlog.index").read_text().split()
         return [self.data / Path(line).name for line in lines]
 
+    def purge_before(self, log: str) -> None:
+        """Purge the logs before one. A server keeps in silence what a dump thread still has
+        open, and sees only later that its client has gone."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while self.rows("SHOW BINARY LOGS")[0][0] != log:
+            if time.monotonic() > deadline:
+                raise SetupError(f"{self.name} does not purge the logs before {log}")
+            self.execute(f"PURGE BINARY LOGS TO '{log}'")
+
     def run_script(self, script: bytes, database: str | None = None) -> None:
         """Feed a script to the command-line client, as people do. Raises RefusedError."""
         self._client([*self.kind.client_command(), *self._login()], [database or "mysql"], script)

@@ -30,6 +30,10 @@ def test_no_path_of_a_machine_is_tracked() -> None:
     assert found == []
 
 
+def test_no_large_file_is_tracked() -> None:
+    assert [file.name for file in _tracked() if file.stat().st_size > 1 << 20] == []
+
+
 def test_nothing_is_left_to_do_in_the_source() -> None:
     mark = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
     for file in _tracked():

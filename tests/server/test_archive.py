@@ -219,7 +219,7 @@ def test_purged_logs_are_a_clear_error(fresh: Server, tmp_path: Path) -> None:
         fresh.execute("FLUSH BINARY LOGS")
     write(fresh, 3)
     newest, _ = fresh.position()
-    fresh.execute(f"PURGE BINARY LOGS TO '{newest}'")
+    fresh.purge_before(newest)
     done = archive(url_of(fresh), tmp_path)
     assert done.returncode == 1
     assert f"{newest} to {newest} are there" in done.stderr

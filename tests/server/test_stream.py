@@ -134,7 +134,7 @@ def stopped(server: Server) -> Checkpoint:
 def test_purged(mysql: Server) -> None:
     checkpoint = stopped(mysql)
     mysql.execute("INSERT INTO shop.t VALUES (3, 'c')", "FLUSH BINARY LOGS")
-    mysql.execute("PURGE BINARY LOGS TO 'binlog.000002'")
+    mysql.purge_before("binlog.000002")
     run = Query42(checkpoint, server=url_of(mysql))
     with pytest.raises(PositionLostError, match=r"binlog\.000001.*purged: [0-9a-f-]+:5"):
         run.batch()
