@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from binlake.archive.finishing import Finish, Finisher, unfinished_logs
+from binlake.archive.finishing import Finish, Finisher
 from binlake.archive.folder import Folder
 from binlake.archive.layout import ArchiveState, checked_identity, number_of
 from binlake.archive.metrics import ArchiveMetrics
@@ -145,10 +145,10 @@ class Archiver:
         self._was_connected, self._identity = True, writer.state.identity
         path = writer.folder.path
         if path not in self._finishers:
-            self._finishers[path] = Finisher(writer.folder, self._options.finish)
+            self._finishers[path] = Finisher(writer.folder, self._options.finish, self._say)
         finisher = self._finishers[path]
         try:
-            finisher.add(unfinished_logs(writer.folder, self._options.finish, writer.end[0]))
+            finisher.begin(writer.end[0])
             self._copy(url, writer, start, finisher)
         finally:
             self._follower = None

@@ -37,6 +37,7 @@ __all__ = [
     "is_identity",
     "logs_among",
     "number_of",
+    "partials_among",
 ]
 
 STATE = ARCHIVE_STATE
@@ -47,6 +48,10 @@ _IDENTITY = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|server-\d{1,10}", re.IGNORECASE
 )
 _LOG = re.compile(r"(?P<base>[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,200})\.(?P<number>\d{6,18})")
+# What a file is called that is being written and will be one of ours.
+_PARTIAL = re.compile(
+    rf"(?:{re.escape(STATE)}|[^/]+\.index|{_LOG.pattern}(?:\.zst|\.index\.parquet))\.\d+\.partial"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +151,8 @@ def logs_among(names: Iterable[str]) -> list[str]:
     """The logs among files, compressed or not, each once, in the order of the chain."""
     found = {log_name(name) for name in names if _LOG.fullmatch(log_name(name))}
     return sorted(found, key=lambda name: (name.rpartition(".")[0], number_of(name)))
+
+
+def partials_among(names: Iterable[str]) -> list[str]:
+    """What among files is one of ours half written: an archive's own, whoever else keeps files here."""
+    return sorted(name for name in names if _PARTIAL.fullmatch(name))
