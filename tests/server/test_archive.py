@@ -251,10 +251,12 @@ def test_one_at_a_time_metrics_and_retention(fresh: Server, tmp_path: Path) -> N
 
         until(lambda: metric("binlake_archive_lag_seconds")[0].endswith(" 0.0"))
         assert metric("binlake_archive_connected")[0].endswith(" 1.0")
-        assert float(metric("binlake_archive_bytes_total")[0].split()[-1]) > 300_000
+        assert float(metric("binlake_archive_received_bytes_total")[0].split()[-1]) > 300_000
         file, offset = fresh.position()
         assert f'file="{file}"' in metric("binlake_archive_durable_offset_bytes")[0]
         assert float(metric("binlake_archive_durable_offset_bytes")[0].split()[-1]) == offset
+        assert metric("binlake_archive_behind_bytes")[0].endswith(" 0.0")
+        assert metric("binlake_archive_logs_unfinished")
         second = archive(url_of(fresh), tmp_path)
         assert second.returncode == 2
         assert "another process archives into it" in second.stderr
@@ -267,6 +269,57 @@ def test_one_at_a_time_metrics_and_retention(fresh: Server, tmp_path: Path) -> N
     assert {p.name.partition(".index")[0] for p in folder.glob("*.parquet")} <= set(after)
     assert archive(url_of(fresh), tmp_path).returncode == 0
     assert list(contents(folder)) == list(after)
+
+
+def write_days_ago(server: Server, *days: int) -> None:
+    """For each number a log that begins as if it were so many days ago, and a row."""
+    with server.session() as session:
+        for ago in days:
+            session.execute(
+                f"SET timestamp = UNIX_TIMESTAMP() - {ago} * 86400",
+                "FLUSH BINARY LOGS",
+                "INSERT INTO shop.notes (text) VALUES ('x')",
+                "COMMIT",
+                "SET timestamp = DEFAULT",
+            )
+
+
+def test_keep_days(server: Server, tmp_path: Path) -> None:
+    """All four servers: what ended earlier goes, with all that belongs to it; a log that spans the
+    limit stays, and a restart fetches nothing again.
+    """
+    write(server, 1)
+    server.execute("FLUSH LOGS")
+    server.purge_before(server.position()[0])  # other tests' logs began today
+    write_days_ago(server, 9, 7, 5, 3, 1)
+    logs = sorted(of_server(server))
+    old, spanning, newer = logs[-5:-3], logs[-3], logs[-2:]  # 9 and 7; 5 to 3; 3 to 1 and 1 to now
+    everything = of_server(server)
+    words = ("--compress", "zstd", "--keep-days", "4")
+    done = archive(url_of(server), tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    folder = only_directory(tmp_path)
+    kept = [spanning, *newer]
+    assert sorted(contents(folder)) == kept
+    assert all(f"{name} is removed" in done.stderr for name in old)
+    assert (folder / "binlog.index").read_text().split() == [f"./{name}" for name in kept]
+    assert {path.name for path in folder.iterdir()} == {
+        "archive.json", "archive.lock", "binlog.index", newer[-1],
+        *(f"{name}.zst" for name in kept[:-1]),
+        *(f"{name}.index.parquet" for name in kept[:-1]),
+    }  # fmt: skip
+    with archiving(url_of(server), tmp_path, *words):
+        until(lambda: has_caught_up(server, folder))
+        write_days_ago(server, 2)
+        until(lambda: has_caught_up(server, folder))
+        server.execute("FLUSH BINARY LOGS")
+        until(lambda: has_caught_up(server, folder))
+    found = contents(folder)
+    assert sorted(found) == [*kept, *sorted(of_server(server))[-2:]]
+    assert all(found[name] == everything[name] for name in kept[:-1])
+    done = archive(url_of(server), tmp_path, "--keep-days", "0")
+    assert done.returncode == 0, done.stderr
+    assert list(contents(folder)) == [max(of_server(server))]
 
 
 @pytest.mark.parametrize("name", ["mariadb-11.8"])

@@ -13,7 +13,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from binlake.archive.finishing import Finish, Finisher
 from binlake.archive.folder import Folder
@@ -150,10 +152,14 @@ class Archiver:
         try:
             finisher.begin(writer.end[0])
             self._copy(url, writer, start, finisher)
+            if self._options.until_current:
+                self._finish(writer, finisher)
+                finisher.wait()
+                self._purge(writer, finisher)
         finally:
             self._follower = None
             self._end = writer.end
-            self.metrics.connected = False
+            self.metrics.lost_connection()
             writer.close()
             self._finish(writer, finisher)
 
@@ -220,6 +226,8 @@ class Archiver:
         file, size = writer.end
         self.metrics.server = writer.state.directory
         self.metrics.file, self.metrics.offset = file or start.file, size
+        with suppress(BinlogError, ValueError):
+            self._measure(server, start.file, size if file == start.file else 0)
         self._say(f"{server.where} is {server.flavour} {server.version_text}, {server.identity}")
         if found is not None:
             lost = f", {found.lost} bytes behind it were no whole event" if found.lost else ""
@@ -241,7 +249,7 @@ class Archiver:
                     writer.take(item)
                     self._count(item)
                 else:
-                    self.metrics.caught_up = True
+                    self.metrics.nothing_more()
                 if pacer.is_due(item):
                     self._sync(writer, follower)
                     pacer.synced()
@@ -253,11 +261,8 @@ class Archiver:
         self._sync_rest(writer, follower)
 
     def _count(self, block: Block) -> None:
-        metrics = self.metrics
-        metrics.bytes += len(block.data)
-        metrics.caught_up = False
         # the header of the last event is not looked for: the first one's time is as good
-        metrics.event_s = int.from_bytes(block.data[:4], "little") or metrics.event_s
+        self.metrics.came(len(block.data), int.from_bytes(block.data[:4], "little"))
 
     def _sync(self, writer: HistoryWriter, follower: Follower) -> None:
         begun = time.monotonic()
@@ -280,10 +285,12 @@ class Archiver:
             self.metrics.logs_finished += 1
             self._say(f"{name} is complete")
         finisher.add(names)
-        self._purge(writer)
+        self._purge(writer, finisher)
 
-    def _purge(self, writer: HistoryWriter) -> None:
+    def _purge(self, writer: HistoryWriter, finisher: Finisher) -> None:
+        self.metrics.logs_unfinished = finisher.unfinished
         names = expired(writer.folder, self._options.retention, writer.end[0])
+        names = list(takewhile(lambda name: not finisher.is_at(name), names))
         purge(writer.folder, names)
         for name in names:
             self._say(f"{name} is removed: it is not to be kept any longer")
@@ -292,17 +299,16 @@ class Archiver:
         """Now and then: what is to be done beside the copying."""
         for finisher in self._finishers.values():  # of former histories, too
             finisher.poll()
-        self._purge(writer)
+        self._purge(writer, self._finishers[writer.folder.path])
         if self.metrics.caught_up:
-            self.metrics.behind_bytes = 0
             return
-        try:
-            with connect(url) as server:
-                file, offset = writer.end
-                later = [log for log in server.logs() if number_of(log.name) >= number_of(file)]
-                self.metrics.behind_bytes = max(0, sum(log.size_bytes for log in later) - offset)
-        except (BinlogError, ValueError):
-            self.metrics.behind_bytes = None
+        with suppress(BinlogError, ValueError), connect(url) as server:
+            self._measure(server, *writer.end)
+
+    def _measure(self, server: ServerConnection, file: str, offset: int) -> None:
+        """What a server has behind a place of its logs."""
+        later = [log for log in server.logs() if number_of(log.name) >= number_of(file)]
+        self.metrics.has_more(max(0, sum(log.size_bytes for log in later) - offset))
 
     # -- what goes wrong -------------------------------------------------------------------------
 

@@ -177,6 +177,15 @@ class Finisher:
         self._under_way: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def unfinished(self) -> int:
+        """How many logs wait, are under way, or have failed."""
+        return len({*self._waiting, *self._under_way, *self._failed})
+
+    def is_at(self, name: str) -> bool:
+        """Whether a log may be being finished just now."""
+        return name in self._under_way
+
     def begin(self, growing: str) -> None:
         """Take up a directory as an earlier process has left it. Raises SourceError."""
         remove_leftovers(self._folder)
