@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from binlake.errors import SourceError
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
-from binlake.source.reader import ByteReader, source_error, what, without_secrets
+from binlake.source.reader import ByteReader, holds_secret, source_error, what, without_secrets
 from binlake.source.replica.url import is_server_url
 from binlake.source.streams import StreamReader
 
@@ -35,6 +35,7 @@ __all__ = [
     "is_uri",
     "local_path",
     "open_reader",
+    "refuse_secrets",
     "remove_partials",
     "sync_directory",
     "write_whole",
@@ -156,10 +157,34 @@ def local_path(path: str) -> str:
     return path
 
 
+_OF_S3 = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of the machine"
+_OF_GCS = "GOOGLE_APPLICATION_CREDENTIALS, gcloud auth application-default login, or the machine"
+_OF_AZURE = "AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, az login, or the machine"
+# By scheme: what gives a store credentials without showing them.
+_CREDENTIALS = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), f"they come from {_OF_S3}"),
+    **dict.fromkeys(("gs", "gcs"), f"they come from {_OF_GCS}"),
+    **dict.fromkeys(("abfs", "abfss"), f"they come from {_OF_AZURE}"),
+}
+
+
+def refuse_secrets(uri: str) -> None:
+    """Raises SourceError where the URI of a store has credentials in it."""
+    if holds_secret(uri) and not is_server_url(uri):
+        raise SourceError(
+            f"{without_secrets(uri)}: credentials in a URI are refused: lists of processes, plans and"
+            " messages would show them",
+            hint=_CREDENTIALS.get(
+                uri.partition("://")[0].lower(), "give them where the store's own tools find them"
+            ),
+        )
+
+
 def file_system_for(uri: str) -> tuple[Any, str]:
     """The pyarrow file system of a URI, and the path in it. Raises SourceError.
 
-    Credentials come from where the file system finds them (environment, instance profile).
+    Credentials come from where the file system finds them (environment, profile, role of the
+    machine); those in a URI are refused.
     """
     import pyarrow
     from pyarrow import fs
@@ -167,6 +192,7 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     scheme, _, rest = uri.partition("://")
     if is_server_url(uri):
         raise SourceError(f"{without_secrets(uri)} is a live server, which holds no files")
+    refuse_secrets(uri)
     if scheme.lower() in ("s3a", "s3n"):  # Hadoop's names for what pyarrow calls s3
         uri = f"s3://{rest}"
     try:
