@@ -19,7 +19,7 @@ from itertools import takewhile
 
 from binlake.archive.finishing import Finish, Finisher
 from binlake.archive.folder import Folder
-from binlake.archive.layout import ArchiveState, checked_identity, number_of
+from binlake.archive.layout import ArchiveState, number_of
 from binlake.archive.metrics import ArchiveMetrics
 from binlake.archive.retention import Retention, expired, purge
 from binlake.archive.start import (
@@ -29,9 +29,9 @@ from binlake.archive.start import (
     first_log,
     gtid_text,
     gtids_before,
+    history_of,
     is_there,
     known_histories,
-    newest_history,
 )
 from binlake.archive.writer import AnotherHistory, HistoryWriter
 from binlake.errors import BinlogError, OptionError, PositionLostError, ServerError
@@ -166,8 +166,7 @@ class Archiver:
     def _begin(self, server: ServerConnection) -> tuple[HistoryWriter, Position]:
         """Open the directory of a server; where it has to be asked from."""
         known = known_histories(self._root)
-        state = newest_history(known, server)
-        identity = checked_identity(server.identity)
+        identity, state = history_of(self._root, known, server)
         why = self._reset[1] if self._reset[0] == identity else ""
         if state is not None and not why:
             writer = HistoryWriter(self._root.sub(state.directory), state)
@@ -183,7 +182,9 @@ class Archiver:
                 return writer, replace(start, server_uuid=server.identity)
             writer.close()
         generation = 1 if state is None else state.generation + 1
-        begun = ArchiveState(identity, server.flavour, generation)
+        begun = ArchiveState(
+            identity, server.flavour, generation, server_uid=server.uid, address=server.where
+        )
         others = [history for history in known if history.state.identity != identity]
         start = self._first(server, [] if state is not None else others)
         if state is not None:
