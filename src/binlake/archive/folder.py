@@ -13,6 +13,7 @@ import fcntl
 import os
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from binlake.source.bytes import (
     file_system_for,
     is_uri,
     local_path,
+    remove_partials,
     sync_directory,
     write_whole,
 )
@@ -99,6 +101,13 @@ class Folder(ABC):
     @abstractmethod
     def unfinished(self) -> list[str]:
         """Logs that are not there under their names yet, though some of them is durable."""
+
+    @abstractmethod
+    def remove_partials(self, names: Iterable[str]) -> list[str]:
+        """Remove those of the files that killed processes left while they wrote them; returns which.
+
+        What a living process writes is left alone. Raises SourceError.
+        """
 
     @abstractmethod
     def lock(self) -> None:
@@ -196,6 +205,12 @@ class LocalFolder(Folder):
 
     def unfinished(self) -> list[str]:
         return []
+
+    def remove_partials(self, names: Iterable[str]) -> list[str]:
+        try:
+            return remove_partials(self._folder, names)
+        except OSError as error:
+            raise writing_error(self.path, error) from error
 
     def lock(self) -> None:
         path = self.path_of(LOCK)
@@ -352,6 +367,9 @@ class StoreFolder(Folder):
     def unfinished(self) -> list[str]:
         names = [name.removesuffix(_PARTS) for name in self.directories() if name.endswith(_PARTS)]
         return [name for name in names if self.parts(name)]
+
+    def remove_partials(self, names: Iterable[str]) -> list[str]:
+        return []  # what is not complete has no name in a store
 
     def lock(self) -> None:
         return

@@ -15,6 +15,7 @@ import typer
 from binlake.cli.flags import with_read_options
 from binlake.cli.terminal import fail_if_lost, note, say_nothing_found, say_result, say_time_zone
 from binlake.errors import BinlogError, OptionError
+from binlake.source.bytes import refuse_secrets
 from binlake.table.schema_file import declared_schema
 from binlake.values.options import ReadOptions, parse_bytes
 
@@ -73,6 +74,8 @@ def export(
     from pyspark.errors import PySparkException
 
     declared_schema(options)  # a wrong one is told before Spark starts
+    for path in (*files, directory):
+        refuse_secrets(path)
     from binlake.lake.export import export as run
     from binlake.spark import session
 
