@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block
 from binlake.source.replica.url import ServerUrl
 from dev.golden.keys import Keys, prepare_keys
-from dev.servers import Server, installation
+from dev.servers import Server, installation, running
 from live import tcp_url, to_the_end, url_of
 
 pytestmark = pytest.mark.server
@@ -195,6 +195,31 @@ def test_the_server_names_what_its_log_does_not(
     command = ("rows", "--table", "hints.t", "--schema", url_of(server))
     assert wanted in said(capfd, command, [file])[1]
     assert '"after"' in said(capfd, ("rows", "--table", "hints.gone"), [url])[1]
+
+
+def test_each_of_several_servers_knows_its_own_tables(
+    provisioned: Callable[[str], str], capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Two servers, and a file of one of them, that have a table of one name and the same types."""
+    with running(provisioned("mysql-9.7")) as one, running(provisioned("mariadb-11.8")) as two:
+        urls = []
+        for server, column in ((one, "a"), (two, "b")):
+            server.execute(
+                "CREATE DATABASE hints",
+                f"CREATE TABLE hints.t ({column} INT UNSIGNED, PRIMARY KEY ({column}))",
+                "FLUSH BINARY LOGS",
+                "INSERT INTO hints.t VALUES (4000000000)",
+            )
+            urls.append(url_of(server, server.position()[0]))
+        named = ['"after":{"a":4000000000}', '"after":{"b":4000000000}']
+        lines = said(capfd, ("rows",), urls)[1].splitlines()
+        assert [after in line for after, line in zip(named, lines, strict=True)] == [True, True]
+        rows = binlake.open(urls).to_pylist()
+        assert [row["after"] for row in rows] == ['{"a":4000000000}', '{"b":4000000000}']
+        copy = tmp_path / "binlog.000002"
+        copy.write_bytes((two.data / "binlog.000002").read_bytes())
+        lines = said(capfd, ("rows",), [urls[0], str(copy)])[1].splitlines()
+        assert ['"a"' in line for line in lines] == [True, False]
 
 
 def test_tail_prints_changes_as_they_commit(filled: Server, tmp_path: Path) -> None:

@@ -184,15 +184,21 @@ def cut(
 
 def pack(splits: Sequence[Split], partition_bytes: int, file_bytes: int) -> list[list[Split]]:
     """Put splits, in order, together into partitions of at most `partition_bytes`, where
-    opening a file counts as `file_bytes` (a thousand small files make few tasks).
+    opening a file counts as `file_bytes` (a thousand small files make few tasks). Logs of different
+    chains are not put together where one is a server's, who is asked about its tables.
     """
     partitions: list[list[Split]] = []
     room = 0
     for split in splits:
         cost = split.bytes + file_bytes
-        if not partitions or cost > room:
+        if not partitions or cost > room or _is_of_another_server(split, partitions[-1][-1]):
             partitions.append([])
             room = partition_bytes
         partitions[-1].append(split)
         room -= cost
     return partitions
+
+
+def _is_of_another_server(split: Split, before: Split) -> bool:
+    paths = (split.log.path, before.log.path)
+    return split.chain != before.chain and any(map(is_server_url, paths))
