@@ -234,8 +234,8 @@ class Log:
     def _changes(self, options: ReadOptions, target: Target) -> Iterator[Changes]:
         columns = ColumnCheck(options)
         schema = declared_schema(options, self._inputs)
-        for reader in self._readers(options):
-            decoder = ChangeDecoder(options, target, self.ledger, schema)
+        for chain, reader in zip(self._chains, self._readers(options), strict=True):
+            decoder = ChangeDecoder(options, target, self.ledger, schema.of_logs(chain.paths))
             yield from columns.watch(decoder.read(reader))
         columns.finish()
 

@@ -85,6 +85,71 @@ def test_a_server_is_its_logs(filled: Server, capfd: pytest.CaptureFixture[str])
     assert out.count("\n") == 1
 
 
+@pytest.fixture(scope="module")
+def long_log(filled: Server) -> tuple[str, int]:
+    """A log, and the place in it behind 4 MB."""
+    filled.execute("FLUSH BINARY LOGS", "CREATE TABLE shop.big (id INT PRIMARY KEY, v LONGTEXT)")
+    for number in range(8):
+        filled.execute(f"INSERT INTO shop.big VALUES ({number}, REPEAT('x', 500000))")
+    place = filled.position()
+    filled.execute(
+        "INSERT INTO shop.orders VALUES (21, 'zoe', 'new')",
+        "UPDATE shop.orders SET state = 'paid' WHERE id = 21",
+        "FLUSH BINARY LOGS",
+    )
+    return place
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("rows", "--start"),
+        ("inspect", "--start"),
+        ("sql", "--start"),
+        ("stats", "--start"),
+        ("mysqlbinlog", "--start-position"),
+    ],
+    ids=" ".join,
+)
+def test_the_server_sends_a_log_from_the_place_that_is_asked_for(
+    filled: Server,
+    long_log: tuple[str, int],
+    capfd: pytest.CaptureFixture[str],
+    command: Sequence[str],
+) -> None:
+    name, offset = long_log
+    url, file = url_of(filled, name), str(filled.data / name)
+    told = ["--schema", url] if command[0] in ("rows", "sql") else []
+    started = (*command, str(offset))
+    code, expected = said(capfd, (*started, *told), [file])
+    before = bytes_sent(filled)
+    again, out = said(capfd, started, [url])
+    if command[0] == "stats":  # which begins with how much was read
+        expected, out = (text.partition("\n")[2] for text in (expected, out))
+    assert (again, out) == (code, expected)
+    # mysqlbinlog shows the beginning, too: of that connection, what fits into buffers comes along
+    assert bytes_sent(filled) - before < (3_000_000 if command[0] == "mysqlbinlog" else 100_000)
+    assert out
+
+
+def test_a_place_inside_of_an_event(
+    filled: Server, long_log: tuple[str, int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Such a place the server cannot send from: what starts behind it is found all the same."""
+    name, offset = long_log
+    url, file = url_of(filled, name), str(filled.data / name)
+    for inside in (offset - 3, offset + 1, offset + 19, offset + 40):
+        for command in (("rows", "--schema", url), ("mysqlbinlog",)):
+            start = "--start" if command[0] == "rows" else "--start-position"
+            started = (*command, start, str(inside))
+            assert said(capfd, started, [url]) == said(capfd, started, [file])
+
+
+def bytes_sent(server: Server) -> int:
+    with connect(ServerUrl.parse(url_of(server))) as connection:
+        return int(connection.rows("SHOW GLOBAL STATUS LIKE 'Bytes_sent'")[0][1] or 0)
+
+
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
 def test_encrypted_logs_come_decrypted(name: str, tmp_path: Path) -> None:
     """Lengths of MySQL's encrypted files are told with a header that positions do not count."""
@@ -133,6 +198,31 @@ def test_the_server_names_what_its_log_does_not(
     command = ("rows", "--table", "hints.t", "--schema", url_of(server))
     assert wanted in said(capfd, command, [file])[1]
     assert '"after"' in said(capfd, ("rows", "--table", "hints.gone"), [url])[1]
+
+
+def test_each_of_several_servers_knows_its_own_tables(
+    provisioned: Callable[[str], str], capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Two servers, and a file of one of them, that have a table of one name and the same types."""
+    with running(provisioned("mysql-9.7")) as one, running(provisioned("mariadb-11.8")) as two:
+        urls = []
+        for server, column in ((one, "a"), (two, "b")):
+            server.execute(
+                "CREATE DATABASE hints",
+                f"CREATE TABLE hints.t ({column} INT UNSIGNED, PRIMARY KEY ({column}))",
+                "FLUSH BINARY LOGS",
+                "INSERT INTO hints.t VALUES (4000000000)",
+            )
+            urls.append(url_of(server, server.position()[0]))
+        named = ['"after":{"a":4000000000}', '"after":{"b":4000000000}']
+        lines = said(capfd, ("rows",), urls)[1].splitlines()
+        assert [after in line for after, line in zip(named, lines, strict=True)] == [True, True]
+        rows = binlake.open(urls).to_pylist()
+        assert [row["after"] for row in rows] == ['{"a":4000000000}', '{"b":4000000000}']
+        copy = tmp_path / "binlog.000002"
+        copy.write_bytes((two.data / "binlog.000002").read_bytes())
+        lines = said(capfd, ("rows",), [urls[0], str(copy)])[1].splitlines()
+        assert ['"a"' in line for line in lines] == [True, False]
 
 
 def test_tail_prints_changes_as_they_commit(filled: Server, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +152,42 @@ def test_reset(mysql: Server) -> None:
     run = Query42(checkpoint, server=url_of(mysql))
     with pytest.raises(PositionLostError, match="another log now"):
         run.batch()
+
+
+@pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-9.7", "mariadb-11.8"])
+def test_reset_in_the_second_in_which_the_log_began(
+    name: str, provisioned: Callable[[str], str]
+) -> None:
+    """Two logs of one name and one time, with transactions of one size at the same places."""
+    with running(provisioned(name)) as server:
+        newer = server.flavour == "mysql" and name != "mysql-5.6.24"
+        reset = "RESET BINARY LOGS AND GTIDS" if newer else "RESET MASTER"
+        server.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT, v VARCHAR(100))")
+
+        def begun_again(value: str, rows: int) -> bytes:
+            inserts = [f"INSERT INTO shop.t VALUES ({n}, '{value}')" for n in range(rows)]
+            server.execute(reset, *inserts)
+            (log,) = server.log_files()
+            return log.read_bytes()[4:8]
+
+        for _ in range(20):
+            until(lambda: time.time() % 1 < 0.1)
+            began = begun_again("a", 2)
+            checkpoint = Checkpoint()
+            run = Query42(checkpoint, server=url_of(server))
+            run.batch()
+            if begun_again("b", 6) == began:
+                break
+        else:
+            raise AssertionError("no two logs began in one second")
+        assert len(checkpoint.all_rows) == 2
+        for again in (run, Query42(checkpoint, server=url_of(server))):
+            with pytest.raises(PositionLostError, match="another log now"):
+                again.batch()
+        # nor is a batch repeated that was planned before
+        checkpoint.committed = 0
+        with pytest.raises(PositionLostError, match="another log now"):
+            Query42(checkpoint, server=url_of(server)).start()
 
 
 # sockets that PyMySQL opened for a server that is not there are closed by the garbage collector

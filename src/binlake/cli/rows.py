@@ -85,5 +85,7 @@ def rows(
 def _changes(
     files: list[str], options: ReadOptions, ledger: Ledger, schema: DeclaredSchema
 ) -> Iterator[Changes]:
-    for reader in LogReader.of_chains(resolve(files), options, ledger):
-        yield from ChangeDecoder(options, Target.TEXT, ledger, schema).read(reader)
+    chains = resolve(files)
+    for chain, reader in zip(chains, LogReader.of_chains(chains, options, ledger), strict=True):
+        known = schema.of_logs(chain.paths)
+        yield from ChangeDecoder(options, Target.TEXT, ledger, known).read(reader)

@@ -115,6 +115,7 @@ def _changes(
     schema: DeclaredSchema,
     keys: ForeignKeys,
 ) -> Iterator[Changes]:
-    for reader in LogReader.of_chains(resolve(files), options, ledger):
-        decoder = ChangeDecoder(options, Target.TEXT, ledger, schema)
+    chains = resolve(files)
+    for chain, reader in zip(chains, LogReader.of_chains(chains, options, ledger), strict=True):
+        decoder = ChangeDecoder(options, Target.TEXT, ledger, schema.of_logs(chain.paths))
         yield from decoder.read(Watched(reader, keys))

@@ -42,7 +42,7 @@ def print_logs(
     selector = Selector(selection, sum(len(chain.files) for chain in chains))
     flavour = file = None
     try:
-        for event, ordinal in _events(chains, ledger):
+        for event, ordinal in _events(chains, selection.start_position or 0, ledger):
             if printer is None:
                 flavour = event.window.format.flavour
                 printer = _PRINTERS[flavour](options, write, LoadFiles(options.local_load), warn)
@@ -74,10 +74,12 @@ def print_logs(
     printer.end()
 
 
-def _events(chains: Sequence[Chain], ledger: Ledger) -> Iterator[tuple[LogEvent, int]]:
-    """All events, each with the ordinal of its file among all files."""
+def _events(chains: Sequence[Chain], start: int, ledger: Ledger) -> Iterator[tuple[LogEvent, int]]:
+    """All events, each with the ordinal of its file among all files; of the first file those from
+    byte `start` on, and perhaps those before it.
+    """
     before = 0
-    readers = LogReader.of_chains(chains, ReadOptions(), ledger)
+    readers = LogReader.of_chains(chains, ReadOptions(), ledger, start)
     for chain, reader in zip(chains, readers, strict=True):
         for event in reader.events():
             yield event, before + event.window.file.ordinal

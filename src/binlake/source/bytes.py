@@ -112,18 +112,19 @@ class RemoteReader(ByteReader):
         self._file.close()
 
 
-def open_reader(path: str, size: int | None = None) -> ByteReader:
+def open_reader(path: str, size: int | None = None, start: int = 0) -> ByteReader:
     """Open a local path, a pyarrow.fs URI, or "-" (standard input); inflate .gz and .zst.
 
     `size` pins the length that was seen when the work was planned (ignored for compressed
-    inputs and pipes). Raises SourceError.
+    inputs and pipes). `start` is the event from which on a server's log will be read.
+    Raises SourceError.
     """
     if path == "-":
         return StreamReader("-", _open_stdin, reopenable=False)
     if is_server_url(path):
         from binlake.source.replica.server_log import open_server_log
 
-        return open_server_log(path, size)
+        return open_server_log(path, size, start)
     if is_uri(path):
         reader: ByteReader = RemoteReader(path, size)
     else:
@@ -131,11 +132,11 @@ def open_reader(path: str, size: int | None = None) -> ByteReader:
             return StreamReader(path, lambda: Path(path).open("rb", buffering=0), reopenable=False)
         reader = LocalReader(path, size)
     try:
-        start = reader.read_at(0, MAGIC_BYTES)
+        magic = reader.read_at(0, MAGIC_BYTES)
     except BaseException:
         reader.close()
         raise
-    if decompressor_for(start) is None:
+    if decompressor_for(magic) is None:
         return reader
     reader.close()
     return StreamReader(path, lambda: _open_stream(path), reopenable=True)

@@ -146,8 +146,10 @@ class LogFile:
         ordinal: int = 0,
         size: int | None = None,
         keyring: Keyring | None = None,
+        start: int = 0,
     ) -> Self:
-        """Open a path or URI (see `bytes.open_reader`); `keyring` opens encrypted logs.
+        """Open a path or URI (see `bytes.open_reader`); `keyring` opens encrypted logs, `start` is
+        the event from which on it will be read, for sources that send it from there.
 
         Raises SourceError for what cannot be read or is no binary log, UnsupportedError for
         alphas of MySQL 4.0, FormatError for a damaged beginning, KeyringError for an encrypted
@@ -157,7 +159,7 @@ class LogFile:
             name, size = path.path, path.size if size is None else size
         else:
             name = path
-        reader = open_reader(name, size)
+        reader = open_reader(name, size, start)
         try:
             return cls(reader, log_name(name), ordinal, keyring)
         except BaseException:
@@ -322,6 +324,8 @@ class LogFile:
         self.in_use = bool(frame.flags & LOG_EVENT_BINLOG_IN_USE_F)
         self.format = self.read_format(frame, raw)
         self.created = frame.timestamp
+        if self.reader.begins_at:  # a server's own log, which it sends decrypted
+            return
         self._read_encryption(frame.end)
         self.is_relay = bool(frame.flags & LOG_EVENT_RELAY_LOG_F) or self._announces_source(frame)
 

@@ -18,7 +18,8 @@ class ByteReader(ABC):
     `name` is the path as given; `size` the length in bytes, None while it is unknown;
     `seekable` whether `read_at` may go back without `retain`; `sequential` whether a place inside is
     found only by walking there from the beginning; `lead_bytes` how many bytes of the file lie
-    before the reader's first; `interactive` whether a read can
+    before the reader's first; `begins_at`, where not 0, is the place that a log is sent from: of what
+    lies before it only the magic and the format description are here; `interactive` whether a read can
     wait for somebody (a pipe), so that nobody should read ahead. `damage` is set once the
     end has been reached, if the input ended badly (compressed data cut off, say): the bytes
     before it are good.
@@ -29,6 +30,7 @@ class ByteReader(ABC):
     seekable: bool = True
     sequential: bool = False
     lead_bytes: int = 0
+    begins_at: int = 0
     interactive: bool = False
     damage: BinlogError | None = None
 

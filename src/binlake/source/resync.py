@@ -66,10 +66,12 @@ if TYPE_CHECKING:
 __all__ = [
     "END",
     "SearchLimits",
+    "event_inside",
     "first_frame",
     "first_sync",
     "next_transaction",
     "opens_with_gtid",
+    "sync_inside",
 ]
 
 #: The end of a log whose length is not known.
@@ -110,6 +112,37 @@ def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> 
         if found is not None:
             return found
     return next_transaction(log, walk.pos, log.format) if walk.broken else size
+
+
+def event_inside(log: LogFile) -> int | None:
+    """Where a server sends a log from (`ByteReader.begins_at`), if that proves to be an event.
+
+    Raises SourceError.
+    """
+    at = log.reader.begins_at
+    if log.format is None or not at:
+        return None
+    return at if _Walk(log.reader, log.format).proves(at) else None
+
+
+def sync_inside(log: LogFile) -> int | None:
+    """`first_sync` for a log that a server sends from a place inside; None where that is no event,
+    or what is before it would have to be known.
+
+    Raises SourceError.
+    """
+    at = event_inside(log)
+    if at is None:
+        return None
+    assert log.format is not None
+    walk = _Walk(log.reader, log.format)
+    if not opens_with_gtid(log.format):
+        return at if walk.begins_transaction(at) else None
+    for data, base, block in walk.blocks(at):
+        found = walk.boundary(data, base, block, len(block))
+        if found is not None:
+            return found
+    return None if walk.broken else walk.pos
 
 
 def opens_with_gtid(fmt: EventFormat) -> bool:
@@ -264,6 +297,25 @@ class _Walk:
                 return frame.end
         return None
 
+    def proves(self, offset: int) -> bool:
+        """Whether an event starts at `offset`: its checksum says so, or else its header."""
+        data = self._reader.read_at(offset, HEADER_BYTES)
+        if len(data) < HEADER_BYTES:
+            return False
+        frame = read_frame(data, offset, 0)
+        told = self._format.checksum_bytes > 0 or frame.log_pos != 0
+        return told and self._sound(frame)
+
+    def begins_transaction(self, offset: int) -> bool:
+        """Whether the event at `offset` itself says that a transaction starts with it."""
+        data = self._reader.read_at(offset, HEADER_BYTES)
+        frame = read_frame(data, offset, 0)
+        if frame.type_code in _GTID_TYPES:
+            return True
+        if frame.type_code != QUERY_EVENT:
+            return False
+        return self._sql(frame, self._reader.read_at(offset, frame.length), offset) == b"BEGIN"
+
     def candidate(self, begin: int) -> int | None:
         """The first place at or after `begin` with an event that verifies, or None."""
         while True:
@@ -340,13 +392,17 @@ class _Walk:
         return len(data) == frame.length and event_crc32(data) == stored_crc32(data)
 
     def _ends_transaction(self, frame: Frame, data: bytes, base: int) -> bool:
+        return self._sql(frame, data, base) in (b"COMMIT", b"ROLLBACK")
+
+    def _sql(self, frame: Frame, data: bytes, base: int) -> bytes:
+        """The statement of a QUERY, in capitals; b"" where it cannot be read."""
         end = frame.end - base - self._format.checksum_bytes
         body = memoryview(data)[frame.offset - base + self._format.header_length : end]
         try:
             event = QueryEvent.decode(frame, BodyReader(body), self._format)
         except FormatError:
-            return False
-        return event.sql_raw.upper() in (b"COMMIT", b"ROLLBACK")
+            return b""
+        return event.sql_raw.upper()
 
 
 class _RelayWalk(_Walk):

@@ -141,9 +141,9 @@ class Course:
         begin = self._valid(now, start)
         if self._misfit(now, end) is not None:
             # the batch was planned on a server that is gone: the same transactions, by GTID
+            again = self._valid(now, end)
             wanted = parse_gtid_filter(shown_before(end.position.gtid_set))
             filters = replace(filters, at_gtid=wanted)
-            again = self._valid(now, end)
             end = self._latest(now) if again.shown else again
         if begin.shown:
             filters = replace(filters, excluded_gtids=self._excluded(begin.shown))
@@ -184,6 +184,7 @@ class Course:
                     filters,
                     borders=borders,
                     created=created,
+                    trail=begin.trail if low == start and number == first else None,
                 )
 
     def _advanced(
@@ -206,22 +207,26 @@ class Course:
         scan = BoundaryScan(limits, GtidProgress(known), counter, self._on_damage)
         shown = start.shown
         for number in numbers:
-            with self._logs.open(now, number) as log:
-                if number == first and start.log_created not in (None, log.created):
+            begin = start.position.offset if number == first else FIRST_EVENT
+            trail = start.trail if number == first else None
+            with self._logs.open(now, number, begin if trail is None else trail.start) as log:
+                if number == first and not _is_of(log, start):
                     raise PositionLostError(_another(start.position), hint=_NEW_CHECKPOINT)
-                begin = start.position.offset if number == first else FIRST_EVENT
                 if begin == FIRST_EVENT and shown and self._head_has(log, start):
                     shown = ""
                 walk = scan.as_far_as if number == now.numbers[-1] else scan.through
                 walk(log, begin, stops.get(number))
                 created = log.created
+                trail = scan.trail if log.ibb is None else None  # those bytes are made here
+            if trail is not None:
+                self._logs.saw(now, number, trail)
             if scan.full:
                 break
         position = Position(now.server_uuid, now.files[number].name, scan.offset, scan.gtids.text)
         if (position.file, position.offset) == (start.position.file, start.position.offset):
             return start
         commit_us = start.commit_us if scan.commit_us is None else scan.commit_us
-        return StreamOffset(position, created, shown, commit_us)
+        return StreamOffset(position, created, shown, commit_us, trail=trail)
 
     def _at_end(self, now: LogsNow, start: StreamOffset, stop: int | None) -> bool:
         """Whether nothing can be behind `start` in its file."""
@@ -337,6 +342,8 @@ class Course:
             return f"the stream came to {position}, and that file has only {size} bytes"
         if offset.log_created not in (None, self._logs.created(now, number)):
             return _another(position)
+        if offset.trail is not None and not self._logs.has(now, number, offset.trail):
+            return _another(position)
         return None
 
     def _by_gtids(self, now: LogsNow, text: str, why: str) -> StreamOffset:
@@ -406,6 +413,13 @@ class Course:
         """What is left out: by the option, and because it was shown before."""
         asked = self._options.exclude_gtid
         return parse_gtid_filter(shown if asked is None else f"{asked},{shown}")
+
+
+def _is_of(log: LogFile, offset: StreamOffset) -> bool:
+    """Whether a file is the one in which a stream came to an offset."""
+    if offset.log_created not in (None, log.created):
+        return False
+    return offset.trail is None or offset.trail.is_in(log)
 
 
 def _another(position: Position) -> str:

@@ -20,12 +20,14 @@ from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.source.places import place
 from binlake.stream.splits import numbered
+from binlake.stream.trail import Trail
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
 
 __all__ = ["DirectoryLogs", "LogsNow", "StreamLogs"]
 
 _LONGEST_WAIT_S = 0.25
+_MOST_KNOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class StreamLogs(ABC):
     def __init__(self, options: ReadOptions) -> None:
         self._keyring = Keyring.of(options)
         self._last: LogsNow | None = None
+        self._known: set[tuple[str, str, Trail]] = set()
         self._wait_s = 0.0
 
     def look(self) -> LogsNow:
@@ -99,9 +102,9 @@ class StreamLogs(ABC):
     def _look(self) -> LogsNow:
         """Look. Raises BinlogError."""
 
-    def open(self, now: LogsNow, number: int) -> LogFile:
-        """Open a file that a look has found. Raises BinlogError."""
-        log = LogFile.open(now.files[number], number, keyring=self._keyring)
+    def open(self, now: LogsNow, number: int, start: int = 0) -> LogFile:
+        """Open a file that a look has found; `start` as in LogFile.open. Raises BinlogError."""
+        log = LogFile.open(now.files[number], number, keyring=self._keyring, start=start)
         if log.is_relay:
             log.close()
             raise UnsupportedError(
@@ -116,9 +119,26 @@ class StreamLogs(ABC):
         with self.open(now, number) as log:
             return log.created
 
+    def has(self, now: LogsNow, number: int, trail: Trail) -> bool:
+        """Whether a file that a look has found holds these events; looked into once, since who
+        reads on from there looks again. Raises BinlogError.
+        """
+        if (now.server_uuid, now.files[number].name, trail) not in self._known:
+            with self.open(now, number, trail.start) as log:
+                if not trail.is_in(log):
+                    return False
+            self.saw(now, number, trail)
+        return True
+
+    def saw(self, now: LogsNow, number: int, trail: Trail) -> None:
+        """A file has these events."""
+        self._known.add((now.server_uuid, now.files[number].name, trail))
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+
     def close(self) -> None:
         """Give back what is held."""
-        return
+        self._known.clear()
 
 
 class DirectoryLogs(StreamLogs):

@@ -1,7 +1,8 @@
 """What a checkpoint of Spark holds of a stream: a position, as JSON.
 
     {"version": 1, "server_uuid": "…", "file": "binlog.000012", "offset": 4711,
-     "gtid_set": "3e11fa47-…:1-42", "log_created": 1795269600, "commit_time": "2026-11-21T14:00:00Z"}
+     "gtid_set": "3e11fa47-…:1-42", "log_created": 1795269600, "commit_time": "2026-11-21T14:00:00Z",
+     "last_events": {"start": 4600, "digest": "0f3a…"}}
 
 Spark writes it down before a batch runs, and hands it back after a restart without looking at it,
 to whatever version of the package runs then: so it has a version, and everything is checked.
@@ -19,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from binlake.errors import SourceError
+from binlake.stream.trail import Trail
 from binlake.values.position import Position
 
 __all__ = ["StreamOffset"]
@@ -36,7 +38,7 @@ class StreamOffset:
     `shown` are GTIDs that were shown although they lie behind the position: another server, which
     took over, has them in another order; as the option `exclude_gtid` takes them. `commit_us`: the
     commit time of the last transaction before the position, microseconds since 1970 UTC; None: not
-    known. `initial`: nothing was read yet. `begins_at`: where the first batch begins, which ends here.
+    known. `trail`: the events before the position, None: not known. `initial`: nothing was read yet. `begins_at`: where the first batch begins, which ends here.
     """
 
     position: Position
@@ -45,6 +47,7 @@ class StreamOffset:
     commit_us: int | None = None
     initial: bool = False
     begins_at: StreamOffset | None = None
+    trail: Trail | None = None
 
     @property
     def place(self) -> tuple[Position, str]:
@@ -61,6 +64,8 @@ class StreamOffset:
         if self.commit_us is not None:
             moment = _EPOCH + timedelta(microseconds=self.commit_us)
             value["commit_time"] = moment.isoformat().replace("+00:00", "Z")
+        if self.trail is not None:
+            value["last_events"] = {"start": self.trail.start, "digest": self.trail.digest}
         if self.initial:
             value["initial"] = True
         if self.begins_at is not None:
@@ -80,6 +85,7 @@ class StreamOffset:
             )
         try:
             begins_at = value.get("begins_at")
+            trail = value.get("last_events")
             return cls(
                 position=Position(
                     _of(str, value["server_uuid"]),
@@ -92,6 +98,7 @@ class StreamOffset:
                 commit_us=_commit_us(value.get("commit_time")),
                 initial=_of(bool, value.get("initial", False)),
                 begins_at=None if begins_at is None else cls.from_json(begins_at),
+                trail=None if trail is None else _trail(trail, value["offset"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise SourceError(
@@ -108,6 +115,13 @@ def _of(kind: type, value: Any) -> Any:
     if type(value) is not kind:
         raise TypeError(f"{value!r} is no {kind.__name__}")
     return value
+
+
+def _trail(value: Any, end: int) -> Trail:
+    trail = Trail(_of(int, value["start"]), end, _of(str, value["digest"]))
+    if not 0 < trail.start < end:
+        raise ValueError(f"the events before {end} cannot start at {trail.start}")
+    return trail
 
 
 def _commit_us(text: str | None) -> int | None:

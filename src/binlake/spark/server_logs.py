@@ -32,7 +32,7 @@ _FIRST_PAUSE_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Listing:
     """The files of a server while `newest` is its current one."""
 
     server: ServerConnection
@@ -49,7 +49,7 @@ class ServerLogs(StreamLogs):
         super().__init__(options)
         self._urls = ServerUrl.parse_all(url)
         self._server: ServerConnection | None = None
-        self._known: _Known | None = None
+        self._listing: _Listing | None = None
         self._created: dict[tuple[str, str], int | None] = {}
 
     def _look(self) -> LogsNow:
@@ -64,16 +64,17 @@ class ServerLogs(StreamLogs):
         return created
 
     def close(self) -> None:
+        super().close()
         if self._server is not None:
             self._server.close()
-        self._server = self._known = None
+        self._server = self._listing = None
 
     def _ask(self) -> LogsNow:
         server = self._connected()
         name, offset = server.end()
-        known = self._known
+        known = self._listing
         if known is None or known.server is not server or known.newest != name:
-            known = self._known = _Known(server, name, self._listed(server, name))
+            known = self._listing = _Listing(server, name, self._listed(server, name))
         files = dict(known.files)
         newest = next(reversed(files))
         if files[newest].name != name:

@@ -27,6 +27,7 @@ from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Piece, PlainRun, Run, Spot
 from binlake.stream.splits import Split, plan_splits
 from binlake.table.batches import typed_schema
+from binlake.table.declared import DeclaredSchema
 from binlake.table.evolution import Evolution
 from binlake.table.history import SchemaHistory, spot_of
 from binlake.table.metadata import METADATA
@@ -182,27 +183,33 @@ class _Look:
         """The table's definitions, in the order in which they were last used."""
         splits = plan_splits(self._options.paths, read, _LOOK_BYTES)
         with closing(declared_schema(read, [split.log.path for split in splits])) as schema:
-            return self._definitions(splits, read, SchemaHistory(schema))
+            return self._definitions(splits, read, schema)
 
     def _definitions(
-        self, splits: list[Split], read: ReadOptions, history: SchemaHistory
+        self, splits: list[Split], read: ReadOptions, schema: DeclaredSchema
     ) -> list[TableTypes]:
-        tables = TableResolver(read, Target.TYPED, silent, history)
-        newest_first: dict[tuple[bytes, int], TableTypes] = {}
+        of_chain: dict[int, TableResolver] = {}
+        newest_first: dict[tuple[int, bytes, int], TableTypes] = {}
         self.looked_bytes = 0
         for split in reversed(splits):
             if self.looked_bytes >= self._options.schema_scan_bytes:
                 break
+            tables = of_chain.get(split.chain)
+            if tables is None:
+                history = SchemaHistory(schema.of_logs([split.log.path]))
+                tables = TableResolver(read, Target.TYPED, silent, history)
+                of_chain[split.chain] = tables
+            history = tables.history
             found = _table_maps(split, read, history)
             for (body, epoch), (fmt, spot) in reversed(found.items()):
-                if (body, epoch) in newest_first:
+                if (split.chain, body, epoch) in newest_first:
                     continue
                 history.at(spot)
                 types = tables.types(body, fmt)
                 if types is not None:
-                    newest_first[body, epoch] = types
+                    newest_first[split.chain, body, epoch] = types
             self.looked_bytes += split.bytes
-        self.other_tables |= tables.unwanted
+            self.other_tables |= tables.unwanted
         return list(newest_first.values())[::-1]
 
 

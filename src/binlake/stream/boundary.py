@@ -28,6 +28,7 @@ from binlake.stream.ddl import DdlStatement
 from binlake.stream.grouper import Ended, Grouper
 from binlake.stream.gtid_progress import GtidProgress
 from binlake.stream.runs import Outcome, PlainRun, Run
+from binlake.stream.trail import Trail
 from binlake.stream.transactions import transaction_of
 from binlake.values.ledger import Ledger
 from binlake.values.step import Step
@@ -84,7 +85,7 @@ class BoundaryScan:
 
     `bytes`, `rows` and `transactions` are those taken so far, `commit_us` the commit time of the
     last of them (None: none was taken), `full` whether a limit ended the scan. `gtids` is kept up
-    to `offset`. With a limit on rows, `rows` needs a counter.
+    to `offset`, `trail` is what was passed last before it, if anything was. With a limit on rows, `rows` needs a counter.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class BoundaryScan:
         self.bytes = self.rows = self.transactions = 0
         self.commit_us: int | None = None
         self.full = False
+        self.trail: Trail | None = None
         self._limits = limits
         self._counter = counter if limits.rows is not None else None
         self._on_damage = on_damage
@@ -131,6 +133,7 @@ class BoundaryScan:
 
     def _scan(self, log: LogFile, start: int, stop: int | None) -> Grouper:
         self._start = self.offset = start
+        self.trail = None
         self._bytes_before = self.bytes
         grouper = Grouper()
         for window in self._windows(log, start, stop):
@@ -142,9 +145,11 @@ class BoundaryScan:
                     assert grouper.steps is not None
                     self._take_run(item, grouper.steps)
                 if self.full:
+                    self._leave_trail(window)
                     return grouper
             opened = grouper.open
             self._reach(window.end if opened is None else opened.start.offset)
+            self._leave_trail(window)
             if opened is not None and self._too_much(opened, window):
                 self.full = True
                 return grouper
@@ -159,6 +164,11 @@ class BoundaryScan:
         return log.windows(
             start, stop, verify=False, ledger=Ledger(), on_damage=self._on_damage, window_bytes=size
         )
+
+    def _leave_trail(self, window: Window) -> None:
+        """Note what is before the boundary, if that has come into this window."""
+        if window.start < self.offset <= window.end:
+            self.trail = Trail.before(window, self.offset)
 
     def _reach(self, offset: int) -> None:
         self.offset = offset

@@ -16,7 +16,8 @@ from binlake.errors import FormatError
 from binlake.source.chain import Chain, LogPath
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
-from binlake.source.resync import first_sync, opens_with_gtid
+from binlake.source.replica.url import is_server_url
+from binlake.source.resync import event_inside, first_sync, opens_with_gtid, sync_inside
 from binlake.stream.ddl import TakesDdl, nobody
 from binlake.stream.elsewhere import Elsewhere
 from binlake.stream.filters import TransactionFilter
@@ -54,26 +55,39 @@ class LogReader:
 
     @classmethod
     def of_chains(
-        cls, chains: Sequence[Chain], options: ReadOptions, ledger: Ledger
+        cls, chains: Sequence[Chain], options: ReadOptions, ledger: Ledger, passed_to: int = 0
     ) -> Iterator[LogReader]:
         """A reader per chain of an input: of everything that the options want of it.
 
-        Raises OptionError.
+        What lies between the format description and byte `passed_to` of the first file is of no
+        use to the caller: where that is an event, a server need not send it. Raises OptionError.
         """
         filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
         if (keyring := Keyring.of(options)) is not None:
             keyring.expect_file()
         for chain, filters in zip(chains, filters_of, strict=True):
-            yield cls._of_chain(chain, filters, options, ledger)
+            yield cls._of_chain(chain, filters, options, ledger, passed_to)
+            passed_to = 0
 
     @classmethod
     def _of_chain(
-        cls, chain: Chain, filters: TransactionFilter, options: ReadOptions, ledger: Ledger
+        cls,
+        chain: Chain,
+        filters: TransactionFilter,
+        options: ReadOptions,
+        ledger: Ledger,
+        passed_to: int,
     ) -> LogReader:
         opener = _Opener(lambda: dict(enumerate(chain.files)), Keyring.of(options))
         first = filters.first_file(len(chain.files))
+        opened: dict[int, LogFile] = {}
         if filters.start is not None and filters.start.ordinal == first.ordinal:
-            first = first._replace(offset=_start_of_reading(opener, filters.start))
+            sent = _sent_from(opener, chain.files[first.ordinal], filters.start, sync_inside)
+            if sent is not None:
+                opened[first.ordinal], offset = sent
+            else:
+                offset = _start_of_reading(opener, filters.start)
+            first = first._replace(offset=offset)
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             for ordinal in range(len(chain.files)):
@@ -81,9 +95,15 @@ class LogReader:
                     start = first.offset if ordinal == first.ordinal else None
                     if ordinal > first.ordinal and (gap := chain.gap_before(ordinal)):
                         ledger.warn(gap)
-                    yield from _indexed(
-                        opener(ordinal), start, None, filters, options, reader, ledger
-                    )
+                    if ordinal == 0 and passed_to:
+                        place = Spot(0, "", passed_to)
+                        sent = _sent_from(opener, chain.files[0], place, event_inside)
+                        if sent is not None:
+                            yield FileRange(opener(0), None, FIRST_EVENT + 1)
+                            yield FileRange(*sent)
+                            continue
+                    log = opened.pop(ordinal, None) or opener(ordinal)
+                    yield from _indexed(log, start, None, filters, options, reader, ledger)
 
         return cls(ranges, Elsewhere(opener, first), filters, options, ledger)
 
@@ -91,14 +111,22 @@ class LogReader:
     def of_split(cls, split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
         """The transactions that start in a split; what it covers goes to the ledger."""
         opener = _Opener(split.chain_files, Keyring.of(options))
-        log = opener.open(split.log, split.ordinal)
+        filters = split.filters
+        sent = None
+        place = filters.start
+        if place is not None and place.ordinal == split.ordinal and place.offset > split.start:
+            sent = _sent_from(opener, split.log, place, sync_inside)
+        if sent is None:
+            log = opener.open(split.log, split.ordinal, split.known_start)
+            start = covered_from = split.border(log, split.start)
+        else:
+            log, start = sent
+            covered_from = split.border(log, split.start)
         opened = [log]
-        start = covered_from = split.border(log, split.start)
         end = None if split.end is None else split.border(log, split.end)
         if log.is_relay and start == FIRST_EVENT:
             start = carried_over(opener, split.ordinal)
         first = Spot(split.ordinal, log.name, start)
-        filters = split.filters
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # read a second time, the file has been closed (standard input cannot be)
@@ -189,9 +217,9 @@ class _Opener:
     def __call__(self, ordinal: int) -> LogFile:
         return self.open(self.files[ordinal], ordinal)
 
-    def open(self, path: LogPath, ordinal: int) -> LogFile:
-        """Open a file whose place in the chain is known."""
-        log = LogFile.open(path, ordinal, keyring=self._keyring)
+    def open(self, path: LogPath, ordinal: int, start: int = 0) -> LogFile:
+        """Open a file whose place in the chain is known; `start` as in LogFile.open."""
+        log = LogFile.open(path, ordinal, keyring=self._keyring, start=start)
         if ordinal > 0:
             log.before = lambda: self(ordinal - 1)
         return log
@@ -213,6 +241,24 @@ def _start_of_reading(opener: _Opener, start: Spot) -> int:
         if log.format is None or not log.is_splittable:
             return FIRST_EVENT
         return first_sync(log, start.offset) if opens_with_gtid(log.format) else FIRST_EVENT
+
+
+def _sent_from(
+    opener: _Opener, path: LogPath, start: Spot, find: Callable[[LogFile], int | None]
+) -> tuple[LogFile, int] | None:
+    """A server's log, opened so that it is sent from `start` on, and what `find` finds there; None
+    for other files, and where what is before has to be read.
+    """
+    if start.offset <= FIRST_EVENT or not is_server_url(path.path):
+        return None
+    log = opener.open(path, start.ordinal, start.offset)
+    found = None
+    try:
+        found = find(log)
+    finally:
+        if found is None:
+            log.close()
+    return None if found is None else (log, found)
 
 
 def _indexed(

@@ -26,6 +26,7 @@ from binlake.source.resync import first_sync
 from binlake.stream.elsewhere import Elsewhere, ElsewhereInStream, OpensFiles
 from binlake.stream.filters import FILE_START, TransactionFilter
 from binlake.stream.runs import Spot
+from binlake.stream.trail import Trail
 from binlake.values.options import ReadOptions
 
 __all__ = ["Split", "StreamSplit", "cut", "numbered", "pack", "plan_splits"]
@@ -60,6 +61,11 @@ class Split:
         """The files of its chain by ordinal, resolved again, oldest first. Raises SourceError."""
         return dict(enumerate(resolve(self.inputs)[self.chain].files))
 
+    @property
+    def known_start(self) -> int:
+        """An event that is known to be one and from which on it will be read; 0: none."""
+        return 0
+
     def found(self) -> Split:
         """The same split, where its file is now."""
         return self
@@ -79,14 +85,22 @@ class StreamSplit(Split):
 
     A file's ordinal is therefore its number (0 where it has none). `borders` are offsets known to
     be transaction boundaries, which need not be looked for, and could not be in every log.
-    `created` is that of the file that was planned (`LogFile.created`), None where nobody knows.
+    `created` is that of the file that was planned (`LogFile.created`), None where nobody knows;
+    `trail` the events before its start, likewise.
     """
 
     borders: tuple[int, ...] = ()
     created: int | None = None
+    trail: Trail | None = None
 
     def chain_files(self) -> Mapping[int, LogPath]:
         return numbered(resolve(self.inputs)[self.chain].files)
+
+    @property
+    def known_start(self) -> int:
+        if self.trail is not None:
+            return self.trail.start
+        return self.start if self.start in self.borders else 0
 
     def found(self) -> Split:
         """A log may be compressed between planning and reading: then its other file is read.
@@ -107,7 +121,8 @@ class StreamSplit(Split):
         return replace(self, log=replace(now, size=None))
 
     def border(self, log: LogFile, at: int) -> int:
-        if self.created not in (None, log.created):
+        known = at != self.start or self.trail is None or self.trail.is_in(log)
+        if self.created not in (None, log.created) or not known:
             raise PositionLostError(
                 f"{log.path} is another log than the one that the batch was planned for",
                 hint="it was replaced, or another server answers; start the query again",
@@ -169,15 +184,21 @@ def cut(
 
 def pack(splits: Sequence[Split], partition_bytes: int, file_bytes: int) -> list[list[Split]]:
     """Put splits, in order, together into partitions of at most `partition_bytes`, where
-    opening a file counts as `file_bytes` (a thousand small files make few tasks).
+    opening a file counts as `file_bytes` (a thousand small files make few tasks). Logs of different
+    chains are not put together where one is a server's, who is asked about its tables.
     """
     partitions: list[list[Split]] = []
     room = 0
     for split in splits:
         cost = split.bytes + file_bytes
-        if not partitions or cost > room:
+        if not partitions or cost > room or _is_of_another_server(split, partitions[-1][-1]):
             partitions.append([])
             room = partition_bytes
         partitions[-1].append(split)
         room -= cost
     return partitions
+
+
+def _is_of_another_server(split: Split, before: Split) -> bool:
+    paths = (split.log.path, before.log.path)
+    return split.chain != before.chain and any(map(is_server_url, paths))

@@ -121,6 +121,12 @@ class DeclaredSchema:
         """Give back what is held."""
         return
 
+    def of_logs(self, inputs: Iterable[str]) -> DeclaredSchema:
+        """The schema for logs at these paths or URLs: only the server of a log knows its tables.
+        Closed with this one.
+        """
+        return self
+
     def declarations(self, database: str, table: str) -> Sequence[DeclaredTable]:
         """Declarations without a place, newest first; those without a database fit any."""
         found = self._by_name.get(table, ())

@@ -76,7 +76,8 @@ def read_schema_file(path: str) -> DeclaredSchema:
 
 def declared_schema(options: ReadOptions, inputs: Iterable[str] = ()) -> DeclaredSchema:
     """What the option schema declares, a file or a live server; behind it, what the server says
-    that logs are read from (the first URL among `inputs`). Raises SchemaError, OptionError.
+    that logs are read from: the first URL among `inputs`, and `of_logs` where there are several.
+    Raises SchemaError, OptionError.
     """
     tables: tuple[DeclaredTable, ...] = ()
     named = options.schema
@@ -85,9 +86,10 @@ def declared_schema(options: ReadOptions, inputs: Iterable[str] = ()) -> Declare
     urls = [named] if named is not None else [path for path in inputs if is_server_url(path)]
     if not urls:
         return DeclaredSchema(tables)
-    from binlake.table.server_schema import ServerSchema
+    from binlake.table.server_schema import ServerSchema, SourceSchema
 
-    return ServerSchema(ServerUrl.parse_all(urls[0]), tables)
+    made = SourceSchema if named is None else ServerSchema
+    return made(ServerUrl.parse_all(urls[0]), tables)
 
 
 def parse_schema(data: _Source, file: str | None = None) -> DeclaredSchema:

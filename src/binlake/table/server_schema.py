@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from binlake.errors import BinlogError, SchemaError, ServerError
 from binlake.source.replica.connection import ServerConnection, connect_any
-from binlake.source.replica.url import ServerUrl
+from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.table.create_table import UnreadableTableError, parse_create_table
 from binlake.table.declared import (
     DeclaredSchema,
@@ -24,7 +24,7 @@ from binlake.table.declared import (
 )
 from binlake.values.plan import NameSource, TableDefinition
 
-__all__ = ["ServerSchema"]
+__all__ = ["ServerSchema", "SourceSchema"]
 
 _NO_SUCH_TABLE = (1049, 1146)
 
@@ -102,3 +102,25 @@ class ServerSchema(DeclaredSchema):
         self._server = connect_any(self._urls)
         self._server.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1")
         return self._server.rows(sql)[0][1] or ""
+
+
+class SourceSchema(ServerSchema):
+    """The declarations `tables`, and behind them what the server says that a log is read from."""
+
+    def __init__(self, urls: Sequence[ServerUrl], tables: Iterable[DeclaredTable] = ()) -> None:
+        super().__init__(urls, tables)
+        self._others: dict[ServerUrl, ServerSchema] = {}
+
+    def of_logs(self, inputs: Iterable[str]) -> DeclaredSchema:
+        named = next((path for path in inputs if is_server_url(path)), None)
+        if named is None:
+            return DeclaredSchema(self.tables)
+        urls = [url.log("") for url in ServerUrl.parse_all(named)]
+        if urls[0] in self._urls:
+            return self
+        return self._others.setdefault(urls[0], ServerSchema(urls, self.tables))
+
+    def close(self) -> None:
+        super().close()
+        for other in self._others.values():
+            other.close()

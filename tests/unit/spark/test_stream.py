@@ -366,6 +366,22 @@ def test_purged_behind_the_place(tmp_path: Path) -> None:
     assert len(run.checkpoint.all_rows) == 6
 
 
+@pytest.mark.parametrize("repeats", [False, True])
+def test_another_log_of_that_name_and_second(repeats: bool, tmp_path: Path) -> None:
+    """Its events have the same sizes, so that the place is one between two transactions."""
+    checkpoint = stopped_in_the_middle(tmp_path)
+    log = tmp_path / "binlog.000001"
+    data = bytearray(log.read_bytes())
+    for frame_end in event_ends(log)[2:]:
+        data[frame_end - 1] ^= 0xFF
+    log.write_bytes(data)
+    checkpoint.committed -= repeats
+    run = Query41(checkpoint, path=tmp_path)
+    step = run.start if repeats else run.batch
+    with pytest.raises(PositionLostError, match="another log now"):
+        step()
+
+
 def test_a_gap(tmp_path: Path) -> None:
     checkpoint = stopped_in_the_middle(tmp_path)
     (tmp_path / "binlog.000002").rename(tmp_path / "binlog.000003")
@@ -463,11 +479,28 @@ def test_a_batch_planned_on_a_lost_server_is_repeated_on_another(
             "damaged",
         ),
         ([1], "no position"),
+        (
+            {"version": 1, "server_uuid": "", "file": "b.1", "offset": 40, "gtid_set": ""}
+            | {"last_events": {"start": 40, "digest": "00"}},
+            "damaged",
+        ),
     ],
 )
 def test_foreign_offsets(value: Any, told: str) -> None:
     with pytest.raises(SourceError, match=told):
         StreamOffset.from_json(value)
+
+
+def test_an_offset_that_says_nothing_of_the_events_before_it(tmp_path: Path) -> None:
+    """A checkpoint of an older version goes on; what it cannot prove is not asked."""
+    checkpoint = stopped_in_the_middle(tmp_path)
+    older = [json.loads(end) for end in checkpoint.ends]
+    assert [older_end.pop("last_events") for older_end in older]
+    checkpoint.ends = [json.dumps(end) for end in older]
+    run = Query41(checkpoint, path=tmp_path)
+    run.start()
+    run.drain()
+    assert len(checkpoint.all_rows) == 6
 
 
 # -- XA, torn transactions --------------------------------------------------------------------------

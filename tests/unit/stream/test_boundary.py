@@ -183,3 +183,32 @@ def test_progress_of_both_flavours() -> None:
     assert GtidProgress(mysql).lacks(GtidProgress(f"{SID}:4-9")) == f"{SID}:6-7:9"
     assert shown_before(mysql) == mysql
     assert GtidProgress("").text == ""
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: "/".join(path.parts[-3:]))
+def test_the_trail_is_what_was_passed_last(path: Path, tmp_path: Path) -> None:
+    """At every boundary behind the head; and one other byte in it is another log."""
+    data = path.read_bytes()
+    with LogFile.open(str(path)) as log:
+        ends = {w.block.end(i) for w in log.windows() for i in range(len(w))}
+        offset, trails = 4, []
+        while True:
+            scan = BoundaryScan(Limits(transactions=1), GtidProgress())
+            scan.as_far_as(log, offset)
+            if scan.offset == offset:
+                break
+            offset = scan.offset
+            assert scan.trail is not None
+            assert scan.trail.end == offset
+            assert scan.trail.start in ends
+            assert scan.trail.is_in(log)
+            trails.append(scan.trail)
+    for trail in trails:
+        for place in (trail.start, trail.end - 1):
+            other = tmp_path / path.name
+            other.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+            with LogFile.open(str(other)) as log:
+                assert not trail.is_in(log)
+            other.write_bytes(data[:place])
+            with LogFile.open(str(other)) as log:
+                assert not trail.is_in(log)

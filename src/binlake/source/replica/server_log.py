@@ -5,7 +5,9 @@
 
 The bytes are those of the server's file as `mysqlbinlog --raw` writes them: an encrypted log
 comes decrypted, and a log in use without the flag that says so. Reading is a dump that
-goes forward; going back, or far ahead to the start of an event, is another dump.
+goes forward; going back, or far ahead to the start of an event, is another dump. Who says when a log
+is opened from which event on it will be read gets one dump from there, which has what the file
+begins with in front of it: the format description, and nothing else of what lies before.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from binlake.errors import PositionLostError, SourceError
-from binlake.source.replica.connection import connect_any
+from binlake.errors import AuthError, PositionLostError, ServerError, SourceError
+from binlake.source.replica.connection import ConnectionLostError, connect_any
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
 from binlake.source.streams import StreamReader
@@ -36,14 +38,18 @@ def server_logs(text: str) -> list[tuple[str, str, int]]:
     return _logs_of(*ServerUrl.parse_all(text))
 
 
-def open_server_log(text: str, size: int | None = None) -> StreamReader:
-    """The bytes of one log, up to `size` or its length now. Raises as `server_logs`."""
+def open_server_log(text: str, size: int | None = None, start: int = 0) -> StreamReader:
+    """The bytes of one log, up to `size` or its length now. Raises as `server_logs`.
+
+    `start` is the event from which on it will be read. The server sends it from there, if that is
+    an event (`begins_at`), else from its beginning.
+    """
     url = ServerUrl.parse(text)
     if not url.log_name:
         raise SourceError(f"{url} names a server, not one of its logs")
     if size is None:
         size = _logs_of(url)[0][2]
-    return _ServerLogReader(url, size)
+    return _ServerLogReader(url, size, start)
 
 
 def _logs_of(*urls: ServerUrl) -> list[tuple[str, str, int]]:
@@ -61,10 +67,13 @@ class _ServerLogReader(StreamReader):
     that is wanted. So it begins another dump, and what lies before it never crosses the network.
     """
 
-    def __init__(self, url: ServerUrl, size: int) -> None:
+    def __init__(self, url: ServerUrl, size: int, start: int = 0) -> None:
         self._url = url
         self._length = size
-        self._stream = _LogStream(url, size)
+        self._created: int | None = None
+        self._stream: _LogStream | None = None
+        self._head = b""
+        self.begins_at = start if len(_MAGIC) < start < size else 0
         super().__init__(str(url), self._from_the_start, reopenable=True)
 
     def _from_the_start(self) -> _LogStream:
@@ -72,12 +81,47 @@ class _ServerLogReader(StreamReader):
 
     def _begin(self, offset: int) -> _LogStream:
         """A dump from the start of an event on, of the file that was read before."""
-        self._stream = _LogStream(self._url, self._length, offset, self._stream.created)
+        if self._stream is not None:
+            self._created = self._stream.created or self._created
+        self._stream = _LogStream(self._url, self._length, offset, self._created)
         return self._stream
+
+    def _start(self) -> None:
+        if not self.begins_at or not self._start_inside(self.begins_at):
+            self.begins_at = 0
+            super()._start()
+
+    def _start_inside(self, offset: int) -> bool:
+        """Begin at an event; whether the server has one there."""
+        stream = self._begin(offset)
+        try:
+            self._head = stream.head()
+        except (AuthError, ConnectionLostError):
+            stream.close()
+            raise
+        except ServerError:  # what is wrong is told by who reads up to there
+            self._head = b""
+        if not self._head:
+            stream.close()
+            return False
+        self._restart(stream, offset)
+        return True
+
+    def _go_back(self, offset: int) -> None:
+        if offset < self.begins_at:
+            self.begins_at = 0
+        super()._go_back(offset)
 
     def read_at(self, offset: int, size: int) -> bytes:
         with self._lock:
-            if self._pieces is not None and self._kept.end < offset < self._length:
+            if self._pieces is None:
+                raise SourceError(f"{self.name} is closed")
+            if self.begins_at and offset + size <= len(self._head):
+                return self._head[offset : offset + size]
+            if offset >= self._length:
+                self.size = self._length
+                return b""
+            if self._kept.end < offset:
                 self._restart(self._begin(offset), offset)
         return super().read_at(offset, size)
 
@@ -100,12 +144,22 @@ class _LogStream:
             # its readers verify checksums, and say what they found
             FollowOptions.of(url, verify_checksum=False, attempts=5, created=created),
         )
-        self._pieces = chain((_MAGIC[start:size],) if start < len(_MAGIC) else (), self._blocks())
+        magic = (_MAGIC[start:size],) if start < len(_MAGIC) else ()
+        self._pieces: Iterator[bytes] = chain(magic, self._blocks())
 
     @property
     def created(self) -> int | None:
         """The time of the file's format description, None while it has not come."""
         return self._follower.created
+
+    def head(self) -> bytes:
+        """Magic and format description of a log that is sent from a place inside, where the
+        server has an event; else b"". Raises ServerError.
+        """
+        first = next(self._pieces, b"")
+        self._pieces = chain((first,), self._pieces)
+        described = self._follower.format_description
+        return _MAGIC + described if first and described else b""
 
     def read(self, size: int) -> bytes:
         """The next bytes, however many; b"" at the end."""

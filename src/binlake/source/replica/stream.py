@@ -40,6 +40,8 @@ _FIRST_EVENT = 4
 _CHECKSUM_BYTES = 4
 _SKIP_REPLICATION = 0x8000
 _MASK32 = 0xFFFFFFFF
+# Who looks at the beginning of a log does not wait for the rest of a large block.
+_FIRST_BLOCK_BYTES = 64 << 10
 # After this long without a byte the consumer is told that it has all there is for now.
 _QUIET_S = 0.05
 # Who has sent so much at once is about to send more: waited for, it makes fewer and larger blocks.
@@ -121,7 +123,8 @@ class DumpStream:
         self._drops = drops
         self._gaps = gaps or by_gtid
         self._by_gtid = by_gtid
-        self._out = bytearray(block_bytes)
+        self._block_bytes = block_bytes
+        self._out = bytearray(min(block_bytes, _FIRST_BLOCK_BYTES))
         self._held = 0
         self._announced = False
         self._told_quiet = False
@@ -146,6 +149,7 @@ class DumpStream:
                 continue
             if reason == FULL:
                 yield from self._flush()
+                self._grow()
                 continue
             try:
                 if receiver.fill_at_once():
@@ -280,6 +284,12 @@ class DumpStream:
         return self._idle(confirmed=True)
 
     # -- what goes on ------------------------------------------------------------------------
+
+    def _grow(self) -> None:
+        """Make room for larger blocks: who takes the first ones may not want more than those."""
+        more = min(3 * len(self._out), self._block_bytes - len(self._out))
+        if more > 0:
+            self._out.extend(bytes(more))
 
     def _append(self, raw: bytes) -> None:
         end = self._held + len(raw)
