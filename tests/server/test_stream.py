@@ -52,6 +52,7 @@ def filled(server: Server) -> Server:
         if number in (15, 30):
             server.execute("FLUSH BINARY LOGS")
     server.execute("UPDATE shop.t SET v = 'y' WHERE id < 20", "DELETE FROM shop.t WHERE id = 3")
+    server.settle()
     return server
 
 
@@ -80,6 +81,7 @@ def test_what_is_new(filled: Server) -> None:
 
 def test_the_end_that_is_reported(filled: Server) -> None:
     run = Query42(Checkpoint(), server=url_of(filled))
+    filled.settle()
     file, offset = filled.position()
     told = run.reader.reportLatestOffset()
     assert (told["file"], told["offset"]) == (file, offset)
