@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from archiving import (
 )
 from binlake.cli.main import app
 from dev.servers import Server, running
+from dev.servers.ports import ReservedPort
 
 pytestmark = pytest.mark.server
 
@@ -397,12 +397,6 @@ def test_a_commit_waits_until_it_is_durable_here(fresh: Server, tmp_path: Path) 
         assert status("yes_tx") >= 20
 
 
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.mark.parametrize("name", ["mariadb-11.8"])
 def test_servers_with_one_number(fresh: Server, tmp_path: Path) -> None:
     """Two MariaDB servers with the same server_id: a directory for each, whichever comes; and each
@@ -427,9 +421,10 @@ def test_servers_with_one_number(fresh: Server, tmp_path: Path) -> None:
         before = archived()
         assert archived() == before
         uids = [server.rows("SELECT @@GLOBAL.server_uid")[0][0] for server in servers]
-        for server in servers:
+        ports = [ReservedPort() for _ in servers]
+        for server, port in zip(servers, ports, strict=True):
             server.stop()
-            server.port = unused_port()
+            server.port = port.number
             server.start(SMALL_LOGS)
         assert uids != [server.rows("SELECT @@GLOBAL.server_uid")[0][0] for server in servers]
         assert archived() == before
@@ -446,28 +441,44 @@ def test_servers_with_one_number(fresh: Server, tmp_path: Path) -> None:
             assert contents(old) == of_server(server)
             old.rename(mine)
             (mine / "archive.json").unlink()
+    for port in ports:
+        port.release()
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7"])
-def test_failover_to_a_replica(fresh: Server, tmp_path: Path) -> None:
-    """The new server's archive begins with the log that holds the next transaction."""
+FOLLOW = {
+    "mysql-9.7": "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_USER='repl',"
+    " SOURCE_PASSWORD='secret', SOURCE_PORT={}, SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1",
+    "mariadb-11.8": "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_USER='repl',"
+    " MASTER_PASSWORD='secret', MASTER_PORT={}, MASTER_USE_GTID=slave_pos",
+}
+
+
+def executed(server: Server) -> str:
+    """What a server has executed: the GTID set, or MariaDB's position in its log."""
+    name = "GLOBAL.gtid_executed" if server.flavour == "mysql" else "GLOBAL.gtid_binlog_pos"
+    return (server.rows(f"SELECT @@{name}")[0][0] or "").replace("\n", "")
+
+
+def gtids_in(folder: Path) -> list[str]:
+    """The GTIDs of all transactions of a directory, in the order of its logs."""
+    logs = binlake.open(str(folder / "binlog.??????"))
+    return [str(one.gtid) for one in logs.transactions()]
+
+
+@BOTH
+def test_failover_to_a_replica(fresh: Server, name: str, tmp_path: Path) -> None:
+    """The new server's archive begins with the log that holds the next transaction. Both directories
+    together hold every transaction; what both hold has one GTID, so nothing counts twice.
+    """
     gtid = ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]
+    options = [*SMALL_LOGS, *(gtid if name.startswith("mysql") else ["--log-slave-updates"])]
     fresh.stop()
-    fresh.start([*SMALL_LOGS, *gtid])
-    with running("mysql-9.7", [*SMALL_LOGS, *gtid, "--server-id=2"]) as replica:
+    fresh.start(options)
+    with running(name, [*options, "--server-id=2"]) as replica:
         fresh.execute("CREATE USER repl@'%' IDENTIFIED BY 'secret'",
                       "GRANT REPLICATION SLAVE ON *.* TO repl@'%'")  # fmt: skip
-        replica.execute(
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_USER='repl',"
-            f" SOURCE_PASSWORD='secret', SOURCE_PORT={fresh.port}, SOURCE_AUTO_POSITION=1,"
-            " GET_SOURCE_PUBLIC_KEY=1",
-            "START REPLICA",
-        )
+        replica.execute(FOLLOW[name].format(fresh.port), "START REPLICA")
         write(fresh, 5)
-
-        def executed(server: Server) -> str | None:
-            return server.rows("SELECT @@GLOBAL.gtid_executed")[0][0]
-
         until(lambda: executed(replica) == executed(fresh))
         replica.execute("FLUSH BINARY LOGS")
         write(fresh, 5)
@@ -480,14 +491,20 @@ def test_failover_to_a_replica(fresh: Server, tmp_path: Path) -> None:
             fresh.stop()
             replica.execute("STOP REPLICA", "FLUSH BINARY LOGS")
             write(replica, 5)
-            second = tmp_path / str(replica.rows("SELECT @@GLOBAL.server_uuid")[0][0])
+            second = tmp_path / "server-2"
+            if name.startswith("mysql"):
+                second = tmp_path / str(replica.rows("SELECT @@GLOBAL.server_uuid")[0][0])
             until(lambda: has_caught_up(replica, second))
         logs = of_server(replica)
         assert contents(second) == {name: logs[name] for name in sorted(logs)[-1:]}
         kept, whole = contents(first), of_server(fresh)  # but for what the shutdown wrote
         assert kept.keys() == before.keys()
         assert all(whole[name].startswith(kept[name]) for name in kept)
-        assert state(second)["gtid_set"] == (executed(replica) or "").replace("\n", "")
+        assert state(second)["gtid_set"] == executed(replica)
+        every = gtids_in(replica.data)
+        assert len(every) == len(set(every))
+        assert set(gtids_in(first)) | set(gtids_in(second)) == set(every)
+        assert not set(gtids_in(first)) & set(gtids_in(second))
 
 
 @pytest.fixture

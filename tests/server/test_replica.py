@@ -11,13 +11,13 @@ import pytest
 
 from archiving import until
 from binlake.core.frames import FrameBlock, scan
-from binlake.errors import AuthError, BinlogError, OptionError, PositionLostError
+from binlake.errors import OptionError, PositionLostError
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
 from dev.servers import RefusedError, Server, running
-from live import files_of, next_block, tcp_url, to_the_end, url_of
+from live import files_of, next_block, to_the_end, url_of
 
 pytestmark = pytest.mark.server
 
@@ -197,68 +197,6 @@ def test_a_position_among_gtids(server: Server, logs: list[str]) -> None:
     with Follower(url, Position("", "", 0, before.gtid_set), again) as follower:
         list(follower)
         assert follower.position == after
-
-
-def test_logins(server: Server) -> None:
-    """Each way to prove who one is; a wrong password shows nothing of it."""
-    plugins = {
-        "mysql-5.6.24": ["mysql_native_password"],
-        "mysql-9.7": ["caching_sha2_password"],
-        "mariadb-10.11": ["mysql_native_password", "ed25519"],
-        "mariadb-11.8": ["mysql_native_password", "ed25519"],
-    }[server.name]
-    if "ed25519" in plugins:
-        server.execute("INSTALL SONAME 'auth_ed25519'")
-    secret = "pässwörd:@/?#%&"
-    for plugin in plugins:
-        user = f"u_{plugin}"[:16]
-        if server.name == "mysql-5.6.24":
-            server.execute(
-                "SET NAMES utf8mb4", f"CREATE USER {user}@'127.0.0.1' IDENTIFIED BY '{secret}'"
-            )
-        elif server.flavour == "mariadb":
-            server.execute(
-                f"CREATE USER {user}@'127.0.0.1' IDENTIFIED VIA {plugin} USING PASSWORD('{secret}')"
-            )
-        else:
-            server.execute(f"CREATE USER {user}@'127.0.0.1' IDENTIFIED WITH {plugin} BY '{secret}'")
-        for mode in ("disabled", "preferred"):
-            url = tcp_url(server, user, secret, ssl_mode=mode)
-            with connect(ServerUrl.parse(url)) as connection:
-                assert (connection.value("SELECT CURRENT_USER()") or "").startswith(user)
-        with pytest.raises(AuthError) as raised:
-            connect(ServerUrl.parse(tcp_url(server, user, "wrong-secret")))
-        assert "wrong-secret" not in str(raised.value)
-
-
-def test_tls_is_insisted_on(server: Server) -> None:
-    has_tls = server.name in ("mysql-9.7", "mariadb-11.8")
-    server.execute("CREATE USER tls@'127.0.0.1' IDENTIFIED BY 'pw'")
-    url = tcp_url(server, "tls", "pw", ssl_mode="required")
-    if not has_tls:
-        with pytest.raises(BinlogError, match="SSL is required"):
-            connect(ServerUrl.parse(url))
-        return
-    with connect(ServerUrl.parse(url)) as connection:
-        assert connection.driver.is_encrypted
-        assert connection.rows("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
-    with pytest.raises(AuthError, match="certificate"):
-        connect(ServerUrl.parse(tcp_url(server, "tls", "pw", ssl_mode="verify_ca")))
-
-
-def test_client_certificates() -> None:
-    with running("mysql-9.7") as server:
-        files = {f"ssl_{n}": str(server.data / f) for n, f in (
-            ("ca", "ca.pem"), ("cert", "client-cert.pem"), ("key", "client-key.pem"))}  # fmt: skip
-        server.execute("CREATE USER cert@'127.0.0.1' IDENTIFIED BY 'pw' REQUIRE X509")
-        with connect(ServerUrl.parse(tcp_url(server, "cert", "pw", **files))) as connection:
-            assert connection.rows("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
-        with pytest.raises(AuthError):
-            connect(ServerUrl.parse(tcp_url(server, "cert", "pw", ssl_ca=files["ssl_ca"])))
-        with pytest.raises(AuthError, match="TLS failed"):
-            connect(
-                ServerUrl.parse(tcp_url(server, "cert", "pw", **files, ssl_mode="verify_identity"))
-            )
 
 
 @pytest.mark.not_on("mysql-5.6.24")  # comes without its plugins

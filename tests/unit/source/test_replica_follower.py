@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from binlake.errors import ChecksumError, PositionLostError
+from binlake.errors import ChecksumError, PositionLostError, ServerError
+from binlake.source.replica import session
 from binlake.source.replica.commands import COM_BINLOG_DUMP, COM_REGISTER_SLAVE, Dump
 from binlake.source.replica.connection import ConnectionLostError
 from binlake.source.replica.follower import Block, Follower, FollowOptions
@@ -147,6 +148,39 @@ def test_an_end_before_the_end_is_none() -> None:
         _, got = follow(port)
     assert b"\xfebin" + got == made.bytes()
     assert [dump.offset for dump in asked] == [4, last]
+
+
+def test_a_place_that_cannot_be_named_is_reached_from_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beyond 4 GB the file comes again from its start, as often as the connection is lost
+    meanwhile; nothing of that is given twice.
+    """
+    monkeypatch.setattr(session, "_MAX_OFFSET", 200)
+    made, asked = log(), list[Dump]()
+    assert made.offsets[4] > 200
+
+    def early(conversation: Conversation, packets: bytes) -> None:
+        conversation.sock.sendall(packets[: len(packets) // 4])
+
+    with fake_server(source(made, [cut, early, stall, early, whole], asked)) as (port, _):
+        follower, got = follow(port)
+    assert b"\xfebin" + got == made.bytes()
+    assert [dump.offset for dump in asked] == [4] * 5
+    with fake_server(source(made, [early, whole], asked)) as (port, _):
+        follower, got = follow(port, start=made.offsets[-3])
+    assert got == made.bytes()[made.offsets[-3] :]
+    assert follower.position == Position(UUID, NAME, len(made.data))
+
+
+def test_what_was_followed_must_be_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_MAX_OFFSET", 200)
+    made = log()
+    with (
+        fake_server(source(made, [whole], [])) as (port, _),
+        pytest.raises(ServerError, match=f"begins at {made.offsets[-2] + 1}"),
+    ):
+        follow(port, start=made.offsets[-2] + 1)
 
 
 def test_tries_come_to_an_end() -> None:

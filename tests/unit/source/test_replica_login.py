@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import time
 from collections.abc import Callable
 
 import pytest
 
 from binlake.errors import AuthError, BinlogError, OptionError, ServerError
+from binlake.source.replica import parsec
 from binlake.source.replica.connection import (
     ConnectionLostError,
     ServerConnection,
@@ -111,6 +114,57 @@ def test_plugins_that_hand_over_the_password(plugin: bytes) -> None:
     assert plugin.decode() in str(error)
     assert len(heard[0].heard) == 1
     assert SECRET.encode() not in b"".join(heard[0].heard)
+
+
+@pytest.mark.parametrize(
+    ("salt", "said"),
+    [(b"P\x0b" + bytes(18), r"1024 \* 2\*\*11 rounds"), (b"P\xff" + bytes(18), "rounds"),
+     (b"", "no way to derive"), (b"Q\0" + bytes(18), "no way to derive"), (b"P\0", "no way")],
+)  # fmt: skip
+def test_a_salt_that_would_keep_us_busy(salt: bytes, said: str) -> None:
+    """MariaDB's parsec: the server says how many rounds make the key."""
+
+    def ask(talk: Conversation) -> None:
+        talk.send(greeting())
+        talk.hear()
+        talk.send(b"\xfeparsec\0" + bytes(range(32)), 2)
+        talk.hear()
+        talk.send(b"\x01" + salt, 4)
+        talk.hear()
+
+    began = time.monotonic()
+    error, heard = refused(ask)
+    assert isinstance(error, AuthError)
+    assert re.search(said, str(error))
+    assert heard[0].heard[1:] == [b""]
+    assert time.monotonic() - began < 3
+
+
+def test_a_plugin_that_nobody_knows() -> None:
+    def ask(talk: Conversation) -> None:
+        talk.send(greeting())
+        talk.hear()
+        talk.send(b"\xfeauth_gss\x1b[2J_client\0" + bytes(20), 2)
+        talk.hear()
+
+    error, heard = refused(ask)
+    assert "login by auth_gss\\x1b[2J_client, which binlake does not know" in str(error)
+    assert "parsec" in str(error)
+    assert len(heard[0].heard) == 1
+
+
+def test_a_signature_of_both_nonces() -> None:
+    """What parsec sends is signed by the key that the password, salt and rounds make."""
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    nonce, salt = bytes(range(32)), bytes(range(18))
+    proof = parsec.answer(b"pw", nonce, b"P\x02" + salt)
+    seed = hashlib.pbkdf2_hmac("sha512", b"pw", salt, 4096, 32)
+    key = ed25519.Ed25519PrivateKey.from_private_bytes(seed).public_key()
+    key.verify(proof[32:], nonce + proof[:32])
+    assert len(proof) == 96
+    assert parsec.answer(b"pw", nonce, b"P\x02" + salt)[:32] != proof[:32]
+    with pytest.raises(ValueError, match="nonce of 20 bytes"):
+        parsec.answer(b"pw", bytes(20), b"P\x02" + salt)
 
 
 def test_a_request_for_a_local_file() -> None:

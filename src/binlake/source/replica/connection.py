@@ -54,6 +54,7 @@ _ACCESS_DENIED = (1045, 1698, 1251, 2059, 2061, 1524, 3118, 1820, 1862)
 _PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1205, 1927,
             2002, 2003, 2006, 2013, 2055, 3159, 3168)  # fmt: skip
 _TLS_BROKEN = 2026
+_TLS_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError, ConnectionError)
 
 
 class ConnectionLostError(ServerError):
@@ -249,6 +250,8 @@ def _login_error(error: Exception, where: str, driver: Driver) -> BinlogError:
     """Why a login did not succeed, as one of our errors."""
     found = server_error(error, where)
     cause = getattr(error, "original_exception", None)
+    if isinstance(error, _TLS_CUT) or isinstance(cause, _TLS_CUT):
+        return ConnectionLostError(f"{where}: the connection was lost while TLS began")
     if isinstance(error, ssl.SSLError) or isinstance(cause, ssl.SSLError):
         reason = getattr(cause or error, "verify_message", "") or str(cause or error)
         return AuthError(
@@ -270,6 +273,8 @@ def server_error(error: Exception, where: str) -> BinlogError:
         # what a greeting or an answer can do to a parser that trusts it
         return ServerError(f"{where} does not speak the protocol: {type(error).__name__}: {error}")
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    if isinstance(error, pymysql.InterfaceError) and not code:  # what PyMySQL says of a closed one
+        return ConnectionLostError(f"{where}: the connection was lost")
     said = str(error.args[-1]) if error.args else str(error)
     said = " ".join(said.split())
     text = said if where in said else f"{where}: {said}"

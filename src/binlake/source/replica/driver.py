@@ -19,6 +19,7 @@ import zstandard
 from pymysql.connections import Connection
 from pymysql.constants import CLIENT, CR
 
+from binlake.source.replica import parsec
 from binlake.source.replica.receiver import (
     COMPRESSED_HEADER,
     CompressedReceiver,
@@ -39,6 +40,9 @@ _MAX_ANSWER_BYTES = 64 << 20
 # The plugins that send a password as it is.
 _CLEAR = (b"mysql_clear_password", b"dialog")
 _WEAK = (b"mysql_old_password",)
+_MORE_DATA = b"\x01"  # before what a plugin says in between
+_KNOWN = (b"mysql_native_password", b"sha256_password", b"caching_sha2_password",
+          b"client_ed25519", b"parsec", *_CLEAR)  # fmt: skip
 
 
 class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
@@ -180,7 +184,35 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
                 f"the server asks for the password by {plugin_name.decode()} on a connection that "
                 "anybody can read: refused",
             )
-        return super()._process_auth(plugin_name, auth_packet, handler)
+        if plugin_name == b"parsec":
+            return self._log_in_by_parsec(auth_packet)
+        if plugin_name not in _KNOWN:
+            raise pymysql.OperationalError(
+                CR.CR_AUTH_PLUGIN_CANNOT_LOAD,
+                f"the server wants a login by {_shown(plugin_name)}, which binlake does not know; "
+                "give the user one of: " + ", ".join(sorted(map(_shown, _KNOWN))),
+            )
+        safe = self._secure
+        if plugin_name == b"sha256_password":  # the server counts TLS alone as safe, no socket
+            self._secure = isinstance(self._sock, ssl.SSLSocket)
+        done = super()._process_auth(plugin_name, auth_packet, handler)
+        self._secure = safe
+        return done
+
+    def _log_in_by_parsec(self, auth_packet: Any) -> Any:
+        nonce = auth_packet.read_all()
+        self.write_packet(b"")
+        told = self._read_packet()
+        told.check_error()
+        try:
+            salt = told.read_all().removeprefix(_MORE_DATA)
+            proof = parsec.answer(self.password, nonce, salt)
+        except ValueError as error:
+            raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_ERR, str(error)) from None
+        self.write_packet(proof)
+        done = self._read_packet()
+        done.check_error()
+        return done
 
     def _read_packet(self, packet_type: Any = None) -> Any:
         self._answer_left = self._packet_budget
@@ -232,3 +264,8 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
                 plain_size & 0xFFFF, plain_size >> 16,
             ) + packed
         )  # fmt: skip
+
+
+def _shown(plugin: bytes) -> str:
+    """The name of a plugin that a server sent, for a message."""
+    return ascii(plugin.decode("latin-1")[:64])[1:-1]

@@ -13,6 +13,7 @@ transaction that has not come whole, on one that has the rest, by GTID.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import time
@@ -39,7 +40,14 @@ from binlake.source.replica.connection import (
 from binlake.source.replica.packets import PacketReader
 from binlake.source.replica.progress import Progress
 from binlake.source.replica.session import FollowOptions, start_dump
-from binlake.source.replica.stream import PLAIN_TYPES, Block, DumpStream, Idle, Item
+from binlake.source.replica.stream import (
+    PLAIN_TYPES,
+    Block,
+    DumpStream,
+    Idle,
+    Item,
+    is_earlier_log,
+)
 from binlake.source.replica.url import ServerUrl
 from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.position import Position
@@ -47,7 +55,6 @@ from binlake.values.position import Position
 __all__ = ["Block", "FollowOptions", "Follower", "Idle", "Item"]
 
 _FIRST_EVENT = 4
-_MAX_OFFSET = (1 << 32) - 1
 _RECEIVE_BYTES = 8 << 20
 # So often is each of several servers asked for a position that it says it cannot serve.
 _ROUNDS = 5
@@ -101,6 +108,9 @@ class Follower:
         self._bad_at: tuple[str, int] | None = None
         self._closed = False
         self._turn = 0
+        # Whether the server was asked by GTID. Then it is asked so again: what comes behind the
+        # place may hold transactions that came from another server, in another order.
+        self._by_gtid = False
 
     @property
     def position(self) -> Position:
@@ -178,6 +188,7 @@ class Follower:
         """Everything that one connection brings. Returns where a dump that does not wait ends."""
         server = self.server = connect(self.urls[self._turn % len(self.urls)])
         by_gtid = self._place(server)
+        known = self._known(server, by_gtid=by_gtid)
         progress = self._progress
         assert progress is not None
         gtids = progress.gtid_set() if by_gtid else None
@@ -185,9 +196,6 @@ class Follower:
         report = start_dump(server, self.options, self._file, self._offset, gtids, self._replica_id)
         self._replica_id = report.replica_id
         self._semi_sync = report.semi_sync
-        skip_to = 0
-        if gtids is None and self._offset > _MAX_OFFSET:
-            skip_to, self._offset = self._offset, _FIRST_EVENT
         receiver = server.driver.receiver
         receiver.grow(_RECEIVE_BYTES)
         server.driver._read_timeout = receiver.timeout = self.options.dead_after_s
@@ -195,19 +203,20 @@ class Follower:
             receiver, PLAIN_TYPES, self.options.max_event_bytes, semi_sync=report.semi_sync
         )
         stream = self._stream = DumpStream(
-            reader, "" if by_gtid else self._file, self._offset, progress,
-            source=self._identity, by_gtid=by_gtid, verify=self.options.verify_checksum,
+            reader, "" if by_gtid else self._file, report.offset, progress,
+            known=known, source=server.identity, by_gtid=by_gtid, verify=self.options.verify_checksum,
             drops=self.options.skip_replication == "drop",
             gaps=self.options.skip_replication == "filter",
             block_bytes=self.options.block_bytes,
         )  # fmt: skip
         try:
             for item in stream:
-                yield from self._passed(stream, item, skip_to)
+                self._take_note(stream, item, server.identity, by_gtid=by_gtid)
+                yield item
         except ChecksumError as error:
             self._damaged(error, stream)
         except ServerError as error:
-            self._check_created(stream)
+            self._check_created(stream, server.identity)
             raise self._judged(error, server) from None
         if self.options.until_gtid and _has_reached(progress.gtid_set(), self.options.until_gtid):
             return
@@ -215,22 +224,19 @@ class Follower:
             # the server ends a dump like this when it shuts down, or its thread is killed
             raise EOFError("the server has ended the dump")
 
-    def _passed(self, stream: DumpStream, item: Item, skip_to: int) -> Iterator[Item]:
-        self._check_created(stream)
-        if stream.created is not None or item.file != self._file:
-            self._created = stream.created
+    def _take_note(self, stream: DumpStream, item: Item, identity: str, *, by_gtid: bool) -> None:
+        """Something has come of the server `identity`: the place behind it is where we are now.
+
+        Not before: until then the place is one of the server that was followed before.
+        """
+        self._check_created(stream, identity)
         self._failures = self._refusals = 0
-        if isinstance(item, Block):
-            self._file, self._offset = item.file, item.end
-            if item.end <= skip_to:
-                return
-            if item.start < skip_to:
-                item = Block(
-                    item.file, skip_to, item.data[skip_to - item.start :], item.read_at, item.source
-                )
-        else:
-            self._file, self._offset = item.file or self._file, item.offset
-        yield item
+        if not item.file:
+            return
+        if stream.created is not None or (identity, item.file) != (self._identity, self._file):
+            self._created = stream.created
+        self._identity, self._file, self._by_gtid = identity, item.file, by_gtid
+        self._offset = item.end if isinstance(item, Block) else item.offset
 
     def _place(self, server: ServerConnection) -> bool:
         """Find out where to begin on this server; whether by GTID. Raises PositionLostError."""
@@ -248,7 +254,7 @@ class Follower:
                 "until-gtid is MariaDB's, and goes with a start by GTID", name="until-gtid",
                 hint="give the GTIDs to begin behind, as --after does",
             )  # fmt: skip
-        if self._file and same and not bounded:
+        if self._file and same and not bounded and not self._by_gtid:
             self._check_log(server)
             self._identity = server.identity
             return False
@@ -263,8 +269,17 @@ class Follower:
                 hint="without GTIDs a position means nothing on another server",
             )
         _check_gtids(server, gtids)
-        self._identity, self._created = server.identity, None
         return True
+
+    def _known(self, server: ServerConnection, *, by_gtid: bool) -> tuple[str, int]:
+        """The place on this server before which all has come; ("", 0) where there is none."""
+        if by_gtid:
+            if self._identity not in ("", server.identity):
+                return "", 0
+            with contextlib.suppress(ServerError):  # who may not list them is not asked
+                if self._file not in [log.name for log in server.logs()]:
+                    return "", 0
+        return self._file, self._offset
 
     def _check_log(self, server: ServerConnection) -> None:
         """Whether the wanted place can be on the server at all. Raises PositionLostError."""
@@ -289,12 +304,13 @@ class Follower:
             hint="its logs were purged or reset",
         )
 
-    def _check_created(self, stream: DumpStream) -> None:
+    def _check_created(self, stream: DumpStream, identity: str) -> None:
         """Whether the file is still the one that was read. Raises PositionLostError."""
         known, now = self._created, stream.created
-        if stream.file == self._file and None not in (known, now) and known != now:
+        is_same = (identity, stream.file) == (self._identity or identity, self._file)
+        if is_same and None not in (known, now) and known != now:
             raise PositionLostError(
-                f"{stream.file} of {self._identity} is another file than the one that was read",
+                f"{stream.file} of {identity} is another file than the one that was read",
                 hint="the server's logs were reset",
             )
 
@@ -367,10 +383,7 @@ class Follower:
 def _is_before(place: tuple[str, int], other: tuple[str, int]) -> bool:
     """Whether a place in the server's logs lies before another."""
     (file, offset), (other_file, other_offset) = place, other
-    if file == other_file:
-        return offset < other_offset
-    numbers = [name.rpartition(".")[2] for name in (file, other_file)]
-    return all(n.isdecimal() for n in numbers) and int(numbers[0]) < int(numbers[1])
+    return offset < other_offset if file == other_file else is_earlier_log(file, other_file)
 
 
 def _has_reached(gtids: str, until: str) -> bool:
@@ -405,8 +418,8 @@ def _check_gtids(server: ServerConnection, gtids: str) -> None:
     errant = ours - executed
     if errant:
         raise PositionLostError(
-            f"{server.where} has never had {errant}, which was read from another server",
-            hint="it is behind, or these were only there (errant)",
+            f"{server.where} has never had {errant}, which has been read already",
+            hint="it is behind the server that was read, or these were only there (errant)",
         )
     lost = GtidSet.parse(server.purged()) - ours
     if lost:

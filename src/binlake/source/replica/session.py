@@ -104,10 +104,13 @@ class FollowOptions:
 
 @dataclass(frozen=True, slots=True)
 class SessionReport:
-    """What was agreed: our number among the replicas, and whether the source waits for ACKs."""
+    """What was agreed: our number among the replicas, whether the source waits for ACKs, and the
+    offset from which on it sends the file, where a file was asked for.
+    """
 
     replica_id: int
     semi_sync: bool
+    offset: int
 
 
 def replica_ids(server: ServerConnection) -> set[int]:
@@ -130,7 +133,8 @@ def start_dump(
 ) -> SessionReport:
     """Become a replica and ask for the log: `file` from `offset` on, or what is not in `gtids`.
 
-    `own_id` as in `register`. Raises ServerError, OptionError.
+    A place beyond 4 GB can be named only to MySQL 8 with GTIDs; others send such a file from its
+    start. `own_id` as in `register`. Raises ServerError, OptionError.
     """
     replica_id = register(server, options, own_id)
     semi_sync = options.semi_sync and _enable_semi_sync(server)
@@ -144,12 +148,15 @@ def start_dump(
         wanted = GtidSet.parse(gtids)
         command = COM_BINLOG_DUMP_GTID
         payload = DumpGtid(replica_id, wanted, flags=_flags(server, options)).encode()
+    elif offset > _MAX_OFFSET and _names_far_places(server):
+        command = COM_BINLOG_DUMP_GTID
+        payload = DumpGtid(replica_id, GtidSet(), file, offset, _flags(server, options)).encode()
     else:
-        start = offset if offset <= _MAX_OFFSET else _FIRST_EVENT
+        offset = offset if offset <= _MAX_OFFSET else _FIRST_EVENT
         command = COM_BINLOG_DUMP
-        payload = Dump(replica_id, file, start, _flags(server, options)).encode()
+        payload = Dump(replica_id, file, offset, _flags(server, options)).encode()
     server.command(command, payload)
-    return SessionReport(replica_id, semi_sync)
+    return SessionReport(replica_id, semi_sync, offset)
 
 
 def register(server: ServerConnection, options: FollowOptions, own_id: int = 0) -> int:
@@ -212,6 +219,15 @@ def _enable_semi_sync(server: ServerConnection) -> bool:
     if enabled:
         server.execute("SET @rpl_semi_sync_slave=1, @rpl_semi_sync_replica=1")
     return enabled
+
+
+def _names_far_places(server: ServerConnection) -> bool:
+    """Whether COM_BINLOG_DUMP_GTID takes a file and an offset of 8 bytes, beside an empty set.
+
+    5.6.24 begins there, too, but leaves out what follows the first GTID.
+    """
+    gtid_mode = server.variable("gtid_mode") if server.version >= (8, 0) else None
+    return server.flavour == "mysql" and (gtid_mode or "").upper() == "ON"
 
 
 def _flags(server: ServerConnection, options: FollowOptions) -> int:

@@ -34,12 +34,13 @@ from binlake.source.replica.packets import EOF_STATUS, ERROR_STATUS, Answer, Pac
 from binlake.source.replica.progress import Progress
 from binlake.values.frame import EventFormat, Frame
 
-__all__ = ["Block", "DumpStream", "Idle", "Item"]
+__all__ = ["Block", "DumpStream", "Idle", "Item", "is_earlier_log"]
 
 _FIRST_EVENT = 4
 _CHECKSUM_BYTES = 4
 _SKIP_REPLICATION = 0x8000
 _MASK32 = 0xFFFFFFFF
+_WHOLE_FILE = 1 << 64
 # After this long without a byte the consumer is told that it has all there is for now.
 _QUIET_S = 0.05
 # Who has sent so much at once is about to send more: waited for, it makes fewer and larger blocks.
@@ -100,13 +101,15 @@ class DumpStream:
     """The blocks of one dump that began at `offset` of `file`; `by_gtid` when the source chose where.
 
     `file` and `offset` are always where the next event lies. `created` is the timestamp of the
-    current file's format description, `format` the format that it sets. Iterating ends where a dump
-    that does not wait ends; raises ServerError, ChecksumError, OSError and EOFError (lost).
+    current file's format description, `format` the format that it sets. What lies before `known`,
+    a place where an event begins, has come by another connection: it is passed over. Iterating ends
+    where a dump that does not wait ends; raises ServerError, ChecksumError, OSError and EOFError (lost).
     """
 
     def __init__(
         self, reader: PacketReader, file: str, offset: int, progress: Progress,
         *, source: str, by_gtid: bool, verify: bool, drops: bool, gaps: bool, block_bytes: int,
+        known: tuple[str, int] = ("", 0),
     ) -> None:  # fmt: skip
         self.file = file
         self.offset = offset
@@ -123,6 +126,8 @@ class DumpStream:
         self._by_gtid = by_gtid
         self._out = bytearray(block_bytes)
         self._held = 0
+        self._known_file, self._known_offset = known
+        self._pass_to = 0  # what lies before this offset of the current file has come already
         self._announced = False
         self._told_quiet = False
         self._frames = FrameBlock(1 << 14)
@@ -216,6 +221,10 @@ class DumpStream:
         self.file = name
         self.created = None
         self._announced = True
+        if name == self._known_file:
+            self._pass_to = self._known_offset
+        else:
+            self._pass_to = _WHOLE_FILE if is_earlier_log(name, self._known_file) else 0
 
     def _begin_file(self, frame: Frame, raw: bytes) -> Iterator[Item]:
         """A format description: the file's own, or the copy before a place inside."""
@@ -290,6 +299,9 @@ class DumpStream:
         self.offset += len(raw)
 
     def _idle(self, *, confirmed: bool) -> Idle:
+        if self.offset < self._pass_to:
+            known = self._known_file, self._known_offset
+            return Idle(*known, time.time(), confirmed=False, source=self._source)
         return Idle(self.file, self.offset, time.time(), confirmed, self._source)
 
     def _flush(self) -> Iterator[Item]:
@@ -301,6 +313,11 @@ class DumpStream:
             data = bytes(view[:size])
         self._held = 0
         start, now = self.offset - size, time.time()
+        if start < self._pass_to:
+            data = self._news(data, start)
+            start, size = self.offset - len(data), len(data)
+            if not size:
+                return
         frames = self._frames
         frames.truncate(0)
         error: BinlogError | None = None
@@ -321,6 +338,19 @@ class DumpStream:
             yield from self._kept(Block(self.file, start, data, now, self._source), frames)
         if error is not None:
             raise error
+
+    def _news(self, data: bytes, start: int) -> bytes:
+        """What of events from offset `start` on has not come already. Raises ServerError."""
+        known, at = self._pass_to - start, 0
+        while at < min(known, len(data)):
+            at += read_frame(data, start, at).length
+        if at != min(known, len(data)):
+            raise ServerError(
+                f"the source sends no event of {self.file} that begins at {self._pass_to}, "
+                "where what it sent before ended",
+                hint="its logs were reset",
+            )
+        return data[at:]
 
     def _kept(self, block: Block, frames: FrameBlock) -> Iterator[Block]:
         """The block without the events that are to be dropped."""
@@ -356,6 +386,12 @@ class DumpStream:
 def _part(block: Block, start: int, end: int) -> Block:
     data = block.data[start - block.start : end - block.start]
     return Block(block.file, start, data, block.read_at, block.source)
+
+
+def is_earlier_log(name: str, other: str) -> bool:
+    """Whether a server wrote the log `name` before `other`, by their numbers."""
+    one, two = (text.rpartition(".")[2] for text in (name, other))
+    return one.isdecimal() and two.isdecimal() and int(one) < int(two)
 
 
 def _extended(position: int, near: int) -> int:

@@ -1,0 +1,317 @@
+"""Following across lost connections and servers: behind, cut, filtered, and beyond 4 GB."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from binlake.errors import PositionLostError
+from binlake.source.replica.connection import connect
+from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle, Item
+from binlake.source.replica.url import ServerUrl
+from binlake.values.position import Position
+from dev.servers import Server, running
+from flaky_proxy import FlakyProxy
+from live import files_of, next_block, tcp_url, to_the_end, url_of
+from log_builder import header
+
+pytestmark = pytest.mark.server
+
+GTIDS = ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]
+BOTH = pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+QUICK = {"backoff_s": 0.05, "longest_backoff_s": 0.2}
+ROW = re.compile(rb"row (\d+)\.")
+
+
+def options_of(name: str) -> list[str]:
+    return GTIDS if name.startswith("mysql") else []
+
+
+@contextmanager
+def servers(name: str) -> Iterator[tuple[Server, Server]]:
+    """Two that could replicate one another."""
+    options = options_of(name)
+    with running(name, options) as first, running(name, [*options, "--server-id=2"]) as second:
+        yield first, second
+
+
+def write(server: Server, *numbers: int) -> None:
+    """Transactions under GTIDs that are the same on every server; the table comes with number 0."""
+    for number in numbers:
+        with server.session() as session:
+            if server.flavour == "mysql":
+                gtid = f"SET gtid_next = '3e11fa47-71ca-11e1-9e33-c80aa9429562:{number + 1}'"
+            else:
+                gtid = f"SET gtid_domain_id = 3, server_id = 7, gtid_seq_no = {number + 1}"
+            if not number:
+                session.execute(gtid, "CREATE TABLE mysql.rows_of_ours (v VARCHAR(200))")
+            else:
+                row = f"INSERT INTO mysql.rows_of_ours VALUES (CONCAT('row ', {number}, '.'))"
+                session.execute(gtid, "BEGIN", row, row, "COMMIT")
+
+
+@contextmanager
+def cutting(proxy: FlakyProxy, most_bytes: int, rng: random.Random) -> Iterator[None]:
+    """Cuts connections after so many bytes, a dozen times."""
+    over = threading.Event()
+
+    def cut() -> None:
+        seen = -1
+        while proxy.cuts < 12 and not over.wait(0.002):
+            if proxy.cuts > seen:
+                seen = proxy.cuts
+                proxy.cut(rng.randrange(1_000, most_bytes))
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def rows_in(data: bytes) -> Counter[int]:
+    return Counter(int(number) for number in ROW.findall(data))
+
+
+def read_until(items: Iterator[Item], number: int, data: bytes = b"") -> bytes:
+    """What comes up to the second row of a transaction."""
+    while rows_in(data)[number] < 2:
+        data += next_block(items).data
+    return data
+
+
+@BOTH
+def test_a_server_that_is_behind_is_waited_for(name: str) -> None:
+    """It has fewer transactions than were read; when it has caught up it is followed, at the first
+    one that has not come.
+    """
+    with servers(name) as (first, second):
+        write(first, 0, 1, 2, 3, 4, 5)
+        write(second, 0, 1, 2)
+        options = FollowOptions.of(ServerUrl.parse(url_of(first)), **QUICK)
+        urls = [url_of(first), url_of(second)]
+        said: list[str] = []
+        with Follower(urls, Position("", "", 0), options, said.append) as follower:
+            items = iter(follower)
+            data = read_until(items, 5)
+            first.kill()
+            late = threading.Timer(0.5, write, (second, 3, 4, 5, 6, 7))
+            late.start()
+            data = read_until(items, 7, data)
+            late.join()
+        assert rows_in(data) == dict.fromkeys(range(1, 8), 2)
+
+
+@BOTH
+@pytest.mark.parametrize("strict", ["on", "off"])
+def test_a_server_that_stays_behind_is_an_error(name: str, strict: str) -> None:
+    if strict == "off" and name.startswith("mysql"):
+        pytest.skip("MariaDB's option")
+    with servers(name) as (first, second):
+        write(first, 0, 1, 2, 3)
+        write(second, 0, 1)
+        options = FollowOptions.of(
+            ServerUrl.parse(url_of(first, gtid_strict=strict)), until_current=True, **QUICK
+        )
+        got = b""
+        with Follower([url_of(first), url_of(second)], Position("", "", 0), options) as follower:
+            for item in follower:
+                got += item.data if isinstance(item, Block) else b""
+            place = follower.position
+        first.kill()
+        lost = r"has never had .*:3-4|3-7-4, which is not in the master's binlog"
+        with (
+            pytest.raises(PositionLostError, match=lost),
+            Follower([url_of(first), url_of(second)], place, options) as follower,
+        ):
+            assert [item for item in follower if isinstance(item, Block)] == []
+        assert rows_in(got) == dict.fromkeys(range(1, 4), 2)
+
+
+@BOTH
+def test_by_gtid_across_cut_connections(name: str) -> None:
+    """On another server, cut again and again before and behind its first transaction that counts:
+    those that came from the server before never come again.
+    """
+    rng = random.Random(7)
+    with running(name, options_of(name)) as second:
+        write(second, *range(4))
+        with connect(ServerUrl.parse(url_of(second))) as connection:
+            known = connection.position().gtid_set
+        write(second, *range(4, 100))
+        user = "CREATE USER ada@'127.0.0.1' IDENTIFIED BY 'pw'"
+        off = "SET sql_log_bin = 0"
+        second.execute(off, user, "GRANT ALL ON *.* TO ada@'127.0.0.1'")
+        proxy = FlakyProxy(second.port)
+        try:
+            text = tcp_url(second, "ada", "pw").replace(f":{second.port}", f":{proxy.port}")
+            url = ServerUrl.parse(text)
+            options = FollowOptions.of(url, until_current=True, block_bytes=200, **QUICK)
+            start = Position("the-server-before", "binlog.000001", 5_000, known)
+            with cutting(proxy, 9_000, rng), Follower(url, start, options) as follower:
+                blocks = [item for item in follower if isinstance(item, Block)]
+        finally:
+            proxy.close()
+        assert proxy.cuts >= 5
+        assert rows_in(b"".join(one.data for one in blocks)) == dict.fromkeys(range(4, 100), 2)
+        assert all(a.end <= b.start for a, b in pairwise(blocks) if a.file == b.file)
+
+
+@pytest.mark.parametrize("name", ["mariadb-10.11", "mariadb-11.8"])
+def test_events_that_replicas_shall_skip(name: str) -> None:
+    """Kept and marked, dropped here, or left out by the server; the rest is the file's."""
+    with running(name) as server:
+        write(server, 0, 1)
+        with server.session() as session:
+            session.execute(
+                "SET skip_replication = 1",
+                "INSERT INTO mysql.rows_of_ours VALUES (CONCAT('row ', 90, '.'))",
+                "COMMIT",
+                "SET skip_replication = 0",
+            )
+        write(server, 2)
+        log = server.log_files()[-1]
+        whole = bytearray(log.read_bytes())
+        whole[21] &= 0xFE
+        kept = files_of(to_the_end(url_of(server, skip_replication="keep")))
+        assert kept == {log.name: bytes(whole)}
+        assert rows_in(kept[log.name]) == {1: 2, 90: 1, 2: 2}
+        for way in ("drop", "filter"):
+            items = to_the_end(url_of(server, skip_replication=way))
+            blocks = [item for item in items if isinstance(item, Block)]
+            assert all(bytes(whole[one.start : one.end]) == one.data for one in blocks)
+            got = b"".join(one.data for one in blocks)
+            assert rows_in(got) == {1: 2, 2: 2}, way
+            flags = [event[17:19] for event in events_of(got)]
+            assert all(int.from_bytes(flag, "little") & 0x8000 == 0 for flag in flags)
+            assert isinstance(items[-1], Idle)
+            assert items[-1].offset == len(whole)
+            # whatever was left out, its GTID has been passed
+            url = ServerUrl.parse(url_of(server, skip_replication=way))
+            with Follower(
+                url, Position("", "", 0), FollowOptions.of(url, until_current=True)
+            ) as it:
+                list(it)
+                assert it.position.offset == len(whole)
+
+
+def events_of(data: bytes) -> list[bytes]:
+    found, at = [], 0
+    while at < len(data):
+        size = int.from_bytes(data[at + 9 : at + 13], "little")
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+@pytest.mark.parametrize("name", ["mariadb-10.11", "mariadb-11.8"])
+def test_until_a_gtid_across_cut_connections(name: str) -> None:
+    """The stream ends at the GTID, in whatever pieces it comes, and nothing comes twice."""
+    rng = random.Random(20261121)
+    with running(name) as server:
+        server.execute("CREATE USER ada@'127.0.0.1' IDENTIFIED BY 'pw'",
+                       "GRANT ALL ON *.* TO ada@'127.0.0.1'")  # fmt: skip
+        begin = server.rows("SELECT @@gtid_binlog_pos")[0][0] or ""
+        server.execute("CREATE TABLE mysql.rows_of_ours (v LONGTEXT)")
+        for number in range(1, 40):
+            with server.session() as session:
+                row = f"INSERT INTO mysql.rows_of_ours VALUES (CONCAT('row ', {number}, '.'))"
+                more = "INSERT INTO mysql.rows_of_ours VALUES (REPEAT('x', 20000))"
+                session.execute("BEGIN", row, more, more, row, "COMMIT")
+                if number == 30:
+                    until = session.rows("SELECT @@gtid_binlog_pos")[0][0] or ""
+            if number % 13 == 0:
+                server.execute("FLUSH BINARY LOGS")
+        proxy = FlakyProxy(server.port)
+        try:
+            text = tcp_url(server, "ada", "pw", until_gtid=until)
+            url = ServerUrl.parse(text.replace(f":{server.port}", f":{proxy.port}"))
+            options = FollowOptions.of(url, block_bytes=1 << 14, **QUICK)
+            start = Position("", "", 0, begin)
+            with cutting(proxy, 90_000, rng), Follower(url, start, options) as follower:
+                blocks = [item for item in follower if isinstance(item, Block)]
+                assert follower.position.gtid_set == until
+        finally:
+            proxy.close()
+        assert proxy.cuts >= 4
+        assert rows_in(b"".join(one.data for one in blocks)) == dict.fromkeys(range(1, 31), 2)
+        for before, after in pairwise(blocks):
+            assert (before.file, before.end) <= (after.file, after.start)
+        for one in blocks:
+            on_disk = (server.data / one.file).read_bytes()[one.start : one.end]
+            assert one.start == 4 or on_disk == one.data
+
+
+def sparse_log(path: Path, start: bytes, size: int) -> int:
+    """A log without checksums whose beginning is `start`, then empty events of 32 MB up to `size`.
+
+    They are holes of the file, so they take no disk. Returns where it ends.
+    """
+    length = 32 << 20
+    with path.open("wb") as log:
+        log.write(start)
+        at = len(start)
+        while at < size:
+            log.seek(at)
+            log.write(header(IGNORABLE, length, at + length, flags=0x80))
+            at += length
+        log.truncate(at)
+    return at
+
+
+IGNORABLE = 28
+BIG = (4 << 30) + (100 << 20)
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_beyond_4_gb(name: str) -> None:
+    """A place that COM_BINLOG_DUMP cannot name, and events whose own positions have wrapped.
+
+    MySQL with GTIDs begins there; MariaDB sends the file again, from its start.
+    """
+    extra = [*options_of(name), "--binlog-checksum=NONE"]
+    with running(name, extra) as server:
+        server.execute("FLUSH BINARY LOGS")
+        write(server, 0, 1, 2)
+        server.execute("FLUSH BINARY LOGS")
+        write(server, 3)
+        server.stop()
+        log = server.log_files()[1]
+        whole = log.read_bytes()
+        bounds = [4]
+        for event in events_of(whole[4:]):
+            bounds.append(bounds[-1] + len(event))
+        types = [whole[at + 4] for at in bounds[:-1]]
+        first = next(at for at, kind in zip(bounds, types, strict=False) if kind in (33, 162))
+        far = sparse_log(log, whole[:first], BIG)
+        with log.open("r+b") as grown:
+            grown.seek(far)
+            for event in events_of(whole[first:]):
+                at = grown.tell()
+                moved = bytearray(event)
+                moved[13:17] = ((at + len(event)) & 0xFFFFFFFF).to_bytes(4, "little")
+                grown.write(moved)
+            size = grown.tell()
+        server.start(extra)
+        began = time.monotonic()
+        items = to_the_end(url_of(server), Position("", log.name, far))
+        took = time.monotonic() - began
+        blocks = [item for item in items if isinstance(item, Block)]
+        assert (blocks[0].file, blocks[0].start) == (log.name, far)
+        assert [b.end for b in blocks if b.file == log.name][-1] == size
+        assert rows_in(b"".join(one.data for one in blocks)) == {1: 2, 2: 2, 3: 2}
+        if name == "mysql-9.7":
+            assert took < 3, "it has read the file from its start"
+        with connect(ServerUrl.parse(url_of(server))) as connection:
+            assert {one.name: one.size_bytes for one in connection.logs()}[log.name] == size
