@@ -305,8 +305,9 @@ def test_one_at_a_time_metrics_and_retention(fresh: Server, tmp_path: Path) -> N
         assert metric("binlake_archive_connected")[0].endswith(" 1.0")
         assert float(metric("binlake_archive_received_bytes_total")[0].split()[-1]) > 300_000
         file, offset = fresh.position()
-        assert f'file="{file}"' in metric("binlake_archive_durable_offset_bytes")[0]
-        assert float(metric("binlake_archive_durable_offset_bytes")[0].split()[-1]) == offset
+        (place,) = metric("binlake_archive_durable_offset_bytes")
+        assert f'file="{file}"' in place
+        assert float(place.split()[-1]) == offset
         assert metric("binlake_archive_behind_bytes")[0].endswith(" 0.0")
         assert metric("binlake_archive_logs_unfinished")
         second = archive(url_of(fresh), tmp_path)

@@ -164,7 +164,7 @@ def test_a_place_that_cannot_be_named_is_reached_from_the_start(
         conversation.sock.sendall(packets[: len(packets) // 4])
 
     with fake_server(source(made, [cut, early, stall, early, whole], asked)) as (port, _):
-        follower, got = follow(port)
+        follower, got = follow(port, dead_after_s=5)
     assert b"\xfebin" + got == made.bytes()
     assert [dump.offset for dump in asked] == [4] * 5
     with fake_server(source(made, [early, whole], asked)) as (port, _):

@@ -137,7 +137,7 @@ def test_a_salt_that_would_keep_us_busy(salt: bytes, said: str) -> None:
     assert isinstance(error, AuthError)
     assert re.search(said, str(error))
     assert heard[0].heard[1:] == [b""]
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 60
 
 
 def test_a_plugin_that_nobody_knows() -> None:
