@@ -105,4 +105,4 @@ def fake_server(talk: Callable[[Conversation], None]) -> Iterator[tuple[int, lis
             yield listener.getsockname()[1], conversations
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-    thread.join(timeout=5)
+    thread.join(timeout=120)

@@ -17,7 +17,7 @@ class FlakyProxy:
     """Forwards 127.0.0.1:`port` to 127.0.0.1:`target`, which may be changed while it runs.
 
     `cut(n)` closes every connection after `n` more bytes from the server, which is hardly ever
-    where a packet ends; `stall()` keeps connections open and forwards nothing until `resume()`;
+    where a packet ends (`cut(n, m)` again after `m` bytes more); `stall()` keeps connections open and forwards nothing until `resume()`;
     `refuse()` closes all and accepts none until `resume()`.
     """
 
@@ -32,13 +32,16 @@ class FlakyProxy:
         self._flows.set()
         self._refuses = False
         self._left: int | None = None
+        self._next: list[int] = []
         self._closed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def cut(self, after_bytes: int = 0) -> None:
-        """Close all connections, when the servers have sent `after_bytes` more bytes."""
+    def cut(self, after_bytes: int = 0, *again: int) -> None:
+        """Close all connections, when the servers have sent `after_bytes` more bytes; and `again`
+        those that come then.
+        """
         with self._lock:
-            self._left = after_bytes
+            self._left, self._next = after_bytes, list(again)
         if not after_bytes:
             self._close_all()
 
@@ -79,7 +82,7 @@ class FlakyProxy:
     def _close_all(self) -> None:
         with self._lock:
             self.cuts += bool(self._open)
-            self._left = None
+            self._left = self._next.pop(0) if self._next else None
             for end in self._open:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)

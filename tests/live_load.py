@@ -63,7 +63,7 @@ class Load:
     def pause(self) -> None:
         """Commit or give up what is open, and change nothing until `start`."""
         self._runs.clear()
-        assert self._idle.wait(60), "the load does not come to rest"
+        assert self._idle.wait(300), "the load does not come to rest"
 
     def stop(self) -> None:
         """End it; returns when nothing is open."""

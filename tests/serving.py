@@ -18,6 +18,7 @@ from binlake.serve.settings import Settings
 USER, PASSWORD = "replica", "s3cret"
 COM_REGISTER, COM_DUMP, COM_DUMP_GTID = 0x15, 0x12, 0x1E
 NON_BLOCK = 1
+SECONDS = 120  # a deadline only
 CHECKSUMS = "SET @master_binlog_checksum='NONE', @mariadb_slave_capability=4"
 
 
@@ -25,7 +26,7 @@ CHECKSUMS = "SET @master_binlog_checksum='NONE', @mariadb_slave_capability=4"
 def serving(path: Path | str, **settings: Any) -> Iterator[BinlogServer]:
     """A server of the logs at `path`; `server.said` has its lines."""
     said: list[str] = []
-    given = {"port": 0, "poll_seconds": 0.005, **settings}
+    given = {"port": 0, "poll_seconds": 0.005, "handshake_seconds": SECONDS, **settings}
     server = BinlogServer(Settings(str(path), USER, PASSWORD, **given), said.append)
     server.said = said  # type: ignore[attr-defined]
     server.start()
@@ -43,7 +44,8 @@ def client(server: BinlogServer, **options: Any) -> Iterator[Any]:
     """A PyMySQL connection."""
     host, port = server.address
     options = {"user": USER, "password": PASSWORD, "ssl_disabled": True, **options}
-    connection = pymysql.connect(host=host, port=port, read_timeout=20, **options)
+    patience = {"connect_timeout": SECONDS, "read_timeout": SECONDS}
+    connection = pymysql.connect(host=host, port=port, **patience, **options)
     try:
         yield connection
     finally:
@@ -140,7 +142,7 @@ def _take(connection: Any, count: int) -> bytes:
     return bytes(data)
 
 
-def eventually(condition: Callable[[], Any], what: str, seconds: float = 30) -> Any:
+def eventually(condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
     """Wait for something that happens in another thread or process."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

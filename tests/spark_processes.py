@@ -15,15 +15,19 @@ from typing import Any
 
 import pyspark
 
-__all__ = ["SOURCE", "Cluster", "environment", "run_script"]
+__all__ = ["PATIENCE", "PATIENT", "SOURCE", "Cluster", "environment", "run_script"]
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 SPARK_HOME = Path(pyspark.__file__).parent
 
+#: How many seconds Python and the JVM wait for each other's connections; 15 if nobody says it.
+PATIENCE = {"SPARK_AUTH_SOCKET_TIMEOUT": "300"}
+PATIENT = {"spark.python.authenticate.socketTimeout": "300s"}
+
 
 def environment(**more: str) -> dict[str, str]:
     """Of a fresh process that finds the package."""
-    return {**os.environ, "PYTHONPATH": str(SOURCE), **more}
+    return {**os.environ, **PATIENCE, "PYTHONPATH": str(SOURCE), **more}
 
 
 def run_script(folder: Path, text: str, *arguments: str, **variables: str) -> Any:
@@ -36,7 +40,7 @@ def run_script(folder: Path, text: str, *arguments: str, **variables: str) -> An
     )
     done = subprocess.run(
         [sys.executable, str(script), *arguments],
-        capture_output=True, text=True, timeout=300, cwd=folder, check=False,
+        capture_output=True, text=True, timeout=600, cwd=folder, check=False,
         env=environment(**variables),
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -85,7 +89,11 @@ class Cluster:
         """End the daemons, workers first."""
         for daemon in reversed(self._daemons):
             daemon.terminate()
-            daemon.wait(30)
+            try:
+                daemon.wait(60)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
 
 
 def _processes() -> list[tuple[int, int]]:

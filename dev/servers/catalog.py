@@ -130,7 +130,10 @@ class _MySQL97(_Debian):
             ("usr/lib/mysql/plugin/component_keyring_file.cnf", {"read_local_config": True}),
         ):
             if not (root / name).exists():
-                (root / name).write_text(json.dumps(content))
+                # whole or not there, for whoever starts the server at this moment
+                part = root / f"{name}.{os.getpid()}"
+                part.write_text(json.dumps(content))
+                part.rename(root / name)
         return root
 
     def server_command(self) -> list[str]:

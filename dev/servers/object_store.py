@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dev.servers.packages import SetupError, home, made_once
+from dev.servers.ports import ReservedPort
 
 __all__ = ["OBJECT_STORE", "object_store", "provision_object_store"]
 
@@ -20,7 +21,7 @@ OBJECT_STORE = "s3"
 
 # moto's extra "server" brings what all of AWS needs; S3 needs these.
 _PACKAGES = ("moto[s3]==5.2.5", "flask>=3", "flask-cors>=4")
-_START_SECONDS = 60
+_START_SECONDS = 300  # a deadline only
 
 
 def provision_object_store() -> Path:
@@ -46,9 +47,8 @@ def object_store(bucket: str) -> Iterator[dict[str, str]]:
     Raises SetupError.
     """
     python = provision_object_store() / "python"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    reserved = ReservedPort()
+    port = reserved.number
     process = subprocess.Popen(
         [python, "-c", "from moto.server import main; main()", "-H", "127.0.0.1", "-p", str(port)],
         stdout=subprocess.DEVNULL,
@@ -69,6 +69,7 @@ def object_store(bucket: str) -> Iterator[dict[str, str]]:
     finally:
         process.terminate()
         process.wait()
+        reserved.release()
 
 
 def _await_port(process: subprocess.Popen[bytes], port: int) -> None:

@@ -19,11 +19,14 @@ from pymysql.constants import CLIENT
 
 from dev.servers.catalog import Installation, installation
 from dev.servers.packages import SetupError, home, made_once
+from dev.servers.ports import ReservedPort
 
 __all__ = ["RefusedError", "Server", "Session", "running"]
 
-START_SECONDS = 120
-STOP_SECONDS = 120
+# Deadlines only, for a machine that has much else to do.
+START_SECONDS = 300
+STOP_SECONDS = 300
+CONNECT_SECONDS = 120
 
 
 class RefusedError(Exception):
@@ -69,6 +72,7 @@ class Server:
         self.run = run
         self.data = run / "data"
         self.port = 0
+        self._reserved: ReservedPort | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -84,7 +88,9 @@ class Server:
     def prepare(self) -> list[str]:
         """Make the data directory when there is none; returns the options of every start."""
         self.run.mkdir(parents=True, exist_ok=True)
-        self.port = self.port or _free_port()
+        if self._reserved is None:
+            self._reserved = ReservedPort()
+            self.port = self._reserved.number
         base = self.kind.options(self.run, self.port)
         if not self.data.exists():
             # its own UUID is made when it starts
@@ -160,6 +166,14 @@ class Server:
         """End it as a crash does."""
         self._end(signal.SIGKILL)
 
+    def remove(self) -> None:
+        """End it, and give back its folder and its port."""
+        self.kill()
+        shutil.rmtree(self.run, ignore_errors=True)
+        if self._reserved is not None:
+            self._reserved.release()
+            self._reserved = None
+
     @contextlib.contextmanager
     def session(self, database: str | None = None) -> Iterator[Session]:
         """A new connection as root."""
@@ -168,6 +182,7 @@ class Server:
             user="root",
             database=database,
             charset="utf8mb4",
+            connect_timeout=CONNECT_SECONDS,
             autocommit=None,
             local_infile=True,
             client_flag=CLIENT.MULTI_STATEMENTS,
@@ -199,6 +214,26 @@ class Server:
         lines = (self.data / "binlog.index").read_text().split()
         return [self.data / Path(line).name for line in lines]
 
+    def settle(self) -> None:
+        """Wait until the server adds nothing to its log by itself.
+
+        MariaDB notes in a new log, when InnoDB has flushed what the one before tells, that a
+        recovery would begin with the new one (BINLOG_CHECKPOINT): up to seconds later.
+        """
+        if self.flavour != "mariadb":
+            return
+        deadline = time.monotonic() + STOP_SECONDS
+        while not self._has_noted_its_log():
+            if time.monotonic() > deadline:
+                raise SetupError(f"{self.name} does not note its log as the one to recover from")
+            time.sleep(0.02)
+
+    def _has_noted_its_log(self) -> bool:
+        log, _ = self.position()
+        events = self.rows(f"SHOW BINLOG EVENTS IN '{log}'")
+        noted = [what for _, _, kind, _, _, what in events if kind == "Binlog_checkpoint"]
+        return noted[-1:] == [log]
+
     def purge_before(self, log: str) -> None:
         """Purge the logs before one. A server keeps in silence what a dump thread still has
         open, and sees only later that its client has gone.
@@ -208,6 +243,7 @@ class Server:
             if time.monotonic() > deadline:
                 raise SetupError(f"{self.name} does not purge the logs before {log}")
             self.execute(f"PURGE BINARY LOGS TO '{log}'")
+            time.sleep(0.02)
 
     def run_script(self, script: bytes, database: str | None = None) -> None:
         """Feed a script to the command-line client, as people do. Raises RefusedError."""
@@ -267,20 +303,12 @@ def _end_of(log: Path) -> str:
     return log.read_text(errors="replace")[-1500:] if log.exists() else ""
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextlib.contextmanager
 def running(name: str, options: Sequence[str] = ()) -> Iterator[Server]:
     """A new server in a temporary folder, killed and removed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="binlake-"))
-    server = Server(installation(name), folder)
+    server = Server(installation(name), Path(tempfile.mkdtemp(prefix="binlake-")))
     try:
         server.start(options)
         yield server
     finally:
-        server.kill()
-        shutil.rmtree(folder, ignore_errors=True)
+        server.remove()

@@ -6,18 +6,39 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
+#: What is made here and never tracked (.gitignore), for a tree without git.
+MADE = {".so", ".c", ".pyc", ".whl", ".jar", ".class"}
+FOLDERS = (".ci", "benchmarks", "demo", "dev", "docs", "src", "tests")
+
+
 def _tracked() -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    if listed.returncode:
-        pytest.skip("not a git checkout")
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:  # no git, or no checkout
+        return _there()
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def _there() -> list[Path]:
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    parts = {"target", "__pycache__"}
+    return [
+        path
+        for path in (*ROOT.glob("*.*"), *found)
+        if path.is_file()
+        and path.suffix not in MADE
+        and path.name != ".git"
+        and not parts & set(path.parts)
+        and not any(part.endswith(".egg-info") for part in path.parts)
+    ]
+
+
+def test_the_folders_are_those_that_are_tracked() -> None:
+    assert _there()
+    assert {path for path in _tracked() if path.parent != ROOT} <= set(_there())
 
 
 def test_no_path_of_a_machine_is_tracked() -> None:

@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("ignore")]
 KILLS = int(os.environ.get("BINLAKE_KILLS", "50"))
 SEED = int(os.environ.get("BINLAKE_SEED", "1"))
 PASSWORD = "s3cret-of-the-replica"
-CATCH_UP_SECONDS = 300  # a deadline only: on a busy machine a new driver alone takes 90 s
+SECONDS = 300  # a deadline only: on a busy machine a new driver alone takes 90 s
 FAILOVERS = 2  # each with a kill of the server and two of the driver
 
 # What has been acknowledged survives a crash of the server; without it there is nothing to equal.
@@ -160,9 +160,7 @@ class Pipeline:
             return self.sink.tables == expected
 
         try:
-            await_until(
-                equal, CATCH_UP_SECONDS, f"the sink does not equal the source after {after}"
-            )
+            await_until(equal, SECONDS, f"the sink does not equal the source after {after}")
         except AssertionError as error:
             said = "\n".join(f"--- {p.log.name}\n{p.said()}" for p in self.kept)
             raise AssertionError(f"{error}\n{self.difference(expected)}\n{said}") from None
@@ -183,7 +181,7 @@ class Pipeline:
     def suffer(self, kills: dict[str, tuple[int, Callable[[], Any]]], count: int) -> None:
         """`count` kills, chosen by weight, other trouble beside them, and a comparison after each."""
         self.load.start()
-        await_until(lambda: self.load.committed > 20, 60, "the load to begin")
+        await_until(lambda: self.load.committed > 20, SECONDS, "the load to begin")
         self.compare("the start")
         names = list(kills)
         weights = [kills[name][0] for name in names]
@@ -229,12 +227,17 @@ def test_archive_to_a_cluster(pipeline: Pipeline) -> None:
         cluster = Cluster(pipeline.folder / "cluster")
         stack.callback(cluster.stop)
         archive, logs = pipeline.archive()
-        await_until(lambda: any(logs.rglob("*.000001")), 60, "the first log in the archive")
+        await_until(lambda: any(logs.rglob("*.000001")), SECONDS, "the first log in the archive")
         driver = pipeline.stream(cluster.url, logs)
 
         def kill_executor() -> None:
-            await_until(lambda: bool(cluster.executors()), 60, "an executor to kill")
-            there = cluster.executors()
+            there: list[int] = []
+
+            def found() -> bool:
+                there[:] = cluster.executors()
+                return bool(there)
+
+            await_until(found, SECONDS, "an executor to kill")
             with suppress(ProcessLookupError):
                 os.kill(there[pipeline.rng.randrange(2) % len(there)], signal.SIGKILL)
 
@@ -248,9 +251,11 @@ def test_archive_to_a_cluster(pipeline: Pipeline) -> None:
             KILLS // 2,
         )
         pipeline.load.pause()
-        for log in pipeline.server.log_files():
-            (copy,) = logs.rglob(log.name)
-            assert _bytes(copy) == _bytes(log)
+        await_until(
+            lambda: all(_has_copy(logs, log) for log in pipeline.server.log_files()),
+            SECONDS,
+            "the archive to equal the logs",
+        )
 
 
 @pytest.mark.parametrize("pipeline", ["mariadb-11.8"], indirect=True)
@@ -278,21 +283,28 @@ def test_failover(pipeline: Pipeline) -> None:
         hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
         driver = pipeline.stream("local[2]", None, server=f"{first.flavour}://repl@{hosts}/")
         pipeline.load.start()
-        await_until(lambda: pipeline.load.committed > 20, 60, "the load to begin")
+        await_until(lambda: pipeline.load.committed > 20, SECONDS, "the load to begin")
         pipeline.compare("the start")
         driver.kill()
         before = pipeline.load.committed
-        await_until(lambda: pipeline.load.committed > before + 50, 60, "changes that nobody reads")
+        await_until(
+            lambda: pipeline.load.committed > before + 50, SECONDS, "changes that nobody reads"
+        )
         pipeline.load.pause()
         with first.session() as session:
             expected = contents(session)
-        await_until(lambda: _holds(second, expected), 60, "the replica to have all")
+        await_until(lambda: _holds(second, expected), SECONDS, "the replica to have all")
         first.kill()
         pipeline.take_over(second)
         pipeline.load.start()
         pipeline.compare("the failover")
         driver.kill()
         pipeline.compare("a restart of the driver")
+
+
+def _has_copy(logs: Path, log: Path) -> bool:
+    copies = list(logs.rglob(log.name))
+    return len(copies) == 1 and _bytes(copies[0]) == _bytes(log)
 
 
 def _bytes(log: Path) -> bytes:

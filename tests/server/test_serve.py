@@ -55,6 +55,7 @@ class Archive:
     def grow(self) -> None:
         """As `archive` does: what is new, at the end of files under their final names."""
         self.source.execute("FLUSH TABLES")
+        self.source.settle()
         for log in self.source.log_files():
             copy = self.folder / log.name
             have = copy.stat().st_size if copy.exists() else 0
@@ -216,6 +217,7 @@ def test_a_running_archive_outlives_its_source(name: str, tmp_path: Path) -> Non
         eventually(lambda: len(list(folder.glob("*.zst"))) == finished, "finished logs compressed")
         assert_follows(archive, early)
 
+        source.settle()
         source.execute("DELETE FROM a.t WHERE id % 2 = 0", "INSERT INTO a.u VALUES (7, NULL, 7)")
         eventually(lambda: has_caught_up(source, folder), "the archive had all")
         wanted = archive.checksums()

@@ -53,6 +53,7 @@ def filled(server: Server) -> Server:
         "INSERT INTO shop.orders VALUES (3, 'eve', 'paid')",
         "FLUSH BINARY LOGS",
     )
+    server.settle()
     return server
 
 
@@ -161,6 +162,7 @@ def test_encrypted_logs_come_decrypted(name: str, tmp_path: Path) -> None:
         server.execute("CREATE DATABASE a", "CREATE TABLE a.t (i INT PRIMARY KEY)")
         server.execute("INSERT INTO a.t VALUES (7)", "FLUSH BINARY LOGS")
         server.execute("INSERT INTO a.t VALUES (8)")
+        server.settle()
         assert (server.data / "binlog.000001").read_bytes().find(b"CREATE TABLE") < 0
         log = binlake.open(url_of(server))
         assert [row["after"] for row in log.to_pylist()] == ['{"i":7}', '{"i":8}']
@@ -172,7 +174,7 @@ def test_encrypted_logs_come_decrypted(name: str, tmp_path: Path) -> None:
         }
         assert ends == {file.name: file.size for file in log.files}
     finally:
-        server.kill()
+        server.remove()
 
 
 def test_the_server_names_what_its_log_does_not(
@@ -234,7 +236,7 @@ def test_tail_prints_changes_as_they_commit(filled: Server, tmp_path: Path) -> N
     with (tmp_path / "err").open("wb") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
-    watchdog = threading.Timer(60, process.kill)
+    watchdog = threading.Timer(180, process.kill)
     try:
         watchdog.start()
         lines = []
@@ -246,7 +248,7 @@ def test_tail_prints_changes_as_they_commit(filled: Server, tmp_path: Path) -> N
             session.execute("BEGIN", "DELETE FROM shop.orders WHERE id = 101")
             session.execute("UPDATE shop.orders SET state = 'paid' WHERE id = 102", "COMMIT")
         lines += process.stdout.readlines()
-        assert process.wait(timeout=20) == 0, (tmp_path / "err").read_text()
+        assert process.wait(timeout=120) == 0, (tmp_path / "err").read_text()
     finally:
         watchdog.cancel()
         process.kill()
@@ -279,7 +281,7 @@ def test_tail_ends_with_who_reads_it(filled: Server) -> None:
         try:
             process.stdout.readline()
             process.stdout.close()
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=120) == 0
         finally:
             process.kill()
 
@@ -437,11 +439,10 @@ def test_doctor_mends_tables_as_one_who_may_only_read(
     assert found() == []
 
 
+@pytest.mark.not_on("mysql-5.6.24")  # it has one channel only
 def test_doctor_names_the_channel_that_stands_still(
     server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    if server.name == "mysql-5.6.24":
-        pytest.skip("it has one channel only")
     if server.flavour == "mariadb":
         server.execute("CHANGE MASTER 'east' TO MASTER_HOST='127.0.0.1', MASTER_PORT=1")
         start, end = "START SLAVE 'east'", "RESET SLAVE 'east' ALL"

@@ -100,7 +100,7 @@ def test_partial_images_are_done_again(server: Server, tmp_path: Path) -> None:
             assert b"cannot be restored: the log lacks its column" in refused.stderr
 
 
-@pytest.mark.parametrize("server", ["mariadb-10.11", "mariadb-11.8"], indirect=True)
+@pytest.mark.not_on("mysql-5.6.24", "mysql-9.7")  # they have none
 def test_history_of_versioned_tables_is_refused(server: Server) -> None:
     server.execute(
         "SET GLOBAL binlog_row_metadata = FULL",

@@ -47,11 +47,13 @@ def filled(server: Server) -> Server:
     server.execute(
         "CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY, v VARCHAR(100))"
     )
-    for number in range(40):
-        server.execute(f"INSERT INTO shop.t VALUES ({number}, REPEAT('x', {number}))")
-        if number in (15, 30):
-            server.execute("FLUSH BINARY LOGS")
+    with server.session() as session:
+        for number in range(40):
+            session.execute(f"INSERT INTO shop.t VALUES ({number}, REPEAT('x', {number}))")
+            if number in (15, 30):
+                session.execute("FLUSH BINARY LOGS")
     server.execute("UPDATE shop.t SET v = 'y' WHERE id < 20", "DELETE FROM shop.t WHERE id = 3")
+    server.settle()
     return server
 
 
@@ -80,6 +82,7 @@ def test_what_is_new(filled: Server) -> None:
 
 def test_the_end_that_is_reported(filled: Server) -> None:
     run = Query42(Checkpoint(), server=url_of(filled))
+    filled.settle()
     file, offset = filled.position()
     told = run.reader.reportLatestOffset()
     assert (told["file"], told["offset"]) == (file, offset)
@@ -147,8 +150,9 @@ def test_reset(mysql: Server) -> None:
     began = int.from_bytes(log.read_bytes()[4:8], "little")
     until(lambda: time.time() >= began + 1)
     mysql.execute("RESET BINARY LOGS AND GTIDS")
-    for number in range(3, 20):
-        mysql.execute(f"INSERT INTO shop.t VALUES ({number}, REPEAT('c', 90))")
+    with mysql.session() as session:
+        for number in range(3, 20):
+            session.execute(f"INSERT INTO shop.t VALUES ({number}, REPEAT('c', 90))")
     run = Query42(checkpoint, server=url_of(mysql))
     with pytest.raises(PositionLostError, match="another log now"):
         run.batch()

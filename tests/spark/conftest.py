@@ -6,6 +6,7 @@ session of another kind (Connect, a cluster, a plain session) runs as a script o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
-from spark_processes import Cluster
+from spark_processes import PATIENCE, PATIENT, Cluster
 from spark_processes import run_script as run_script_in
 
 
@@ -32,7 +33,9 @@ def spark() -> Iterator[Any]:
     """A session as `binlake.spark.session` makes it, on two cores."""
     from binlake.spark import session
 
+    os.environ.update(PATIENCE)
     config = {
+        **PATIENT,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.log.level": "OFF",

@@ -15,6 +15,7 @@ spark = session(master=sys.argv[1], config={
     "spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1", "spark.executor.memory": "512m",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.cores.max": "2",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
 })
 """
 READ = """

@@ -195,7 +195,7 @@ def test_a_killed_run_leaves_no_half_table_and_the_next_says_so(spark: Any, tmp_
         stderr=subprocess.DEVNULL, start_new_session=True, env=environment(),
     )  # fmt: skip
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while not list(target.glob("_staging-*/attempts/*.parquet")):
             assert process.poll() is None
             assert time.monotonic() < deadline
@@ -219,7 +219,7 @@ def test_a_killed_run_leaves_no_half_table_and_the_next_says_so(spark: Any, tmp_
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "binlake.cli.main", "export", *arguments],
-        capture_output=True, text=True, timeout=300, check=False, cwd=folder, env=environment(),
+        capture_output=True, text=True, timeout=600, check=False, cwd=folder, env=environment(),
     )  # fmt: skip
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
+import pytest
+
+from dev.servers.ports import ReservedPort
 from spark_processes import SOURCE
 
 LOGS = str(Path(__file__).parents[1] / "golden" / "mysql-9.7" / "transactions" / "binlog.index")
@@ -37,32 +42,46 @@ def test_a_prepared_session_needs_no_discovery(run_script: Any, tmp_path: Path) 
     assert run_script(PREPARED + READ, PYTHONPATH=f"{tmp_path}:{SOURCE}") == ROWS
 
 
-def test_connect_reads_and_exports(run_script: Any, tmp_path: Path) -> None:
+# PySpark's own Connect server has one port, which may be that of other tests: it is given another.
+CONNECT = """
+from binlake.spark import session
+from pyspark.sql.connect.client.core import DefaultChannelBuilder
+port = sys.argv.pop(1)
+DefaultChannelBuilder.default_port = staticmethod(lambda: int(port))
+spark = session(remote="local[2]", config={"spark.connect.grpc.binding.port": port})
+"""
+
+
+@pytest.fixture
+def port() -> Iterator[str]:
+    """A port that nobody else takes."""
+    reserved = ReservedPort()
+    yield str(reserved.number)
+    reserved.release()
+
+
+def test_connect_reads_and_exports(run_script: Any, port: str, tmp_path: Path) -> None:
     text = """
     from binlake.lake.export import export
-    from binlake.spark import session
     from binlake.values.options import ReadOptions
-    spark = session(remote="local[2]")
     log, lake = sys.argv[1:]
     frame = spark.read.format("binlog").option("table", "golden.a").load(log)
     result = export(spark, [log], lake, ReadOptions(), progress=lambda done, of: None)
     table = spark.read.parquet(lake + "/golden/a")
     answer([frame.count(), table.count(), table.schema == frame.schema, len(result.tables)])
     """
-    assert run_script(text, LOGS, str(tmp_path / "lake")) == [9, 9, True, 3]
+    told = run_script(CONNECT + dedent(text), port, LOGS, str(tmp_path / "lake"))
+    assert told == [9, 9, True, 3]
 
 
-def test_a_mistake_under_connect_is_short(run_script: Any) -> None:
-    told = run_script(
-        """
-        from binlake.spark import session
-        spark = session(remote="local[2]")
-        try:
-            spark.read.format("binlog").option("tabel", "golden.a").load("/x").count()
-        except Exception as error:
-            answer(str(error))
-        """
-    )
+def test_a_mistake_under_connect_is_short(run_script: Any, port: str) -> None:
+    text = """
+    try:
+        spark.read.format("binlog").option("tabel", "golden.a").load("/x").count()
+    except Exception as error:
+        answer(str(error))
+    """
+    told = run_script(CONNECT + dedent(text), port)
     assert "unknown option 'tabel'; did you mean table?" in told
     assert len([line for line in told.splitlines() if line.strip()]) <= 6
 

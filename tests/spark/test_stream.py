@@ -31,6 +31,8 @@ LOGS = sorted((GOLDEN / "mysql-9.7" / "rotation").glob("binlog.0*"))[:3]
 TRANSACTIONS = sorted((GOLDEN / "mysql-9.7" / "transactions").glob("binlog.0*"))
 ADMITS = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
 
+SECONDS = 300  # a deadline only
+
 Key = tuple[str, int, int]
 
 
@@ -54,7 +56,7 @@ class Streamed:
     def run(self, **options: Any) -> list[dict[str, Any]]:
         """Everything that is there now; the progress of each batch."""
         query = self.start({"availableNow": True}, **options)
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(SECONDS)
         return list(query.recentProgress)
 
     def keys(self) -> list[Key]:
@@ -113,7 +115,7 @@ def test_the_lag_as_the_page_tells_it(
     (example,) = re.findall(r"```python\n(.*?)```", page.partition("## Lag")[2], re.DOTALL)
     append(streamed.log / LOGS[0].name, LOGS[0].read_bytes())
     query = streamed.start({"availableNow": True})
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(SECONDS)
     exec(compile(example, "streaming.md", "exec"), {"query": query})  # noqa: S102 - our own page
     assert re.search(r"\d+:\d\d:\d\d", capsys.readouterr().out)
 
@@ -195,35 +197,30 @@ def _transaction_sizes(*paths: Path) -> list[int]:
     return list(sizes.values())
 
 
-def _wait(done: Any, seconds: float = 60) -> None:
+def _wait(done: Any, seconds: float = SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-@pytest.mark.skipif(not ADMITS, reason="Spark 4.1 runs one batch")
 def test_available_now_in_limited_batches(streamed: Streamed) -> None:
+    """Newer Sparks run several batches, 4.1 runs one, of the limit."""
     for path in TRANSACTIONS:
         shutil.copy(path, streamed.log)
-    progress = streamed.run(max_transactions_per_batch="5")
-    assert len(progress) > 3
-    assert not any(p["numInputRows"] for p in streamed.run(max_transactions_per_batch="5"))
-    assert streamed.keys() == expected(*TRANSACTIONS)
-    assert "binlog.0" in progress[0]["sources"][0]["latestOffset"]
-
-
-@pytest.mark.skipif(ADMITS, reason="newer Sparks run several batches")
-def test_available_now_is_one_batch_of_the_limit(streamed: Streamed) -> None:
-    for path in TRANSACTIONS:
-        shutil.copy(path, streamed.log)
-    sizes = [
-        sum(batch["numInputRows"] for batch in streamed.run(max_transactions_per_batch="5"))
-        for _ in range(2)
-    ]
-    assert all(sizes)
-    streamed.run()
-    assert streamed.keys() == expected(*TRANSACTIONS)
+    limit = {"max_transactions_per_batch": "5"}
+    progress = streamed.run(**limit)
+    again = sum(batch["numInputRows"] for batch in streamed.run(**limit))
+    if ADMITS:
+        assert len(progress) > 3
+        assert not again
+        assert streamed.keys() == expected(*TRANSACTIONS)
+        assert "binlog.0" in progress[0]["sources"][0]["latestOffset"]
+    else:
+        assert sum(batch["numInputRows"] for batch in progress)
+        assert again
+        streamed.run()
+        assert streamed.keys() == expected(*TRANSACTIONS)
 
 
 def test_starting_latest(streamed: Streamed) -> None:
@@ -262,7 +259,7 @@ def test_a_column_that_is_new(spark: Any, tmp_path: Path) -> None:
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(SECONDS)
     wrong = frame.schema("id date").load(str(log))
     query = (
         wrong.writeStream.format("noop")
@@ -271,7 +268,7 @@ def test_a_column_that_is_new(spark: Any, tmp_path: Path) -> None:
         .start()
     )
     with pytest.raises(PySparkException, match="does not fit date32"):
-        query.awaitTermination(60)
+        query.awaitTermination(SECONDS)
 
 
 KILLED = """
@@ -306,13 +303,14 @@ def test_kill_9_in_the_middle(streamed: Streamed, tmp_path: Path) -> None:
             assert running.stdout is not None
             assert running.stdout.readline() == "running\n"
             name, data = next(grown)
-            append(streamed.log / name, data)
             planned = len(_offsets(streamed.checkpoint))
+            append(streamed.log / name, data)
             _wait(lambda n=planned: len(_offsets(streamed.checkpoint)) > n)
             time.sleep(chance.random() / 2)
         finally:
             os.killpg(running.pid, signal.SIGKILL)
-            running.wait(30)
+            running.wait(SECONDS)
+            running.stdout.close()
     for name, data in grown:
         append(streamed.log / name, data)
     streamed.run()

@@ -124,10 +124,16 @@ class BinlogServer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         channel = Channel(connection, self.settings.write_seconds)
         with self._lock:
-            count = len(self._open)
-        if count >= self.settings.max_connections:
-            self._turn_away(channel, host)
-            return
+            if self._stop.is_set():  # `close` has seen all that there is to end
+                channel.close()
+                return
+            if len(self._open) < self.settings.max_connections:
+                self._begin(channel, host, port)
+                return
+        self._turn_away(channel, host)
+
+    def _begin(self, channel: Channel, host: str, port: int) -> None:
+        """Start the thread of a connection; the caller holds the lock."""
         self._last_id += 1
         number = self._last_id
         thread = threading.Thread(
@@ -136,8 +142,7 @@ class BinlogServer:
             name=f"replica-{number}",
             daemon=True,
         )
-        with self._lock:
-            self._open[number] = channel, thread
+        self._open[number] = channel, thread
         thread.start()
 
     def _say(self, text: str) -> None:

@@ -125,18 +125,34 @@ def test_purged_logs_leave_nothing_behind(folder: Folder) -> None:
     ]
 
 
-def started(folder: Folder, name: str, *, bytes: int) -> tuple[subprocess.Popen[bytes], Path]:
-    """A process that compresses a log which takes a while, and the file that it is writing."""
-    Path(folder.path_of(name)).write_bytes(os.urandom(1 << 20) * (bytes >> 20))
+def stopped(folder: Folder, name: str, *, bytes: int) -> tuple[subprocess.Popen[bytes], Path]:
+    """A process that compresses a log, stopped in the middle of it, and the file that it writes."""
     command = [sys.executable, "-m", finishing.__name__, folder.path, "zstd", "no-index", name]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    until(lambda: list(Path(folder.path).glob("*.partial")))
-    (partial,) = Path(folder.path).glob("*.partial")
-    return process, partial
+
+    def partials() -> list[Path]:
+        return list(Path(folder.path).glob("*.partial"))
+
+    for _ in range(50):  # one that is done before we look comes too early
+        Path(folder.path_of(f"{name}.zst")).unlink(missing_ok=True)
+        Path(folder.path_of(name)).write_bytes(os.urandom(1 << 20) * (bytes >> 20))
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        until(lambda p=process: partials() or p.poll() is not None)
+        process.send_signal(signal.SIGSTOP)
+        until(lambda p=process: p.poll() is not None or _is_stopped(p.pid))
+        if process.poll() is None and partials():
+            (partial,) = partials()
+            return process, partial
+        process.kill()
+        process.wait()
+    raise AssertionError("it is always done already")
+
+
+def _is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "TZX"
 
 
 def test_what_a_kill_left_half_written_goes(folder: Folder) -> None:
-    process, left = started(folder, "binlog.000002", bytes=160 << 20)
+    process, left = stopped(folder, "binlog.000002", bytes=160 << 20)
     process.kill()
     process.wait()
     assert left.exists()
@@ -152,9 +168,8 @@ def test_what_a_kill_left_half_written_goes(folder: Folder) -> None:
 
 
 def test_what_a_living_process_writes_stays(folder: Folder) -> None:
-    process, partial = started(folder, "binlog.000002", bytes=160 << 20)
+    process, partial = stopped(folder, "binlog.000002", bytes=160 << 20)
     try:
-        os.kill(process.pid, signal.SIGSTOP)
         assert remove_leftovers(folder) == []
         assert partial.exists()
     finally:

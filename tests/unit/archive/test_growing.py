@@ -145,7 +145,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     let_go = threading.Event()
 
     def write(descriptor: int, data: memoryview, at: int) -> int:
-        assert let_go.wait(30)
+        assert let_go.wait(120)
         return os.pwrite(descriptor, data, at)
 
     monkeypatch.setattr(growing, "_write_uncached", write)

