@@ -42,8 +42,8 @@ def test_options_are_in_groups(capfd: pytest.CaptureFixture[str]) -> None:
     text = shown(capfd, "rows")
     titles = re.findall(r"^(\S.*):$", text, re.MULTILINE)
     assert titles[:4] == ["Examples", "Arguments", "Options", "Filters"]
-    assert text.index("Filters:") < text.index("--since")
-    assert text.index("--limit") < text.index("Filters:")
+    assert text.index("Filters:") < text.index("--since TIME")
+    assert text.index("--limit N") < text.index("Filters:")
 
 
 @pytest.mark.parametrize(
