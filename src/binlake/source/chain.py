@@ -1,4 +1,4 @@
-"""Which files are meant, and in which order: paths become chains of log files (design D5).
+"""Which files are meant, and in which order: paths become chains of log files.
 
 A chain is the files of one base name in one place, in the order of their index file where one
 is given, else by their number (1000000 after 999999). What a path may be:

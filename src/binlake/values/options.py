@@ -1,4 +1,4 @@
-"""Every option of reading a log, once (design.md §3).
+"""Every option of reading a log, once.
 
 `READ_OPTIONS` is the table; `ReadOptions` the frozen, validated value made from it. CLI flags,
 Spark options, API keywords and their documentation are all derived from the table, so an
