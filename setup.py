@@ -22,7 +22,7 @@ CORE = Path("src/binlake/core")
 sys.path.insert(0, str(HERE))
 from dev.check_tools import missing_build_tools  # noqa: E402 - setup.py is run, never imported
 
-# Bounds checks stay on: the core reads untrusted bytes (design D1).
+# Bounds checks stay on: the core reads untrusted bytes.
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": True,

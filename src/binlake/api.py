@@ -147,7 +147,7 @@ class Log:
     def to_arrow(self, table: str | None = None) -> pa.Table:
         """All row changes of one table as one Arrow table; without a table, the generic view.
 
-        Where the table's definition changed, columns are united by name (design §3): types are
+        Where the table's definition changed, columns are united by name: types are
         promoted, or the newest definition names the type, and older rows with a value that does
         not fit are in `<table>@<n>`, which can be asked for; `ledger.warnings` says so. Raises
         SourceError for a table without changes here, OptionError for a pattern that means several.

@@ -1,4 +1,4 @@
-"""Who may import whom (design §1): the tree is the data flow, and imports never point down it."""
+"""Who may import whom: the tree is the data flow, and imports never point down it."""
 
 from __future__ import annotations
 

@@ -71,3 +71,17 @@ def test_architecture_names_what_is_there() -> None:
     folders = {f"src/binlake/{p.name}/" for p in (ROOT / "src/binlake").iterdir() if p.is_dir()}
     folders -= {"src/binlake/__pycache__/"}
     assert folders <= named
+
+
+def test_the_source_cites_what_a_reader_has() -> None:
+    """A page that is not in the tree, or a paragraph of one, tells nobody anything."""
+    pages = {file.name for file in _tracked() if file.suffix == ".md"}
+    page = re.compile(r"(?<!Docs/replication/)\b[\w-]+\.md\b")  # those are MariaDB's
+    paragraph = re.compile(r"\bdesign (?:§|D)\d")
+    found = []
+    for file in _tracked():
+        if file.suffix in (".py", ".pxd") and file != Path(__file__).resolve():
+            text = file.read_text(encoding="utf-8")
+            named = {name for name in page.findall(text) if name not in pages}
+            found += [(file.name, name) for name in sorted(named) + paragraph.findall(text)]
+    assert found == []

@@ -1,4 +1,4 @@
-"""Any cut of any log gives the rows of the whole log (design D8), and the ranges join.
+"""Any cut of any log gives the rows of the whole log, and the ranges join.
 
 A file cut at all its bytes at once is the hardest plan: the pieces' rows are those of the whole
 only if every single cut is decided alike by the piece that ends there and the one that begins.

@@ -13,6 +13,7 @@ from typing import BinaryIO, Self
 
 import pyarrow as pa
 
+from binlake.cli.output_file import output_file
 from binlake.errors import OptionError
 from binlake.table.batches import Changes
 from binlake.table.row_json import change_batch, change_schema, json_lines
@@ -103,7 +104,7 @@ def _is_abandoned(target: BinaryIO) -> bool:
 
 @contextmanager
 def open_target(output: Path | None, form: str) -> Iterator[BinaryIO]:
-    """The open output. A file appears under its name only when it is complete. Raises OptionError."""
+    """The open output: standard output, or a file that is complete when it appears. Raises OptionError."""
     if output is None:
         if form in _BINARY_FORMATS and sys.stdout.isatty():
             raise OptionError(
@@ -115,15 +116,8 @@ def open_target(output: Path | None, form: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    partial = output.with_name(output.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            yield file
-        partial.replace(output)
-    except OSError as error:
-        raise OptionError(f"cannot write {output}: {error.strerror}", name="output") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with output_file(output, "output") as file:
+        yield file
 
 
 def _csv_writer(sink: pa.NativeFile, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:

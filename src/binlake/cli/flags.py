@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -31,15 +31,17 @@ __all__ = [
     "MYSQLBINLOG_NAMES",
     "ROW_OPTIONS",
     "SQL_OPTIONS",
+    "STATISTICS_OPTIONS",
     "with_event_options",
     "with_flags",
     "with_options",
     "with_read_options",
     "with_row_options",
     "with_sql_options",
+    "with_statistics_options",
 ]
 
-_BOOL_PANEL = "How it is read and shown"
+_READING_PANEL = "How it is read and shown"
 _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
 #: What a command that shows events can obey: it decodes no rows, and shows bad checksums itself.
@@ -47,6 +49,12 @@ EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, "on_error", "keyring", "keyring_pass
 
 #: What the command that shows rows can obey: they are the server's text, in columns of fixed names.
 ROW_OPTIONS = frozenset(spec.name for spec in READ_OPTIONS) - {"zero_date", "metadata_prefix"}
+
+#: What a command that counts rows can obey: it decodes no values.
+STATISTICS_OPTIONS = frozenset(
+    (*FILTER_OPTIONS, "schema", "verify_checksum", "on_error", "on_unshown", "uncommitted", "batch_bytes",
+     "keyring", "keyring_password_file")
+)  # fmt: skip
 
 #: What a command that writes SQL can obey: it shows all columns, of committed changes only, and
 #: values in one form.
@@ -58,12 +66,20 @@ SQL_OPTIONS = frozenset(
 
 def local_time(text: str) -> str:
     """A time as mysqlbinlog reads it, in the local zone, as a time with a zone."""
+    return local_moment(text).isoformat()
+
+
+def local_moment(text: str) -> datetime:
+    """A time in the local zone, as mysqlbinlog reads it. Raises OptionError."""
     try:
-        microseconds = parse_time_us(text)
+        since_epoch = timedelta(microseconds=parse_time_us(text))
+        return (datetime(1970, 1, 1) + since_epoch).astimezone()
     except ValueError as error:
         raise OptionError(f"{text!r}: {error}", value=text) from None
-    naive = datetime.fromtimestamp(microseconds / 1_000_000, UTC).replace(tzinfo=None)
-    return naive.astimezone().isoformat()
+    except OverflowError:
+        raise OptionError(
+            f"{text!r}: there is no such time in the local zone", value=text
+        ) from None
 
 
 def _position_in(file: str) -> Callable[[str], str]:
@@ -116,7 +132,7 @@ def _flag(name: str) -> str:
 
 
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
-    panel = _FILTER_PANEL if spec.name in FILTER_OPTIONS else _BOOL_PANEL
+    panel = _FILTER_PANEL if spec.name in FILTER_OPTIONS else _READING_PANEL
     text = spec.help + (f" ({'|'.join(spec.choices)})" if spec.choices else "")
     if isinstance(spec.default, bool):
         kind: Any = bool | None
@@ -175,7 +191,7 @@ def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_row_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options that mean something for rows as text (`rows`)."""
+    """Give a command the read options that mean something for rows as text (`rows`, `tail`)."""
     specs = [spec for spec in _cli_specs() if spec.name in ROW_OPTIONS]
     return _with(command, specs, MYSQLBINLOG_NAMES)
 
@@ -190,6 +206,12 @@ def with_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., An
     """Give a command these read options only; it receives them as `options`."""
     specs = [spec for spec in _cli_specs() if spec.name in names]
     return lambda command: _with(command, specs, ())
+
+
+def with_statistics_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for counts (`STATISTICS_OPTIONS`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in STATISTICS_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
 
 
 def with_sql_options(command: Callable[..., Any]) -> Callable[..., Any]:

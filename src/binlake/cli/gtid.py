@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from binlake.cli.command_help import HelpCommand
 from binlake.cli.flags import with_options
 from binlake.cli.terminal import note
 from binlake.errors import OptionError, SourceError
@@ -57,7 +58,7 @@ _Json = Annotated[bool, typer.Option("--json", help="The answer as one JSON obje
 _LIKE_A_PATH = re.compile(r"[/\\*?\[]|\.\d|\.index$")
 
 
-@gtid.command("locate")
+@gtid.command("locate", cls=HelpCommand)
 @with_options("keyring", "keyring_password_file")
 def locate(
     name: Annotated[str, typer.Argument(metavar="GTID", help="One GTID, of either flavour.")],
@@ -90,7 +91,7 @@ def locate(
         raise typer.Exit(1)
 
 
-@gtid.command("union")
+@gtid.command("union", cls=HelpCommand)
 @with_options("keyring", "keyring_password_file")
 def union(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print the GTIDs that are in any of the sets.
@@ -105,7 +106,7 @@ def union(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     _print_set(result, as_json)
 
 
-@gtid.command("subtract")
+@gtid.command("subtract", cls=HelpCommand)
 @with_options("keyring", "keyring_password_file")
 def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print the GTIDs of the first set that are in none of the others.
@@ -120,7 +121,7 @@ def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = Fa
     _print_set(result, as_json)
 
 
-@gtid.command("contains")
+@gtid.command("contains", cls=HelpCommand)
 @with_options("keyring", "keyring_password_file")
 def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = False) -> None:
     """Say whether the first set contains all of the second; exit code 1 if it does not.
@@ -140,7 +141,7 @@ def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = F
         raise typer.Exit(1)
 
 
-@gtid.command("gaps")
+@gtid.command("gaps", cls=HelpCommand)
 @with_options("keyring", "keyring_password_file")
 def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print what is missing between the first and the last GTID of each source; exit code 1 if any.
@@ -159,7 +160,7 @@ def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     _print_findings(result.gaps(), "no gaps", as_json)
 
 
-@gtid.command("errant")
+@gtid.command("errant", cls=HelpCommand)
 @with_options("keyring", "keyring_password_file")
 def errant(
     replica: Annotated[str, typer.Argument(metavar="REPLICA", help="The replica's set.")],

@@ -7,6 +7,7 @@ is one line on stderr; a traceback is always a bug of ours.
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from binlake.cli.command_help import HelpCommand, HelpGroup
 from binlake.cli.flags import with_flags
 from binlake.cli.hidden_arguments import hide_passwords
 from binlake.cli.mysqlbinlog_server import password_asked_for
@@ -81,9 +83,9 @@ def app_of(given: Sequence[str]) -> typer.Typer:
         module, _, function = COMMANDS[name].partition(":")
         command = getattr(import_module(module), function)
         if isinstance(command, typer.Typer):  # a command with commands of its own
-            app.add_typer(command, name=name)
+            app.add_typer(command, name=name, cls=HelpGroup)
         else:
-            app.command(name, context_settings=_SETTINGS.get(name))(command)
+            app.command(name, cls=HelpCommand, context_settings=_SETTINGS.get(name))(command)
     gc.enable()
     return app
 
@@ -91,10 +93,32 @@ def app_of(given: Sequence[str]) -> typer.Typer:
 def _usage_line(error: TyperException) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "binlake"
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     if message.startswith("Usage:"):  # the program without a command: its help is the answer
         return error.format_message()
     return f"{path}: {message}; see {path} --help"
+
+
+def _speak_utf8() -> None:
+    """Results are UTF-8 wherever they go: JSON is by definition, and names fit no other set.
+
+    What no UTF-8 has (half of a surrogate pair) is written as its escape.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _give_up_output() -> None:
+    """Forget what has not been written, so that the interpreter does not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _problem(error: OSError) -> str:
+    """What the system refused. Without a file's name it is the output: sources name theirs."""
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return f"cannot write the output: {reason}"
+    return f"{os.fsdecode(error.filename)}: {reason}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -104,6 +128,7 @@ def main(argv: list[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     if given[:1] == ["mysqlbinlog"]:
         given = password_asked_for(given)
+    _speak_utf8()
     try:
         code = app_of(given)(args=given, prog_name="binlake", standalone_mode=False)
         sys.stdout.flush()
@@ -120,8 +145,12 @@ def main(argv: list[str] | None = None) -> int:
     except (BrokenPipeError, SystemExit):
         # the reader of our output went away (head, less), which is nobody's error; Typer turns
         # that, and in this mode nothing else, into SystemExit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 0
+    except OSError as error:
+        _give_up_output()
+        print(f"binlake: {_problem(error)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("binlake: interrupted", file=sys.stderr)
         return 130

@@ -5,10 +5,10 @@ Long: two thirds are the declarations of the two tools' options.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from binlake.archive.raw import RawOptions, write_raw
+from binlake.cli.flags import local_moment
 from binlake.cli.mysqlbinlog_options import with_tool_options
 from binlake.cli.mysqlbinlog_server import (
     Login,
@@ -27,13 +28,13 @@ from binlake.cli.mysqlbinlog_server import (
     tls_mode,
 )
 from binlake.cli.terminal import fail_if_lost, note, say_result
-from binlake.errors import OptionError, SourceError
+from binlake.errors import FormatError, OptionError, SourceError
 from binlake.replay.selection import Selection
 from binlake.replay.text import Base64, TextOptions
 from binlake.source.chain import resolve
+from binlake.source.log_file import SKIP_HINT
 from binlake.values.gtid import GtidSet, MariaGtid
 from binlake.values.ledger import Ledger
-from binlake.values.options import parse_time_us
 
 __all__ = ["mysqlbinlog"]
 
@@ -367,7 +368,7 @@ def mysqlbinlog(
     11.8; what differs is in docs/mysqlbinlog.md. Times are local, as in those tools.
 
     Examples:
-      binlake mysqlbinlog binlog.000012 | mysql
+      binlake mysqlbinlog binlog.000012 | mysql --binary-mode
 
       binlake mysqlbinlog -vv --base64-output=decode-rows binlog.000012 | less
 
@@ -439,10 +440,21 @@ def mysqlbinlog(
     from binlake.replay.logs import print_logs
 
     ledger = Ledger()
-    with _output(result_file) as write:
+    with _output(result_file) as write, _nothing_to_skip():
         print_logs(resolve(files), selection, options, write, note, ledger)
     say_result(ledger)
     fail_if_lost(ledger)
+
+
+@contextmanager
+def _nothing_to_skip() -> Iterator[None]:
+    """Errors do not advise what the servers' tools, and so this command, have no option for."""
+    try:
+        yield
+    except FormatError as error:
+        if error.hint == SKIP_HINT:
+            error.hint = None
+        raise
 
 
 def _position(flag: str, text: str | None) -> int | dict[int, int] | None:
@@ -468,11 +480,9 @@ def _seconds(flag: str, text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        microseconds = parse_time_us(text)
-    except ValueError as error:
-        raise OptionError(f"{flag} {text!r}: {error}", name=flag) from None
-    naive = datetime.fromtimestamp(microseconds / 1_000_000, UTC).replace(tzinfo=None)
-    return -int(-naive.astimezone().timestamp() // 1)
+        return math.ceil(local_moment(text).timestamp())
+    except OptionError as error:
+        raise OptionError(f"{flag} {error}", name=flag) from None
 
 
 def _numbers(flag: str, texts: list[str] | None) -> frozenset[int]:

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from binlake.cli.flags import with_read_options
+from binlake.cli.flags import with_statistics_options
+from binlake.cli.output_file import output_file
 from binlake.cli.stats_html import page
 from binlake.cli.stats_text import report, statement_line
 from binlake.cli.terminal import (
@@ -34,7 +35,7 @@ from binlake.values.options import ReadOptions
 __all__ = ["stats"]
 
 
-@with_read_options
+@with_statistics_options
 def stats(
     files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
     options: ReadOptions,
@@ -85,7 +86,8 @@ def stats(
         note(f"the logs span too long a time for --by {by}")
     if html is not None:
         names = [file.name for chain in chains for file in chain.files]
-        _write(html, page(document, names))
+        with output_file(html, "html") as file:
+            file.write(page(document, names).encode())
     if as_json:
         print(json.dumps(document, ensure_ascii=False, indent=1))
     elif html is None:
@@ -94,17 +96,6 @@ def stats(
     if not found.total.transactions:
         say_nothing_found(files, options)
     fail_if_lost(ledger)
-
-
-def _write(path: Path, text: str) -> None:
-    """A page appears under its name only when it is complete."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise OptionError(f"cannot write {path}: {error.strerror}", name="html") from None
 
 
 def _print_statements(files: list[str], options: ReadOptions, as_json: bool) -> None:

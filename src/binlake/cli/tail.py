@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from binlake.cli.change_writer import ChangeWriter, check_format, open_target
-from binlake.cli.flags import with_read_options
+from binlake.cli.flags import with_row_options
 from binlake.cli.server_flags import ServerUrls, with_server_flags
 from binlake.cli.terminal import fail_if_lost, hinting, note, say_result, say_time_zone
 from binlake.errors import OptionError
@@ -33,7 +33,7 @@ _FORMATS = ("json", "csv", "arrow")
 
 
 @with_server_flags
-@with_read_options
+@with_row_options
 def tail(
     server: ServerUrls,
     options: ReadOptions,

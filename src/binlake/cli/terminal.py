@@ -62,7 +62,7 @@ def note(text: str) -> None:
 
 
 def say_time_zone(options: ReadOptions, raw: Sequence[str]) -> None:
-    """Say once that times without a zone were read as UTC (design §3).
+    """Say once that times without a zone were read as UTC.
 
     The texts are looked for in `raw`, the command line, because `options` has moments only.
     """

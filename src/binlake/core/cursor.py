@@ -161,7 +161,7 @@ class Cursor:
         return value
 
     def lenenc(self) -> int:
-        """A length-encoded integer (formats.md: 0-250 direct, 0xFC 2, 0xFD 3, 0xFE 8 bytes).
+        """A length-encoded integer (0-250 direct, 0xFC 2, 0xFD 3, 0xFE 8 bytes).
 
         Raises MalformedError for 0xFB and 0xFF, which no binary log integer begins with.
         """

@@ -1,4 +1,4 @@
-"""Kernels of DECIMAL: to decimal128, or to the server's text (formats.md §2.4).
+"""Kernels of DECIMAL: to decimal128, or to the server's text.
 
 Wire, big-endian: the digits before and after the point in groups of 9, each in 4 bytes; a
 shorter first group before the point, and a shorter last one after it, take 1 to 4 bytes. The

@@ -1,6 +1,6 @@
 """The bodies of GTID events with a fixed layout: MySQL's (33, 34) and MariaDB's (162).
 
-MySQL, GTID_LOG_EVENT and ANONYMOUS_GTID_LOG_EVENT (formats.md §7.1; source:
+MySQL, GTID_LOG_EVENT and ANONYMOUS_GTID_LOG_EVENT (source:
 libs/mysql/binlog/event/control_events.cpp, Gtid_event::Gtid_event), little-endian:
     size    name                      since
     1       flags                     5.6; bit 0: may hold statement-based changes
@@ -13,7 +13,7 @@ libs/mysql/binlog/event/control_events.cpp, Gtid_event::Gtid_event), little-endi
     4       immediate_server_version  8.0.14; bit 31: original_server_version (4) follows
     8       commit_group_ticket       8.0.31, only when it is not 0
 
-MariaDB, GTID_EVENT (formats.md §9.1; source: sql/log_event.cc, Gtid_log_event):
+MariaDB, GTID_EVENT (source: sql/log_event.cc, Gtid_log_event):
     8       seq_no
     4       domain_id
     1       flags

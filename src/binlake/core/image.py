@@ -1,6 +1,6 @@
 """One side of row changes: the images of many rows, decoded column by column into sinks.
 
-An image (formats.md §2.1) is a null bitmap, one bit per *present* column, and the values of
+An image is a null bitmap, one bit per *present* column, and the values of
 the present columns that are not null. Which columns are present is said once per rows event;
 a Layout is made per distinct bitmap and kept, so per value there is one virtual call.
 

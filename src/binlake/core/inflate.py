@@ -1,7 +1,7 @@
 """The zlib data of MariaDB's compressed events (165 to 171).
 
-Source: MariaDB sql/log_event.cc, binlog_get_uncompress_len and binlog_buf_uncompress;
-formats.md §9.4. Layout:
+Source: MariaDB sql/log_event.cc, binlog_get_uncompress_len and binlog_buf_uncompress.
+Layout:
     1     0x80 | algorithm << 4 | k    algorithm 0 = zlib; k = 1 to 4
     k     uncompressed length, big-endian
     rest  one zlib stream, to the end

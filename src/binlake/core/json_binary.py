@@ -1,4 +1,4 @@
-"""MySQL's binary JSON to the text that the server prints for it (formats.md §2.5).
+"""MySQL's binary JSON to the text that the server prints for it.
 
 A document is a type byte and a value. A container holds, after its element count and its size,
 fixed-width entries (keys, then values) that point at what follows by offsets from its start,

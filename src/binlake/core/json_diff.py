@@ -1,4 +1,4 @@
-"""JSON differences: what PARTIAL_UPDATE_ROWS holds in the place of a document (formats.md §3).
+"""JSON differences: what PARTIAL_UPDATE_ROWS holds in the place of a document.
 
 A value is a u32 length and, in these bytes, differences one after the other:
 

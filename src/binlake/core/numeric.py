@@ -1,4 +1,4 @@
-"""Kernels of integers, floats, bit fields and YEAR (formats.md §2.2).
+"""Kernels of integers, floats, bit fields and YEAR.
 
 Integers and floats are little-endian on the wire and stored as they are; an unsigned integer
 is stored in the next wider signed type, so widening is all the arithmetic there is. BIT is

@@ -1,7 +1,7 @@
 """The packets of a replication stream: runs of whole plain events, without what wraps them.
 
 A source sends an event as one packet (MySQL sql/rpl_binlog_sender.cc, MariaDB
-sql/sql_repl.cc; formats.md §11):
+sql/sql_repl.cc):
 
     3   length of what follows, little-endian
     1   sequence number

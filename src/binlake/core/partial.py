@@ -1,6 +1,6 @@
 """The images of PARTIAL_UPDATE_ROWS: updates whose JSON values may be differences.
 
-The before-image is as ever. The after-image (formats.md §3) begins with
+The before-image is as ever. The after-image begins with
 
     value options   lenenc; bit 0: the bitmap follows
     partial bitmap  one bit for each JSON column of the *table*, present or not: is a difference

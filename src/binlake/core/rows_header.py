@@ -1,6 +1,6 @@
 """The head of a rows event: everything before the first row image.
 
-Source: libs/mysql/binlog/event/rows_event.cpp (Rows_event::Rows_event), formats.md §2.1.
+Source: libs/mysql/binlog/event/rows_event.cpp (Rows_event::Rows_event).
 Body, little-endian:
     size         name            meaning
     6 (4)        table_id        4 bytes when the format lists a post-header of 6 (5.1 alphas)

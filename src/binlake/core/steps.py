@@ -190,7 +190,7 @@ class Steps:
         """Stand at the text of a QUERY event; False if the body is too short to have one.
 
         QUERY: thread 4, exec time 4, database length 1, error 2, status length 2; the status
-        variables, the database name, NUL, the text (formats.md §8).
+        variables, the database name, NUL, the text.
         """
         self._enter(frame)
         lo: cython.Py_ssize_t = self._cursor.pos

@@ -1,4 +1,4 @@
-"""Wire bytes of dates and times to packed numbers, once for all kernels (formats.md §2.2, §2.3).
+"""Wire bytes of dates and times to packed numbers, once for all kernels.
 
 Two packed forms, which are the server's own (mysys/my_time.cc, TIME_to_longlong_*_packed):
 

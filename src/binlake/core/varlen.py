@@ -1,4 +1,4 @@
-"""Kernels of values that carry their length: strings, bytes, JSON (formats.md §2.2).
+"""Kernels of values that carry their length: strings, bytes, JSON.
 
 Wire: a length of 1 to 4 bytes little-endian, then the bytes. CHAR and BINARY come without
 their padding; BINARY gets it back.

@@ -64,7 +64,7 @@ _SLOTS = cython.declare(cython.Py_ssize_t, 64)  # a power of two
 _MOST_TABLES = cython.declare(cython.Py_ssize_t, 1 << 14)  # kept between batches
 _MOST_BINDINGS = cython.declare(cython.Py_ssize_t, 1 << 14)
 _FULL_COLUMN = cython.declare(cython.Py_ssize_t, 1 << 30)  # one event more still fits int32
-_DUMMY_IDS = (0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF)  # only ends a statement (formats.md §2.1)
+_DUMMY_IDS = (0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF)  # only ends a statement
 
 
 class WalkedRows(NamedTuple):
@@ -516,6 +516,6 @@ class RowWalker:
 def _id_bytes_of(fmt: EventFormat) -> bytes:
     """Bytes of the table id, by event type; kept, as every payload changes the format and back.
 
-    5.1's first releases wrote ids of 4 bytes, with post-headers of 6 (formats.md §1.4).
+    5.1's first releases wrote ids of 4 bytes, with post-headers of 6.
     """
     return bytes(4 if fmt.post_header_length(code) == 6 else 6 for code in range(256))

@@ -1,7 +1,7 @@
 """The metadata of a TABLE_MAP event's columns: their real types, lengths and digits.
 
 Sources: MySQL sql/rpl_utility.cc (read_field_metadata), sql/field.cc (do_save_field_metadata);
-MariaDB sql/rpl_utility.cc; formats.md §2.2. How many bytes a type has is format/column_types.
+MariaDB sql/rpl_utility.cc. How many bytes a type has is format/column_types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FORMAT_DESCRIPTION_EVENT (15): how all events after it are read.
 
 Source: libs/mysql/binlog/event/control_events.cpp, Format_description_event; MariaDB
-sql/log_event.cc, Format_description_log_event; formats.md §1.4, §1.5. Since 5.0. Its header
+sql/log_event.cc, Format_description_log_event. Since 5.0. Its header
 always has 19 bytes.
 Body:
     2   binlog_version        4

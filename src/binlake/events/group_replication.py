@@ -1,7 +1,7 @@
 """TRANSACTION_CONTEXT_EVENT (36) and VIEW_CHANGE_EVENT (37): MySQL's group replication.
 
 Source: libs/mysql/binlog/event/control_events.cpp, Transaction_context_event, View_change_event;
-formats.md §8. MySQL 5.7.6. Members send 36 to each other to find conflicts, and log 37 when one
+MySQL 5.7.6. Members send 36 to each other to find conflicts, and log 37 when one
 joins or leaves. No log of a real group was at hand.
 Body of 36:
     1     length of server_uuid

@@ -1,6 +1,6 @@
 """GTID_LIST_EVENT (163): how far each domain had come when the file began (MariaDB 10.0).
 
-Source: MariaDB sql/log_event.cc, Gtid_list_log_event; formats.md §9.2. Some versions pad the
+Source: MariaDB sql/log_event.cc, Gtid_list_log_event. Some versions pad the
 body of an empty list. In a stream an ARTIFICIAL one tells a replica that it may start.
 Body:
     4          count in the low 28 bits, flags in the high 4

@@ -1,7 +1,7 @@
 """GTID_TAGGED_LOG_EVENT (42): a transaction whose GTID may have a tag (MySQL 8.3).
 
 Source: libs/mysql/binlog/event/control_events.h, Gtid_event::define_fields, serialised by
-libs/mysql/serialization (primitive_type_codec.hpp, serializer_impl.hpp); formats.md §7.2.
+libs/mysql/serialization (primitive_type_codec.hpp, serializer_impl.hpp).
 Encoding: an unsigned number has as many bytes as its first byte has trailing one bits, plus
 one; its value is in the bits above them (a first byte 0xFF: in the next 8 bytes). Signed ones
 are zig-zag. Message:

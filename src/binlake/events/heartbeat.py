@@ -1,7 +1,7 @@
 """HEARTBEAT_LOG_EVENT (27) and HEARTBEAT_LOG_EVENT_V2 (41): the source is alive.
 
 Sent in streams only. Source: libs/mysql/binlog/event/control_events.cpp, Heartbeat_event and
-Heartbeat_event_v2; MariaDB sql/log_event.cc, Heartbeat_log_event; formats.md §8.
+Heartbeat_event_v2; MariaDB sql/log_event.cc, Heartbeat_log_event.
 Body of 27:
     8     position   MariaDB only, and only when the header's log_pos is 0
     rest  file       the log being sent; otherwise the header's log_pos is the position

@@ -1,7 +1,7 @@
 """LARGE_TRANSACTION_HEADER_EVENT (43): the file is one large transaction that was spilled to it.
 
 Source: MySQL's trunk after 9.7.4, libs/mysql/binlog/event/large_transaction_header_event.cpp;
-formats.md §1.4. Such a transaction is not copied into the log: the file that it was collected in
+Such a transaction is not copied into the log: the file that it was collected in
 becomes the next log file, and this event fills the room that was left at its beginning. The
 header's IGNORABLE flag is set. No log of such a server was at hand.
 Body:

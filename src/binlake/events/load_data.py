@@ -1,7 +1,7 @@
 """LOAD_EVENT (6), NEW_LOAD_EVENT (12), CREATE_FILE_EVENT (8): LOAD DATA INFILE before 5.0.
 
 Source: sql/log_event.cc of MySQL 5.0, Load_log_event::copy_log_event, sql_ex_info::init,
-Create_file_log_event; formats.md §8. A LOAD_EVENT of 3.23 refers to a file of the source; from 4.0
+Create_file_log_event. A LOAD_EVENT of 3.23 refers to a file of the source; from 4.0
 on the file's blocks are in the log: CREATE_FILE with the first, APPEND_BLOCK with more, EXEC_LOAD
 or DELETE_FILE at the end (load_blocks.py).
 Body:

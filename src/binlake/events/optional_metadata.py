@@ -1,6 +1,6 @@
 """The optional metadata of a TABLE_MAP event: what columns are called and mean.
 
-Types, sources and who writes them: format/optional_metadata.py; formats.md §4. Fields come in
+Types, sources and who writes them: format/optional_metadata.py. Fields come in
 any order, as type u8, length lenenc, value; an unknown type is kept. This module reads the
 values; events/table_description.py relates them to the columns.
 """

@@ -1,6 +1,6 @@
 """PARTIAL_ROW_DATA_EVENT (172): a fragment of a rows event that was too long (MariaDB 12.3).
 
-Source: MariaDB's protocol documentation, PARTIAL_ROW_DATA_EVENT (MDEV-32570); formats.md §9.6. No
+Source: MariaDB's protocol documentation, PARTIAL_ROW_DATA_EVENT (MDEV-32570). No
 log with such events was at hand. The fragments follow one another; the TABLE_MAP comes before the
 first. The pages disagree whether the last fragment is one too or a plain rows event, and do not
 say whether the joined bytes begin with the rows event's own header.

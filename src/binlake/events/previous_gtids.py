@@ -1,7 +1,7 @@
 """PREVIOUS_GTIDS_LOG_EVENT (35): the GTIDs of all earlier files (MySQL 5.6).
 
 Source: libs/mysql/binlog/event/control_events.cpp, Previous_gtids_event; the encoded set is
-sql/rpl_gtid_set.cc's, with tags since 8.3: values/gtid.py decodes both (formats.md §7.3).
+sql/rpl_gtid_set.cc's, with tags since 8.3: values/gtid.py decodes both.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 BEGIN, COMMIT, DDL and statement-based changes. Source:
 libs/mysql/binlog/event/statement_events.cpp, Query_event; MariaDB sql/log_event.cc,
-Query_log_event, Query_compressed_log_event; formats.md §8, §9.4.
+Query_log_event, Query_compressed_log_event.
 Body:
     4     thread_id
     4     exec_time       seconds

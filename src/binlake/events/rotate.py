@@ -1,6 +1,6 @@
 """ROTATE_EVENT (4): names the next log file.
 
-Source: libs/mysql/binlog/event/control_events.cpp, Rotate_event; formats.md §1.5, §11.
+Source: libs/mysql/binlog/event/control_events.cpp, Rotate_event.
 MariaDB: same. Since 3.23. Written as the last event of a file; the copy that a source sends at
 the start of a stream is ARTIFICIAL, has timestamp 0 and names the file that follows. In a
 relay log the source's rotations lie in the middle of the file.

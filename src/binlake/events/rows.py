@@ -1,7 +1,7 @@
 """Rows events: changes of one table as row images (20 to 25, 30 to 32, 39, 166 to 171).
 
 Source: libs/mysql/binlog/event/rows_event.cpp, Rows_event; MariaDB sql/log_event.cc,
-Rows_log_event; formats.md §2.1. Everything before the first row image is read by
+Rows_log_event. Everything before the first row image is read by
 core/rows_header.py, which describes it; the images are the row decoders' (core/), which know
 the table. In MariaDB's compressed events the images are compressed together.
 Version 0 (20 to 22, pre-releases of 5.1): one bitmap for both images of an update, and images

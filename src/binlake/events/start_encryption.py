@@ -1,6 +1,6 @@
 """START_ENCRYPTION_EVENT (164): the rest of the file is encrypted (MariaDB 10.1).
 
-Source: MariaDB sql/log_event.h, Start_encryption_log_event; formats.md §9.5. In a stream the
+Source: MariaDB sql/log_event.h, Start_encryption_log_event. In a stream the
 source has decrypted the events and sets IGNORABLE.
 Body:
     1   scheme        1

@@ -1,7 +1,7 @@
 """START_EVENT_V3 (1): the first event of a log before MySQL 5.0 (versions 1 and 3).
 
 Source: sql/log_event.cc of MySQL 5.0, Start_log_event_v3 and the constructor of
-Format_description_log_event from a version; formats.md §1.2. It says what server wrote the log,
+Format_description_log_event from a version. It says what server wrote the log,
 but not how its events are laid out: that follows from the version.
 Body:
     2   binlog_version   1 (3.23) or 3 (4.0.2 to 4.1); 2 was an alpha's

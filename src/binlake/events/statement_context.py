@@ -1,7 +1,7 @@
 """INTVAR_EVENT (5) and RAND_EVENT (13): what the next statement needs to do the same again.
 
 Source: libs/mysql/binlog/event/statement_events.cpp, Intvar_event, Rand_event. MariaDB: same.
-Since 3.23. formats.md §8.
+Since 3.23.
 Body of 5:
     1  kind    1 LAST_INSERT_ID, 2 INSERT_ID
     8  value

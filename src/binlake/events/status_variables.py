@@ -1,6 +1,6 @@
 """The status variables of QUERY events: their bytes, and what they say.
 
-Codes, names and layouts: format/query_status.py; formats.md §8. A variable is kept as (code,
+Codes, names and layouts: format/query_status.py. A variable is kept as (code,
 value), in the log's order: a tuple of integers, bytes, a tuple of those. An unknown code ends
 the parsing, since nothing says how long its data is.
 """

@@ -1,7 +1,7 @@
 """What a TABLE_MAP event says of its table, and which field belongs to which column.
 
 Each optional field counts only the columns of its kind: signedness the numeric ones, charsets
-the character ones (which differ by flavour), and so on (formats.md §4). Lists that do not have
+the character ones (which differ by flavour), and so on. Lists that do not have
 an entry for each of theirs mean that the columns are counted wrongly, so values would be too:
 an error, not a guess.
 """

@@ -1,7 +1,7 @@
 """TABLE_MAP_EVENT (19): names and describes the table of the rows events after it.
 
 Source: libs/mysql/binlog/event/rows_event.cpp, Table_map_event; sql/log_event.cc; MariaDB
-sql/log_event.cc, Table_map_log_event; formats.md §4. Since 5.1. A table id is valid until the
+sql/log_event.cc, Table_map_log_event. Since 5.1. A table id is valid until the
 rows event with STMT_END, inside one file.
 Body:
     6 (4)    table_id

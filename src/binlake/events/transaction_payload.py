@@ -1,6 +1,6 @@
 """TRANSACTION_PAYLOAD_EVENT (40): a whole transaction, compressed (MySQL 8.0.20).
 
-Source: libs/mysql/binlog/event/codecs/binary.cpp, Transaction_payload; formats.md §6. The FDE
+Source: libs/mysql/binlog/event/codecs/binary.cpp, Transaction_payload. The FDE
 lists a post-header of 40 bytes for it; there is none. MariaDB: no such event.
 Body: fields of lenenc type, lenenc length, value, until type 0; then the payload:
     1  payload size

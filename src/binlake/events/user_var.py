@@ -1,7 +1,7 @@
 """USER_VAR_EVENT (14): a user variable that the next statement reads.
 
 Source: libs/mysql/binlog/event/statement_events.cpp, User_var_event; MariaDB sql/log_event.cc,
-User_var_log_event; formats.md §8. Since 4.1.
+User_var_log_event. Since 4.1.
 Body:
     4+n  name
     1    is_null        when it is set, nothing follows

@@ -1,4 +1,4 @@
-"""Bulk work as a Spark read: tasks do their work and yield what they found (design D9).
+"""Bulk work as a Spark read: tasks do their work and yield what they found.
 
 A job is a one-off data source with one partition per task. `read` runs the task on an
 executor and yields its result as a row; one `collect` brings all results to the user's

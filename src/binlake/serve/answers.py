@@ -1,6 +1,6 @@
 """What a server answers: OK, ERR, EOF and result sets, as payloads; and the errors it names.
 
-Sources: MySQL's client/server protocol; formats.md §11. Result sets end in EOF packets: the
+Sources: MySQL's client/server protocol. Result sets end in EOF packets: the
 newer way without them is not offered to clients.
 """
 

@@ -1,7 +1,7 @@
 """Packets on one connection, from the server's side: with deadlines, and bounded in size.
 
 A packet is a 3-byte length, a sequence number and that many bytes; a payload of 2**24 - 1 bytes
-or more goes on in the next packet, so the last one is shorter (formats.md §11). Reading takes
+or more goes on in the next packet, so the last one is shorter. Reading takes
 exactly the bytes of a packet, so that TLS can begin behind any of them.
 """
 

@@ -1,6 +1,6 @@
 """The events of a stream that no file holds: announcements, heartbeats, and stand-ins.
 
-Formats.md §11. Every one has the timestamp 0 or the server's id of ours, so that a replica never
+Every one has the timestamp 0 or the server's id of ours, so that a replica never
 takes it for a change; all are encoded by their event classes.
 """
 

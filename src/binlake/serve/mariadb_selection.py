@@ -1,6 +1,6 @@
 """What a replica of MariaDB gets: by GTID from where each domain stands, and by what it knows.
 
-Source: MariaDB sql/sql_repl.cc, send_event_to_slave and gtid_state_from_binlog_pos; formats.md §11.
+Source: MariaDB sql/sql_repl.cc, send_event_to_slave and gtid_state_from_binlog_pos.
 A replica says for each domain which transaction it has last. That domain's events are left out
 until that transaction has passed; then a GTID_LIST made for it tells where the source stands.
 With UNTIL a domain ends behind the transaction named for it.

@@ -1,4 +1,4 @@
-"""Which files are meant, and in which order: paths become chains of log files (design D5).
+"""Which files are meant, and in which order: paths become chains of log files.
 
 A chain is the files of one base name in one place, in the order of their index file where one
 is given, else by their number (1000000 after 999999). What a path may be:
@@ -200,10 +200,14 @@ def beside_logs(path: str) -> bool:
 
 
 def log_name(path: str) -> str:
-    """The base name of a log, as ROTATE events and positions spell it: no directory, no .gz."""
+    """The base name of a log, as ROTATE events and positions spell it: no directory, no .gz.
+
+    Bytes of a file's name that are no UTF-8 are escaped: results hold the name as text.
+    """
     if is_server_url(path):
         return ServerUrl.parse(path).log_name
-    return _COMPRESSED.sub("", re.split(r"[/\\]", path.rstrip("/"))[-1])
+    name = _COMPRESSED.sub("", re.split(r"[/\\]", path.rstrip("/"))[-1])
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _expand(path: str) -> _Found:

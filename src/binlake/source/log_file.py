@@ -173,7 +173,7 @@ class LogFile:
 
     @property
     def is_splittable(self) -> bool:
-        """Whether transactions can be found from any byte on (design D8): events tell where they
+        """Whether transactions can be found from any byte on: events tell where they
         end here.
 
         In relay logs they say where in the source's log, before version 4 where they start, or

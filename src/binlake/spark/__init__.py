@@ -1,4 +1,4 @@
-"""Binary logs as Spark tables: the data source `binlog` (design.md §3, D11).
+"""Binary logs as Spark tables: the data source `binlog`.
 
     import binlake.spark
 

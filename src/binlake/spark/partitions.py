@@ -1,7 +1,7 @@
 """What a Spark task reads: a few splits, one after the other, with one decoder.
 
 Planning lists the files once and pins their lengths; it reads no byte of a log. Small files
-are packed together and large ones cut (design D8), because a task costs about a tenth of a
+are packed together and large ones cut, because a task costs about a tenth of a
 second before its first row.
 """
 

@@ -1,7 +1,7 @@
 """One open transaction group: what its events so far say of it, and when it ends.
 
 The grammar, over the servers' versions (sources: MySQL sql/binlog.cc and sql/log_event.cc,
-MariaDB sql/log.cc; formats.md §7 to §9):
+MariaDB sql/log.cc):
 
     group     = [GTID] BEGIN body end             MySQL; 5.0 to 5.6 without GTID events
               | GTID body end                     MariaDB 10.0 and newer: its GTID stands for BEGIN

@@ -117,7 +117,7 @@ class LogEvent:
         return flag_names(EVENT_FLAGS, self.frame.flags)
 
     def to_json(self) -> dict[str, Any]:
-        """One line of `binlake inspect --json` (design §3)."""
+        """One line of `binlake inspect --json`."""
         frame = self.frame
         return {
             "file": self.file,

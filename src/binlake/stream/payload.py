@@ -26,7 +26,7 @@ __all__ = ["WINDOW_BYTES", "inner_format", "inner_windows"]
 #: Inflated bytes that make a window.
 WINDOW_BYTES = 4 << 20
 
-# The largest event that a server can write (formats.md §1.5): a claim beyond it is corrupt,
+# The largest event that a server can write: a claim beyond it is corrupt,
 # and is refused before memory is taken for it.
 _EVENT_BYTES_MAX = 1 << 30
 

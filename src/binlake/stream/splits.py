@@ -1,4 +1,4 @@
-"""Splits: byte ranges of log files that tasks read on their own (design D8).
+"""Splits: byte ranges of log files that tasks read on their own.
 
 The driver cuts files by their sizes alone and reads none of their bytes. A task takes the
 transactions that start in its range: both ends are moved to the first transaction start at or

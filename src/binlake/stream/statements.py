@@ -2,7 +2,7 @@
 
 Row events show what rows became. Changes that only a statement's text tells (statement-format
 DML, LOAD DATA, TRUNCATE, DDL) cannot be shown as rows, so they are counted by kind and said
-at the end (design D4). The kind comes from the first words of the text; comments before them,
+at the end. The kind comes from the first words of the text; comments before them,
 which proxies and frameworks like to add, are skipped, and executable ones (`/*!50003 …`) are
 read.
 """

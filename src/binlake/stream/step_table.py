@@ -78,7 +78,7 @@ def _shape(fmt: EventFormat) -> tuple[bytes, int]:
     flags_at = bytearray(256)
     for code in range(256):
         if STEP_OF_TYPE[effective_type(code, fmt)] == Step.ROWS:
-            # the table id has 4 bytes where the listed post-header is 6, else 6 (formats.md §2.1)
+            # the table id has 4 bytes where the listed post-header is 6, else 6
             flags_at[code] = 4 if fmt.post_header_length(code) == 6 else 6
     # before version 4 it has 11 bytes: such texts are left to stream/
     listed = fmt.post_header_length(types.QUERY_EVENT)

@@ -4,7 +4,7 @@
     for run in reader.runs(ranges): …          # PlainRun | Transaction, see stream/runs.py
 
 Only committed transactions are given (all of them with the option `uncommitted`); the others
-are counted. The rule (design §3):
+are counted. The rule:
 
 - A transaction counts with the event that ends it; see the grammar in `stream/group.py`.
 - XA: a prepared group waits for its XA COMMIT or XA ROLLBACK, which may be in a later file.

@@ -46,7 +46,7 @@ class VerifyReport:
         return not self.chain and all(file.ok for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
-        """The document of `binlake verify --json` (design §3)."""
+        """The document of `binlake verify --json`."""
         return {
             "ok": self.ok,
             "files": [file.to_json() for file in self.files],

@@ -46,7 +46,7 @@ __all__ = [
     "transaction_rows",
 ]
 
-#: Rows of a batch: Spark likes tens of thousands (design D11).
+#: Rows of a batch: Spark likes tens of thousands.
 BATCH_ROWS = 16_384
 
 _TS = pa.timestamp("us", "UTC")

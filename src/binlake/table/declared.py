@@ -1,4 +1,4 @@
-"""Tables as SQL declares them, and how they complete what the log tells (design D3).
+"""Tables as SQL declares them, and how they complete what the log tells.
 
 TABLE_MAP is the truth, a declaration a hint: it fills in names, signs, character sets, members
 and keys that the log lacks. A declaration that does not fit the columns of the log is not used,

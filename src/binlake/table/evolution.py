@@ -1,4 +1,4 @@
-"""One rule for a table whose definition changes inside the range that is read (design.md §3).
+"""One rule for a table whose definition changes inside the range that is read.
 
 Columns are united by name. Where two definitions give a column different types, the column gets
 a type that holds every value of both, when there is one; otherwise the newest definition names

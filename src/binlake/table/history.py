@@ -1,4 +1,4 @@
-"""Which columns a table has at a place of the log, where TABLE_MAP does not tell (design D3).
+"""Which columns a table has at a place of the log, where TABLE_MAP does not tell.
 
 In this order: what the DDL that has passed in the log says; a schema beside the log (the option
 schema), of which declarations with a place (`binlake schema` writes them) hold from there on, the

@@ -1,7 +1,7 @@
 """One side of many row changes: the columns of their before- or after-images, as arrays.
 
 An image may lack columns (binlog_row_image MINIMAL, NOBLOB, FULL_NODUP), which is not the same
-as NULL (design D6). Most batches have one presence bitmap for all rows; where they differ, the
+as NULL. Most batches have one presence bitmap for all rows; where they differ, the
 rows are handled pattern by pattern, of which there are few.
 """
 

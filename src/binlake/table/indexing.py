@@ -27,11 +27,15 @@ def index_of(path: LogPath, options: ReadOptions | None = None) -> LogIndex:
     """Read a whole log, verify it, and say where its transactions are.
 
     `options` give keys and schema, and no filter. Raises BinlogError: a damaged log has no index.
-    UnsupportedError for relay logs, whose transactions go on in other files, and for logs that
-    tell not of each event where it ends.
+    UnsupportedError for relay logs, whose transactions go on in other files, for logs that
+    tell not of each event where it ends, and for those without a beginning.
     """
     options = options or ReadOptions()
     with LogFile.open(path, keyring=Keyring.of(options)) as log:
+        if log.format is None:
+            raise UnsupportedError(
+                f"{path.path} cannot have an index: it is empty, or cut off at its beginning"
+            )
         stamp = Stamp.of(log.name, log.reader)
         if stamp is None or not log.is_splittable:
             raise UnsupportedError(

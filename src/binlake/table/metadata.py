@@ -1,4 +1,4 @@
-"""The metadata columns of a row change (design.md §3), once: names, types, meaning."""
+"""The metadata columns of a row change, once: names, types, meaning."""
 
 from __future__ import annotations
 

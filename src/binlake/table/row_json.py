@@ -1,4 +1,4 @@
-"""The output contract of `binlake rows` (design.md §3): one JSON object per row change.
+"""The output contract of `binlake rows`: one JSON object per row change.
 
 Lines are put together column by column with Arrow kernels, never row by row in Python; the
 finished lines of a batch are one buffer, ready to be written. `change_batch` gives the same

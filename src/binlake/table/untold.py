@@ -1,4 +1,4 @@
-"""What a log does not tell of a table's columns, as one sentence per table (design D3)."""
+"""What a log does not tell of a table's columns, as one sentence per table."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class GtidSet(IntervalSets[_Key]):
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview) -> GtidSet:
-        """Decode the binary form of PREVIOUS_GTIDS and COM_BINLOG_DUMP_GTID (formats.md §7.3).
+        """Decode the binary form of PREVIOUS_GTIDS and COM_BINLOG_DUMP_GTID.
 
         Bytes after the set are ignored, as the server does. Raises TruncatedError and
         MalformedError.

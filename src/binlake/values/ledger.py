@@ -1,4 +1,4 @@
-"""The ledger: what a read saw, what it made of it, and what it left out (design D4).
+"""The ledger: what a read saw, what it made of it, and what it left out.
 
 Every task keeps its own; they are added up (`+=`) where the results meet, and there the
 ranges that tasks covered are proven to join (`join_problems`).

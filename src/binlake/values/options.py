@@ -1,4 +1,4 @@
-"""Every option of reading a log, once (design.md §3).
+"""Every option of reading a log, once.
 
 `READ_OPTIONS` is the table; `ReadOptions` the frozen, validated value made from it. CLI flags,
 Spark options, API keywords and their documentation are all derived from the table, so an
@@ -102,7 +102,10 @@ def _offset_us(zone: str) -> int:
     if zone in ("0", "Z", "z"):
         return 0
     digits = zone[1:].replace(":", "")
-    minutes = int(digits[:2]) * 60 + int(digits[2:])
+    hours, minutes = int(digits[:2]), int(digits[2:])
+    if hours > 23 or minutes > 59:
+        raise ValueError(f"{zone} is not the offset of a zone; expected one like +02:00")
+    minutes += hours * 60
     return (-minutes if zone[0] == "-" else minutes) * 60_000_000
 
 
@@ -128,7 +131,7 @@ def parse_count(text: str) -> int:
 
 def _number(text: str) -> int:
     if not re.fullmatch(r"\d{1,20}", text.strip(), re.ASCII):
-        raise ValueError("expected a whole number")
+        raise ValueError("expected a whole number, not negative")
     return int(text)
 
 

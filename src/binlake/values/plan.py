@@ -14,7 +14,7 @@ __all__ = ["ColumnDefinition", "ColumnPlan", "Kernel", "NameSource", "TableDefin
 
 
 class NameSource:
-    """Where column names came from (design D3)."""
+    """Where column names came from."""
 
     METADATA = "metadata"  # TABLE_MAP optional metadata (binlog_row_metadata=FULL)
     DDL = "ddl"  # DDL that the log holds
@@ -26,8 +26,8 @@ class NameSource:
 class ColumnDefinition:
     """One column as TABLE_MAP and, behind it, a supplied schema describe it.
 
-    `type_code` is the *real* type (ENUM 247, SET 248 and CHAR 254 told apart, formats.md
-    §2.2), `length` its byte length or width (CHAR/VARCHAR max bytes, ENUM/SET/BLOB prefix
+    `type_code` is the *real* type (ENUM 247, SET 248 and CHAR 254 told apart),
+    `length` its byte length or width (CHAR/VARCHAR max bytes, ENUM/SET/BLOB prefix
     bytes, BIT bits, FLOAT 4 / DOUBLE 8), `decimals` the scale or fractional digits,
     `precision` of DECIMAL. `unsigned`, `collation_id`, `members` are None when nobody tells.
     `declared` is the lower-case SQL type of a supplied schema where the log cannot tell it
@@ -84,7 +84,7 @@ class Kernel(IntEnum):
 
     After each: parameters (ColumnPlan.p0, .p1) -> physical output of the sink. "text" means
     an Arrow string layout (int32 offsets + UTF-8 bytes), "bytes" the same layout, any bytes.
-    All wire integers are little-endian unless BE is written. Layouts: formats.md §2.
+    All wire integers are little-endian unless BE is written.
     """
 
     INT = 1  # p0 = wire bytes 1,2,3,4,8; p1 = 1 unsigned -> i8 i16 i32 i64 (unsigned: next wider)

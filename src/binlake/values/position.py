@@ -1,4 +1,4 @@
-"""Positions in a source, as values (design D5)."""
+"""Positions in a source, as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths become chains: every form of naming, and the order of design D5."""
+"""Paths become chains: every form of naming, in the order of their numbers or of an index file."""
 
 from __future__ import annotations
 

@@ -165,3 +165,9 @@ def test_every_example_of_a_form_is_a_value_of_its_options(spec: OptionSpec) -> 
     if not spec.choices:
         for example in FORMS[spec.metavar].examples:
             ReadOptions.parse({spec.name: example})
+
+
+@pytest.mark.parametrize("zone", ["+24:00", "-99:00", "+0260"])
+def test_an_offset_that_no_zone_has_is_refused(zone: str) -> None:
+    with pytest.raises(OptionError, match="not the offset of a zone"):
+        ReadOptions.parse({"since": f"2026-11-21 10:00{zone}"})

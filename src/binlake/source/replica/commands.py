@@ -1,7 +1,7 @@
 """What replicas and sources say to one another beside events: commands, and answers of a source.
 
 Both directions: a client encodes and decodes what `serve` decodes and encodes. Layouts: MySQL
-sql/rpl_source.cc and sql-common/client.cc, MariaDB sql/sql_repl.cc; formats.md §11.
+sql/rpl_source.cc and sql-common/client.cc, MariaDB sql/sql_repl.cc.
 All integers little-endian.
 """
 

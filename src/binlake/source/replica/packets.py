@@ -1,7 +1,7 @@
 """Packets: what a stream of them holds, and how they are made.
 
 A payload of 2**24 - 1 bytes or more is split; every packet of exactly that length goes on in
-the next, which may be empty (formats.md §11). Both directions: `PacketReader` is the client's,
+the next, which may be empty. Both directions: `PacketReader` is the client's,
 `framed` and `event_packet` are a source's.
 """
 

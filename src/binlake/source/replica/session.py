@@ -1,7 +1,7 @@
 """What a replica tells the source before it asks for a log: session variables, who it is.
 
 Sources: MySQL sql/rpl_replica.cc and sql/rpl_binlog_sender.cc, MariaDB sql/slave.cc and
-sql/sql_repl.cc; formats.md §11.
+sql/sql_repl.cc.
 """
 
 from __future__ import annotations

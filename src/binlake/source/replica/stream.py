@@ -1,7 +1,7 @@
 """One dump: from the packets of a source to blocks of events as they lie in its files.
 
 A source repeats at each beginning what its files begin with, and says in events of its own
-where it is (formats.md §11). `DumpStream` takes those out, so that what is left are the bytes
+where it is. `DumpStream` takes those out, so that what is left are the bytes
 of the files, and knows of each where it lies.
 """
 
@@ -413,7 +413,7 @@ def _extended(position: int, near: int) -> int:
 def _without_checksum(raw: bytes) -> bytes:
     """An artificial event without its CRC32.
 
-    Whether it has one follows no single rule (formats.md §11): the connection's variable, or
+    Whether it has one follows no single rule: the connection's variable, or
     the format of the file before. Four bytes that happen to be the right CRC are one in 2**32.
     """
     if len(raw) >= HEADER_BYTES + _CHECKSUM_BYTES and stored_crc32(raw) == event_crc32(raw):

@@ -52,9 +52,9 @@ MAX_COLUMN_BYTES = 0x7FFF_FFFF
 
 
 class Target(Enum):
-    """What a decoded value is wanted as (design D2)."""
+    """What a decoded value is wanted as."""
 
-    TYPED = "typed"  # the Arrow type of design.md §3 "Types"
+    TYPED = "typed"  # the Arrow type of docs/values.md
     TEXT = "text"  # the server's text where a type cannot hold what the server can
 
 
@@ -185,7 +185,7 @@ class ColumnType(ABC):
         return None
 
     def field(self) -> pa.Field:
-        """The Arrow field. Every column is nullable: an image may lack it (design D6)."""
+        """The Arrow field. Every column is nullable: an image may lack it."""
         column = self.column
         known: dict[str, Any] = {
             "mysql.type": sql_type(column, self.charset),

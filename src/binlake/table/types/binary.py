@@ -1,7 +1,7 @@
 """BINARY, VARBINARY, BLOB: bytes. Also text columns whose character set nobody tells.
 
 Wire: a length of 1 to 4 bytes, then the bytes. A BINARY(n) loses its trailing 0x00 in the log
-and is padded again (formats.md §2.2). In JSON: `0x` and lower-case hex, or base64 by option.
+and is padded again. In JSON: `0x` and lower-case hex, or base64 by option.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class BinaryType(ColumnType):
 
 
 class UnknownTextType(BinaryType):
-    """A column that may be text or binary: the log does not tell its character set (design D3)."""
+    """A column that may be text or binary: the log does not tell its character set."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         self.context.not_told(Untold.CHARSET, self.column)

@@ -1,4 +1,4 @@
-"""BIT(n): a big-endian bit string of ceil(n / 8) bytes, shown as a number (formats.md §2.2)."""
+"""BIT(n): a big-endian bit string of ceil(n / 8) bytes, shown as a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MariaDB's COMPRESSED columns: the inner type's values, each inflated (formats.md §2.6).
+"""MariaDB's COMPRESSED columns: the inner type's values, each inflated.
 
 After the length: nothing for '', else a head byte (high nibble: 0 stored raw, 8 zlib; bit
 0x08: raw deflate; low 3 bits: k), k bytes big-endian original length, the data.

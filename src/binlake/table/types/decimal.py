@@ -1,6 +1,6 @@
 """DECIMAL(p, s): exact, as decimal128 to 38 digits, as the server's text beyond and for `rows`.
 
-Wire: groups of nine digits big-endian, sign in the first bit (formats.md §2.4).
+Wire: groups of nine digits big-endian, sign in the first bit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ENUM and SET: a number on the wire, the members' text when the log or a schema tells them.
 
 ENUM: index of the member from 1, 1 or 2 bytes; 0 is the empty string of an invalid value.
-SET: bitmap of members, 1 to 8 bytes (formats.md §2.2). Without members the number itself.
+SET: bitmap of members, 1 to 8 bytes. Without members the number itself.
 """
 
 from __future__ import annotations

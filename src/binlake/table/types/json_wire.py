@@ -1,4 +1,4 @@
-"""A JSON document's text as the binary document that it was rendered from (formats.md §2.5).
+"""A JSON document's text as the binary document that it was rendered from.
 
 Text does not tell a date from a string, or an integer's width: those types are taken from the
 stored document, and everything else (counts, sizes, offsets, order, values) is made anew, laid out

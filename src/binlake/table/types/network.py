@@ -1,7 +1,7 @@
 """MariaDB's UUID, INET6 and INET4, which the log gives as fixed binary strings.
 
 Only a schema can tell them from BINARY(16) and BINARY(4). The bytes are in the order of the
-text (formats.md §2.2); trailing 0x00 are trimmed in the log and padded again.
+text; trailing 0x00 are trimmed in the log and padded again.
 """
 
 from __future__ import annotations

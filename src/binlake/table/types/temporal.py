@@ -1,4 +1,4 @@
-"""DATE, TIME, DATETIME and TIMESTAMP, in the old and the fractional wire formats (formats.md §2.3).
+"""DATE, TIME, DATETIME and TIMESTAMP, in the old and the fractional wire formats.
 
 DATETIME has no zone, TIMESTAMP is UTC, TIME is a signed duration to +-838:59:59. A typed
 column cannot hold zero and partial dates ('0000-00-00', '2026-00-00'): the option zero_date

@@ -1,4 +1,4 @@
-"""The server's text of dates and times as wire bytes, in every format of them (formats.md §2.3).
+"""The server's text of dates and times as wire bytes, in every format of them.
 
 Fractions have a byte for two digits and are in that unit: of an odd number of digits the last is
 0. The old formats hold decimal numbers such as 20261121070900; with fractions, which only MariaDB

@@ -7,7 +7,7 @@ Three ways, the cheapest that is right:
 - all others: value by value, unless a whole batch is plain ASCII.
 
 Bytes that are not valid in their character set are an error, or with `invalid=hex` shown as
-the SQL literal of those bytes, `_utf8mb4 0xff41`; never replaced, never dropped (design D7).
+the SQL literal of those bytes, `_utf8mb4 0xff41`; never replaced, never dropped.
 """
 
 from __future__ import annotations

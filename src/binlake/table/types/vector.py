@@ -1,5 +1,5 @@
 """VECTOR: float32 little-endian. MySQL has a type of its own; MariaDB logs a binary VARCHAR,
-which only a schema can tell from other bytes (formats.md §2.2).
+which only a schema can tell from other bytes.
 """
 
 from __future__ import annotations

@@ -1,0 +1,57 @@
+"""`--help`: examples that can be copied, options in groups, none that the command ignores."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+
+import pytest
+import typer
+
+from binlake.cli.main import COMMANDS, main
+
+#: Of commands that decode no values, or show them in one way.
+_OF_VALUES = ("--zero-date", "--metadata-prefix", "--nested", "--binary", "--invalid", "--query")
+
+
+def shown(capfd: pytest.CaptureFixture[str], *command: str) -> str:
+    assert main([*command, "--help"]) == 0
+    return capfd.readouterr().out
+
+
+def examples_of(command: str) -> list[str]:
+    module, _, name = COMMANDS[command].partition(":")
+    found = getattr(import_module(module), name)
+    text = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
+    return [line.strip() for line in text.partition("Examples:")[2].splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_example_is_a_line_that_can_be_copied(
+    capfd: pytest.CaptureFixture[str], command: str
+) -> None:
+    examples = examples_of(command)
+    assert examples
+    lines = shown(capfd, command).splitlines()
+    start = lines.index("Examples:") + 1
+    assert lines[start : start + len(examples)] == [f"  {example}" for example in examples]
+
+
+def test_options_are_in_groups(capfd: pytest.CaptureFixture[str]) -> None:
+    text = shown(capfd, "rows")
+    titles = re.findall(r"^(\S.*):$", text, re.MULTILINE)
+    assert titles[:4] == ["Examples", "Arguments", "Options", "Filters"]
+    assert text.index("Filters:") < text.index("--since TIME")
+    assert text.index("--limit N") < text.index("Filters:")
+
+
+@pytest.mark.parametrize(
+    ("command", "ignored"),
+    [("stats", (*_OF_VALUES, "--columns")), ("tail", ("--zero-date", "--metadata-prefix"))],
+)
+def test_a_command_has_no_option_that_it_ignores(
+    capfd: pytest.CaptureFixture[str], command: str, ignored: tuple[str, ...]
+) -> None:
+    text = shown(capfd, command)
+    assert not [option for option in ignored if re.search(rf"{option}\b(?!-)", text)]
