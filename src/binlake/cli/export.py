@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,7 +71,6 @@ def export(
         import pyspark  # noqa: F401
     except ImportError:
         raise BinlogError("export needs PySpark", hint="pip install 'binlake[spark]'") from None
-    from pyspark.errors import PySparkException
 
     declared_schema(options)  # a wrong one is told before Spark starts
     for path in (*files, directory):
@@ -81,14 +80,15 @@ def export(
 
     remote = master if master.startswith("sc://") else None
     log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
-    spark = session(
-        "binlake export",
-        master=None if remote else master,
-        remote=remote,
-        config={} if remote else _CONFIG,
-        log_file=log_file,
-    )
-    try:
+    with _spark_errors(log_file), ExitStack() as stack:
+        spark = session(
+            "binlake export",
+            master=None if remote else master,
+            remote=remote,
+            config={} if remote else _CONFIG,
+            log_file=log_file,
+        )
+        stack.callback(spark.stop)
         with _bar() as progress:
             result = run(
                 spark,
@@ -100,11 +100,6 @@ def export(
                 target_file_bytes=file_size,
                 progress=progress,
             )
-    except PySparkException as error:
-        first = str(error).partition("\n")[0]
-        raise BinlogError(f"Spark failed: {first}", hint=f"its own log is {log_file}") from None
-    finally:
-        spark.stop()
     shutil.rmtree(log_file.parent, ignore_errors=True)
     _print_closing(result)
     if not result.rows:
@@ -117,6 +112,18 @@ def _size(flag: str, text: str) -> int:
         return parse_bytes(text)
     except ValueError as error:
         raise OptionError(f"{flag} {text}: {error}", name=flag, value=text) from None
+
+
+@contextmanager
+def _spark_errors(log_file: Path) -> Iterator[None]:
+    """What Spark says, when it starts and later, as one line. Raises BinlogError."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        first = str(error).partition("\n")[0]
+        raise BinlogError(f"Spark failed: {first}", hint=f"its own log is {log_file}") from None
 
 
 @contextmanager

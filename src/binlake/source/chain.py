@@ -211,6 +211,10 @@ def log_name(path: str) -> str:
 
 
 def _expand(path: str) -> _Found:
+    if not path:
+        raise SourceError(
+            "the name of a log is empty", hint="is a variable not set? . is this directory"
+        )
     if path == "-":
         return _Found([LogPath("-", "-")], [])
     if is_server_url(path):

@@ -517,3 +517,27 @@ def test_schema_that_finds_nothing_says_so(capfd: pytest.CaptureFixture[str], lo
     code, out, err = run(capfd, "schema", log, "--table", "no.such")
     assert (code, "CREATE TABLE" in out) == (0, False)
     assert "no DDL of such tables" in err
+
+
+def test_a_spark_that_does_not_start_is_one_line(
+    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = pytest.importorskip("pyspark.errors")
+
+    def refused(*_: object, **__: object) -> None:
+        raise errors.PySparkRuntimeError("Java gateway process exited\nbefore anything")
+
+    monkeypatch.setattr("binlake.spark.session", refused)
+    code, _, err = run(capfd, "export", log, str(tmp_path / "lake"), "--master", "nowhere")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert err.startswith("binlake: Spark failed: Java gateway process exited; its own log is ")
+
+
+def test_an_empty_name_is_not_this_directory(
+    capfd: pytest.CaptureFixture[str], golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(golden / "mysql-9.7/transactions")
+    code, out, err = run(capfd, "rows", "")
+    assert (code, out) == (2, "")
+    assert "the name of a log is empty" in err

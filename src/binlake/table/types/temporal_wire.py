@@ -38,12 +38,8 @@ def _parts(pattern: re.Pattern[str], text: str) -> tuple[int, ...]:
     return (*map(int, numbers), int((fraction or "").ljust(6, "0")))
 
 
-def _fraction_bytes(digits: int) -> int:
-    return (digits + 1) // 2
-
-
 def _fraction(us: int, digits: int) -> bytes:
-    width = _fraction_bytes(digits)
+    width = ct.fraction_bytes(digits)
     unit = 10 ** (6 - 2 * width)
     if us % unit:
         raise ValueError(f"{us} microseconds do not fit into {digits} digits")
@@ -122,7 +118,7 @@ def _timestamp_old(text: str, digits: int) -> bytes:
     seconds = _seconds(parts)
     if not digits:
         return fixed_bytes(seconds, 4, "little")
-    fraction = fixed_bytes(_in_digits(parts[6], digits), _fraction_bytes(digits), "big")
+    fraction = fixed_bytes(_in_digits(parts[6], digits), ct.fraction_bytes(digits), "big")
     return fixed_bytes(seconds, 4, "big") + fraction
 
 
@@ -138,7 +134,7 @@ def _time_parts(text: str) -> tuple[int, int, int, int, int]:
 
 def _time2(text: str, digits: int) -> bytes:
     sign, hour, minute, second, us = _time_parts(text)
-    width = _fraction_bytes(digits)
+    width = ct.fraction_bytes(digits)
     fraction = int.from_bytes(_fraction(us, digits), "big")
     # one number, hours to fraction, negated as a whole and moved so that bytes sort
     number = sign * ((hour << 12 | minute << 6 | second) << 8 * width | fraction)
