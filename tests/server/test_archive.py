@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
+import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import binlake
 from archiving import (
@@ -26,6 +31,7 @@ from archiving import (
     url_of,
     write,
 )
+from binlake.cli.main import app_of
 from dev.servers import Server, running
 
 pytestmark = pytest.mark.server
@@ -111,6 +117,49 @@ def test_mysqlbinlog_raw(server: Server, tmp_path: Path) -> None:
         for words in (["-R", *login[2:], logs[-2]], [server.data / logs[-2]])
     ]
     assert text[0] == text[1]
+
+
+def test_mysqlbinlog_takes_every_option_of_the_tools(server: Server) -> None:
+    """Each is known: done, without effect here, or refused in a line that says why."""
+    text = server.read_log("--help").stdout.decode(errors="replace")
+    theirs = set(re.findall(r"^  (?:-., |    )?(--[a-z][a-z0-9-]+)", text, re.MULTILINE))
+    assert len(theirs) > 40
+    command_line: Any = typer.main.get_command(app_of([]))
+    ours = {
+        name
+        for parameter in command_line.commands["mysqlbinlog"].params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+    # of the library that reads option files, before any other
+    first = {"--print-defaults", "--login-path", "--no-login-paths", "--debug"}
+    assert theirs - ours - first - {"--help"} == set()
+
+
+def test_mysqlbinlog_from_an_address(server: Server, tmp_path: Path) -> None:
+    """A user who may come from one address only, whose login an extra option file holds."""
+    server.execute(
+        "CREATE USER far@'127.0.0.2' IDENTIFIED BY 'geheim'",
+        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO far@'127.0.0.2'",
+    )
+    write(server, 1)
+    server.execute("FLUSH LOGS")
+    log = sorted(path.name for path in server.log_files())[-2]
+    options = tmp_path / "extra.cnf"
+    options.write_text(f"[client_far]\nuser=far\npassword=geheim\nport={server.port}\n")
+    words = ["-R", "--raw", "-h", "127.0.0.1", "--ssl-mode=preferred", "--no-defaults",
+             f"--defaults-extra-file={options}", "--defaults-group-suffix=_far",
+             "--compression-algorithms=zstd", "--zstd-compression-level=7", "-r", f"{tmp_path}/"]  # fmt: skip
+
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        command_line = command("mysqlbinlog", *words, *more, log)
+        return subprocess.run(command_line, capture_output=True, text=True, check=False)
+
+    done = run("--bind-address=127.0.0.2")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / log).read_bytes() == of_server(server)[log]
+    elsewhere = run()
+    assert elsewhere.returncode == 1
+    assert "Access denied" in elsewhere.stderr
 
 
 @BOTH
@@ -251,10 +300,12 @@ def test_one_at_a_time_metrics_and_retention(fresh: Server, tmp_path: Path) -> N
 
         until(lambda: metric("binlake_archive_lag_seconds")[0].endswith(" 0.0"))
         assert metric("binlake_archive_connected")[0].endswith(" 1.0")
-        assert float(metric("binlake_archive_bytes_total")[0].split()[-1]) > 300_000
+        assert float(metric("binlake_archive_received_bytes_total")[0].split()[-1]) > 300_000
         file, offset = fresh.position()
         assert f'file="{file}"' in metric("binlake_archive_durable_offset_bytes")[0]
         assert float(metric("binlake_archive_durable_offset_bytes")[0].split()[-1]) == offset
+        assert metric("binlake_archive_behind_bytes")[0].endswith(" 0.0")
+        assert metric("binlake_archive_logs_unfinished")
         second = archive(url_of(fresh), tmp_path)
         assert second.returncode == 2
         assert "another process archives into it" in second.stderr
@@ -267,6 +318,57 @@ def test_one_at_a_time_metrics_and_retention(fresh: Server, tmp_path: Path) -> N
     assert {p.name.partition(".index")[0] for p in folder.glob("*.parquet")} <= set(after)
     assert archive(url_of(fresh), tmp_path).returncode == 0
     assert list(contents(folder)) == list(after)
+
+
+def write_days_ago(server: Server, *days: int) -> None:
+    """For each number a log that begins as if it were so many days ago, and a row."""
+    with server.session() as session:
+        for ago in days:
+            session.execute(
+                f"SET timestamp = UNIX_TIMESTAMP() - {ago} * 86400",
+                "FLUSH BINARY LOGS",
+                "INSERT INTO shop.notes (text) VALUES ('x')",
+                "COMMIT",
+                "SET timestamp = DEFAULT",
+            )
+
+
+def test_keep_days(server: Server, tmp_path: Path) -> None:
+    """All four servers: what ended earlier goes, with all that belongs to it; a log that spans the
+    limit stays, and a restart fetches nothing again.
+    """
+    write(server, 1)
+    server.execute("FLUSH LOGS")
+    server.purge_before(server.position()[0])  # other tests' logs began today
+    write_days_ago(server, 9, 7, 5, 3, 1)
+    logs = sorted(of_server(server))
+    old, spanning, newer = logs[-5:-3], logs[-3], logs[-2:]  # 9 and 7; 5 to 3; 3 to 1 and 1 to now
+    everything = of_server(server)
+    words = ("--compress", "zstd", "--keep-days", "4")
+    done = archive(url_of(server), tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    folder = only_directory(tmp_path)
+    kept = [spanning, *newer]
+    assert sorted(contents(folder)) == kept
+    assert all(f"{name} is removed" in done.stderr for name in old)
+    assert (folder / "binlog.index").read_text().split() == [f"./{name}" for name in kept]
+    assert {path.name for path in folder.iterdir()} == {
+        "archive.json", "archive.lock", "binlog.index", newer[-1],
+        *(f"{name}.zst" for name in kept[:-1]),
+        *(f"{name}.index.parquet" for name in kept[:-1]),
+    }  # fmt: skip
+    with archiving(url_of(server), tmp_path, *words):
+        until(lambda: has_caught_up(server, folder))
+        write_days_ago(server, 2)
+        until(lambda: has_caught_up(server, folder))
+        server.execute("FLUSH BINARY LOGS")
+        until(lambda: has_caught_up(server, folder))
+    found = contents(folder)
+    assert sorted(found) == [*kept, *sorted(of_server(server))[-2:]]
+    assert all(found[name] == everything[name] for name in kept[:-1])
+    done = archive(url_of(server), tmp_path, "--keep-days", "0")
+    assert done.returncode == 0, done.stderr
+    assert list(contents(folder)) == [max(of_server(server))]
 
 
 @pytest.mark.parametrize("name", ["mariadb-11.8"])
@@ -289,6 +391,57 @@ def test_a_commit_waits_until_it_is_durable_here(fresh: Server, tmp_path: Path) 
             assert log.stat().st_size >= fresh.position()[1]
         assert status("no_tx") == 0
         assert status("yes_tx") >= 20
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize("name", ["mariadb-11.8"])
+def test_servers_with_one_number(fresh: Server, tmp_path: Path) -> None:
+    """Two MariaDB servers with the same server_id: a directory for each, whichever comes; and each
+    finds its own when its port, and with it its server_uid, has changed.
+    """
+    with running("mariadb-10.11", SMALL_LOGS) as other:
+        servers = (fresh, other)
+        numbers = {server.rows("SELECT @@GLOBAL.server_id")[0][0] for server in servers}
+        assert len(numbers) == 1
+
+        def archived() -> list[Path]:
+            for count, server in enumerate(servers, start=2):
+                write(server, count)
+                done = archive(url_of(server), tmp_path)
+                assert done.returncode == 0, done.stderr
+            folders = sorted(path for path in tmp_path.iterdir() if path.is_dir())
+            assert len(folders) == len(servers)
+            kept = [contents(folder) for folder in folders]
+            assert all(of_server(server) in kept for server in servers)
+            return folders
+
+        before = archived()
+        assert archived() == before
+        uids = [server.rows("SELECT @@GLOBAL.server_uid")[0][0] for server in servers]
+        for server in servers:
+            server.stop()
+            server.port = unused_port()
+            server.start(SMALL_LOGS)
+        assert uids != [server.rows("SELECT @@GLOBAL.server_uid")[0][0] for server in servers]
+        assert archived() == before
+        assert archived() == before
+        for server in servers:  # as if it were of a version that knew no server_uid
+            old = tmp_path / f"server-{server.rows('SELECT @@GLOBAL.server_id')[0][0]}"
+            mine = next(path for path in before if contents(path) == of_server(server))
+            said = json.loads((mine / "archive.json").read_text())
+            del said["server_uid"], said["address"]
+            mine.rename(old)
+            (old / "archive.json").write_text(json.dumps({**said, "identity": old.name}))
+            write(server, 2)
+            assert archive(url_of(server), tmp_path).returncode == 0
+            assert contents(old) == of_server(server)
+            old.rename(mine)
+            (mine / "archive.json").unlink()
 
 
 @pytest.mark.parametrize("name", ["mysql-9.7"])

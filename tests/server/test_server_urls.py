@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ import binlake
 from binlake.cli.main import main
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block
+from binlake.source.replica.health import Finding, Who, clashes, examine
+from binlake.source.replica.session import FollowOptions
 from binlake.source.replica.url import ServerUrl
 from dev.golden.keys import Keys, prepare_keys
 from dev.servers import Server, installation, running
@@ -309,6 +312,100 @@ def test_doctor(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
     left = [f["what"] for f in _findings(server, capfd) if f["topic"] == "settings"]
     # without GTIDs 5.6 has to be started again
     assert left == (["gtid_mode is OFF"] if server.name == "mysql-5.6.24" else [])
+
+
+ILL = {
+    "mysql-5.6.24": ["--binlog-error-action=IGNORE_ERROR"],
+    "mysql-9.7": [
+        "--gtid-mode=OFF",
+        "--enforce-gtid-consistency=OFF",
+        "--binlog-expire-logs-auto-purge=OFF",
+        "--binlog-expire-logs-seconds=600",
+        "--binlog-row-value-options=PARTIAL_JSON",
+        "--binlog-error-action=IGNORE_ERROR",
+    ],
+    "mariadb-10.11": ["--mysql56-temporal-format=OFF", "--expire-logs-days=0.5"],
+    "mariadb-11.8": [
+        "--max-binlog-total-size=1073741824",
+        "--slave-connections-needed-for-purge=0",
+        "--read-binlog-speed-limit=100",
+    ],
+}
+ILL_ALL = [
+    "--binlog-format=STATEMENT",
+    "--binlog-row-image=MINIMAL",
+    "--binlog-checksum=NONE",
+    "--sync-binlog=0",
+    "--innodb-flush-log-at-trx-commit=2",
+]
+# Each of these has to be found, and mended by the SQL that is proposed.
+FOUND = {
+    "mysql-5.6.24": ["binlog_error_action", "logs are never purged"],
+    "mysql-9.7": [
+        "the source is not semi-synchronous",
+        *("gtid_mode", "binlog_expire_logs_auto_purge", "binlog_row_value_options"),
+        *("binlog_error_action", "binlog_row_metadata", "logs are kept for 600 seconds"),
+    ],
+    "mariadb-10.11": [
+        "the source is not semi-synchronous",
+        *("mysql56_temporal_format", "gtid_strict_mode", "binlog_row_metadata"),
+        "logs are kept for 43200 seconds",
+    ],
+    "mariadb-11.8": [
+        *("slave_connections_needed_for_purge", "read_binlog_speed_limit", "gtid_strict_mode"),
+        *("binlog_row_metadata", "the source is not semi-synchronous"),
+    ],
+}
+FOUND_ALL = [
+    *("binlog_format", "binlog_row_image", "binlog_checksum", "sync_binlog"),
+    "innodb_flush_log_at_trx_commit",
+]
+
+
+@pytest.mark.parametrize("name", sorted(ILL))
+def test_doctor_mends_everything_that_it_finds(
+    name: str, provisioned: Callable[[str], str]
+) -> None:
+    """The server takes every statement, and then there is nothing to mend."""
+    with running(provisioned(name), [*ILL_ALL, *ILL[name]]) as server:
+        # the package of 5.6 comes without plugins
+        url = url_of(server, **({} if name == "mysql-5.6.24" else {"semi_sync": "on"}))
+        found = findings_at(url)
+        whats = [f.what for f in found if f.sql]
+        for expected in (*FOUND_ALL, *FOUND[name]):
+            assert any(what.startswith(expected) for what in whats), expected
+        statements = [s.strip() for f in found for s in f.sql.split(";") if s.strip()]
+        server.execute(*statements)
+        left = [f for f in findings_at(url) if f.sql]
+        assert left == []
+
+
+def test_doctor_and_numbers(server: Server) -> None:
+    """Our own is taken; and two servers that stand in for one another have the same."""
+    number = server.rows("SELECT @@GLOBAL.server_id")[0][0]
+    (clash,) = [
+        f for f in findings_at(url_of(server, server_id=str(number))) if "server-id" in f.what
+    ]
+    assert clash.what == f"server-id {number} is that of the server itself"
+    with connect(ServerUrl.parse(url_of(server))) as connection:
+        who = Who.of(connection)
+    nothing, (same,) = clashes([who, replace(who, where="db2:3306")])
+    assert nothing == []
+    server.execute(same.sql)
+    try:
+        assert server.rows("SELECT @@GLOBAL.server_id")[0][0] != number
+    finally:
+        server.execute(f"SET GLOBAL server_id = {number}")
+        if "PERSIST" in same.sql:
+            server.execute("RESET PERSIST server_id")
+    (copied,) = clashes([who, replace(who, where="db2:3306", server_id=77)])[1]
+    assert "auto.cnf" in copied.why
+
+
+def findings_at(url: str) -> list[Finding]:
+    parsed = ServerUrl.parse(url)
+    with connect(parsed) as connection:
+        return examine(connection, FollowOptions.of(parsed))
 
 
 def test_doctor_mends_tables_as_one_who_may_only_read(

@@ -13,11 +13,13 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
-from binlake.archive.finishing import Finish, Finisher, unfinished_logs
+from binlake.archive.finishing import Finish, Finisher
 from binlake.archive.folder import Folder
-from binlake.archive.layout import ArchiveState, checked_identity, number_of
+from binlake.archive.layout import ArchiveState, number_of
 from binlake.archive.metrics import ArchiveMetrics
 from binlake.archive.retention import Retention, expired, purge
 from binlake.archive.start import (
@@ -27,9 +29,9 @@ from binlake.archive.start import (
     first_log,
     gtid_text,
     gtids_before,
+    history_of,
     is_there,
     known_histories,
-    newest_history,
 )
 from binlake.archive.writer import AnotherHistory, HistoryWriter
 from binlake.errors import BinlogError, OptionError, PositionLostError, ServerError
@@ -145,23 +147,26 @@ class Archiver:
         self._was_connected, self._identity = True, writer.state.identity
         path = writer.folder.path
         if path not in self._finishers:
-            self._finishers[path] = Finisher(writer.folder, self._options.finish)
+            self._finishers[path] = Finisher(writer.folder, self._options.finish, self._say)
         finisher = self._finishers[path]
         try:
-            finisher.add(unfinished_logs(writer.folder, self._options.finish, writer.end[0]))
+            finisher.begin(writer.end[0])
             self._copy(url, writer, start, finisher)
+            if self._options.until_current:
+                self._finish(writer, finisher)
+                finisher.wait()
+                self._purge(writer, finisher)
         finally:
             self._follower = None
             self._end = writer.end
-            self.metrics.connected = False
+            self.metrics.lost_connection()
             writer.close()
             self._finish(writer, finisher)
 
     def _begin(self, server: ServerConnection) -> tuple[HistoryWriter, Position]:
         """Open the directory of a server; where it has to be asked from."""
         known = known_histories(self._root)
-        state = newest_history(known, server)
-        identity = checked_identity(server.identity)
+        identity, state = history_of(self._root, known, server)
         why = self._reset[1] if self._reset[0] == identity else ""
         if state is not None and not why:
             writer = HistoryWriter(self._root.sub(state.directory), state)
@@ -177,7 +182,9 @@ class Archiver:
                 return writer, replace(start, server_uuid=server.identity)
             writer.close()
         generation = 1 if state is None else state.generation + 1
-        begun = ArchiveState(identity, server.flavour, generation)
+        begun = ArchiveState(
+            identity, server.flavour, generation, server_uid=server.uid, address=server.where
+        )
         others = [history for history in known if history.state.identity != identity]
         start = self._first(server, [] if state is not None else others)
         if state is not None:
@@ -220,6 +227,8 @@ class Archiver:
         file, size = writer.end
         self.metrics.server = writer.state.directory
         self.metrics.file, self.metrics.offset = file or start.file, size
+        with suppress(BinlogError, ValueError):
+            self._measure(server, start.file, size if file == start.file else 0)
         self._say(f"{server.where} is {server.flavour} {server.version_text}, {server.identity}")
         if found is not None:
             lost = f", {found.lost} bytes behind it were no whole event" if found.lost else ""
@@ -241,38 +250,37 @@ class Archiver:
                     writer.take(item)
                     self._count(item)
                 else:
-                    self.metrics.caught_up = True
+                    self.metrics.nothing_more()
                 if pacer.is_due(item):
                     self._sync(writer, follower)
                     pacer.synced()
+                elif pacer.is_due_soon() and writer.sync_soon(follower.position.gtid_set):
+                    pacer.synced()
+                self._tell(writer)
                 if writer.finished and writer.state.file == writer.end[0]:
                     self._finish(writer, finisher)
                 if pacer.is_time_to_look():
                     self._look(url, writer)
         # the end of a dump that does not wait
-        self._sync_rest(writer, follower)
+        writer.sync(follower.position.gtid_set)
+        self._tell(writer)
 
     def _count(self, block: Block) -> None:
-        metrics = self.metrics
-        metrics.bytes += len(block.data)
-        metrics.caught_up = False
         # the header of the last event is not looked for: the first one's time is as good
-        metrics.event_s = int.from_bytes(block.data[:4], "little") or metrics.event_s
+        self.metrics.came(len(block.data), int.from_bytes(block.data[:4], "little"))
 
     def _sync(self, writer: HistoryWriter, follower: Follower) -> None:
-        begun = time.monotonic()
-        gtids = follower.position.gtid_set
-        file, offset = writer.sync(gtids)
+        file, offset = writer.sync(follower.position.gtid_set)
         if file:
             follower.acknowledge(file, offset)
-        metrics = self.metrics
-        metrics.file, metrics.offset = file, offset
-        metrics.syncs += 1
-        metrics.sync_s += time.monotonic() - begun
 
-    def _sync_rest(self, writer: HistoryWriter, follower: Follower) -> None:
-        writer.sync(follower.position.gtid_set)
-        self.metrics.file, self.metrics.offset = writer.state.file, writer.state.offset
+    def _tell(self, writer: HistoryWriter) -> None:
+        """What has become durable, as numbers."""
+        metrics = self.metrics
+        metrics.file, metrics.offset = writer.state.file, writer.state.offset
+        while writer.syncs:
+            metrics.syncs += 1
+            metrics.sync_s += writer.syncs.popleft()
 
     def _finish(self, writer: HistoryWriter, finisher: Finisher) -> None:
         names, writer.finished = writer.finished, []
@@ -280,10 +288,15 @@ class Archiver:
             self.metrics.logs_finished += 1
             self._say(f"{name} is complete")
         finisher.add(names)
-        self._purge(writer)
+        self._purge(writer, finisher)
 
-    def _purge(self, writer: HistoryWriter) -> None:
+    def _purge(self, writer: HistoryWriter, finisher: Finisher) -> None:
+        self.metrics.logs_unfinished = finisher.unfinished
         names = expired(writer.folder, self._options.retention, writer.end[0])
+        names = list(takewhile(lambda name: not finisher.is_at(name), names))
+        if not names:
+            return
+        writer.settle()  # it writes the index file, too
         purge(writer.folder, names)
         for name in names:
             self._say(f"{name} is removed: it is not to be kept any longer")
@@ -292,17 +305,16 @@ class Archiver:
         """Now and then: what is to be done beside the copying."""
         for finisher in self._finishers.values():  # of former histories, too
             finisher.poll()
-        self._purge(writer)
+        self._purge(writer, self._finishers[writer.folder.path])
         if self.metrics.caught_up:
-            self.metrics.behind_bytes = 0
             return
-        try:
-            with connect(url) as server:
-                file, offset = writer.end
-                later = [log for log in server.logs() if number_of(log.name) >= number_of(file)]
-                self.metrics.behind_bytes = max(0, sum(log.size_bytes for log in later) - offset)
-        except (BinlogError, ValueError):
-            self.metrics.behind_bytes = None
+        with suppress(BinlogError, ValueError), connect(url) as server:
+            self._measure(server, *writer.end)
+
+    def _measure(self, server: ServerConnection, file: str, offset: int) -> None:
+        """What a server has behind a place of its logs."""
+        later = [log for log in server.logs() if number_of(log.name) >= number_of(file)]
+        self.metrics.has_more(max(0, sum(log.size_bytes for log in later) - offset))
 
     # -- what goes wrong -------------------------------------------------------------------------
 
@@ -344,21 +356,22 @@ class _Pacer:
     def __init__(self, writer: HistoryWriter, options: ArchiveOptions, semi_sync: bool) -> None:
         cheap = writer.folder.cheap_sync
         self._waited = semi_sync
-        self._longest = options.sync_s
-        if self._longest is None:
-            self._longest = _SYNC_SECONDS if cheap else _STORE_SYNC_SECONDS
+        usual = _SYNC_SECONDS if cheap else _STORE_SYNC_SECONDS
+        self._longest = usual if options.sync_s is None else options.sync_s
         self._idle = _IDLE_SYNC_SECONDS if cheap else self._longest
         self._bytes = 0
         self._last = self._looked = time.monotonic()
 
     def is_due(self, item: Block | Idle) -> bool:
-        """Whether it is time, now that this has come."""
+        """Whether somebody waits for it, or nothing else is to be done, now that this has come."""
         if isinstance(item, Block):
             self._bytes += len(item.data)
-            if self._waited or self._bytes >= _SYNC_BYTES:
-                return True
-        passed = time.monotonic() - self._last
-        return passed >= (self._idle if isinstance(item, Idle) else self._longest or 0)
+            return self._waited
+        return time.monotonic() - self._last >= self._idle
+
+    def is_due_soon(self) -> bool:
+        """Whether so much, or so long, is not durable that it should become so meanwhile."""
+        return self._bytes >= _SYNC_BYTES or time.monotonic() - self._last >= self._longest
 
     def synced(self) -> None:
         """It is done."""

@@ -13,22 +13,32 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
 import zstandard
 
 from binlake.archive.folder import Folder, open_folder, writing_error
-from binlake.archive.layout import logs_among
+from binlake.archive.layout import logs_among, partials_among
 from binlake.errors import BinlogError, SourceError, UnsupportedError
-from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader, sync_directory
+from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader, writing_whole
 from binlake.source.chain import LogPath, log_name
-from binlake.stream.log_index import index_path
-from binlake.table.indexing import index_of
+from binlake.values.ledger import counted
+from binlake.values.log_names import index_path
 
-__all__ = ["COMPRESSIONS", "Finish", "Finisher", "finish_log", "unfinished_logs"]
+__all__ = [
+    "COMPRESSIONS",
+    "Finish",
+    "Finisher",
+    "finish_log",
+    "remove_leftovers",
+    "unfinished_logs",
+]
 
 #: How finished logs can be compressed, and what that adds to their names.
 COMPRESSIONS = {"none": "", "zstd": ".zst"}
@@ -36,6 +46,10 @@ _LEVEL = 3
 _PIECE_BYTES = 4 << 20
 # What is done here must not be in the way of what comes from the server.
 _NICENESS = 10
+# What the process ends with: everything is done; what failed may succeed later; it will not.
+_DONE, _AGAIN, _IN_VAIN = 0, 1, 3
+_PAUSE_SECONDS = 30.0
+_LONGEST_PAUSE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,9 @@ def finish_log(folder: Folder, name: str, finish: Finish) -> None:
         return  # somebody else has done it
     beside = log_name(index_path(name))
     if finish.index and beside not in sizes:
+        # loads pyarrow, which who follows a server has no use for
+        from binlake.table.indexing import index_of
+
         try:
             index = index_of(LogPath(path, name, None, sizes[name]))
             folder.write(beside, index.to_bytes())
@@ -87,6 +104,11 @@ def unfinished_logs(folder: Folder, finish: Finish, growing: str) -> list[str]:
     if COMPRESSIONS[finish.compression]:
         return names
     return [name for name in names if log_name(index_path(name)) not in sizes]
+
+
+def remove_leftovers(folder: Folder) -> list[str]:
+    """Remove what killed processes have left of files that an archive writes. Raises SourceError."""
+    return folder.remove_partials(partials_among(folder.sizes()))
 
 
 def compress(path: str, target: str) -> None:
@@ -109,28 +131,26 @@ def _written(log: Any, target: str) -> tuple[int, bytes]:
     compressor = zstandard.ZstdCompressor(
         level=_LEVEL, write_checksum=True, write_content_size=True
     )
-    partial = target if is_uri(target) else f"{local_path(target)}.{os.getpid()}.partial"
     try:
         with (
-            _output(partial) as out,
+            _output(target) as out,
             compressor.stream_writer(out, size=log.size, closefd=False) as packed,
         ):
             for data in _pieces(log):
                 digest.update(data)
                 size += len(data)
                 packed.write(data)
-        if partial != target:
-            _settle(Path(partial), Path(local_path(target)))
     except OSError as error:
         raise writing_error(target, error) from error
     return size, digest.digest()
 
 
-def _output(path: str) -> Any:
+def _output(path: str) -> AbstractContextManager[Any]:
     if is_uri(path):
         files, inner = file_system_for(path)
-        return files.open_output_stream(inner, compression=None)
-    return Path(path).open("wb")
+        out: AbstractContextManager[Any] = files.open_output_stream(inner, compression=None)
+        return out
+    return writing_whole(Path(local_path(path)))
 
 
 def _pieces(log: Any) -> Iterator[bytes]:
@@ -140,63 +160,120 @@ def _pieces(log: Any) -> Iterator[bytes]:
         at += len(data)
 
 
-def _settle(partial: Path, target: Path) -> None:
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(target)
-    sync_directory(target.parent)
-
-
 class Finisher:
-    """Finishes logs of one directory in a process of its own, one after the other."""
+    """Finishes logs of one directory in a process of its own, one after the other.
 
-    def __init__(self, folder: Folder, finish: Finish) -> None:
+    What fails in a way that may mend (a full disk, a store that does not answer, a killed process)
+    is tried again, after a pause that doubles. `say` is told of it in a line.
+    """
+
+    def __init__(
+        self, folder: Folder, finish: Finish, say: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._folder = folder
         self._finish = finish
+        self._say = say
         self._waiting: list[str] = []
+        self._failed: list[str] = []
+        self._failures = 0
+        self._again_at = 0.0
+        self._under_way: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def unfinished(self) -> int:
+        """How many logs wait, are under way, or have failed."""
+        return len({*self._waiting, *self._under_way, *self._failed})
+
+    def is_at(self, name: str) -> bool:
+        """Whether a log may be being finished just now."""
+        return name in self._under_way
+
+    def begin(self, growing: str) -> None:
+        """Take up a directory as an earlier process has left it. Raises SourceError."""
+        remove_leftovers(self._folder)
+        self.add(unfinished_logs(self._folder, self._finish, growing))
 
     def add(self, names: Iterable[str]) -> None:
         """More logs are complete."""
         if not self._finish.nothing:
-            self._waiting += [name for name in names if name not in self._waiting]
+            known = {*self._waiting, *self._failed, *self._under_way}
+            self._waiting += [name for name in names if name not in known]
         self.poll()
 
     def poll(self) -> None:
         """Go on with the next ones, if nothing is under way."""
-        if self._process is not None and self._process.poll() is not None:
+        if self._process is not None and (code := self._process.poll()) is not None:
             self._process = None
+            self._ended(code)
+        if self._process is None and self._failed and time.monotonic() >= self._again_at:
+            self._waiting, self._failed = [*self._failed, *self._waiting], []
         if self._process is None and self._waiting:
-            names, self._waiting = self._waiting, []
-            command = [
-                *(sys.executable, "-m", __name__, self._folder.path),
-                *self._finish.to_words(),
-                *names,
-            ]
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, start_new_session=True
-            )
+            self._start()
 
     def wait(self) -> None:
-        """Until everything is done."""
+        """Until everything is done, or has failed."""
         while self._process is not None or self._waiting:
             self.poll()
             if self._process is not None:
                 self._process.wait()
+
+    def _start(self) -> None:
+        self._under_way, self._waiting = self._waiting, []
+        command = [
+            *(sys.executable, "-m", __name__, self._folder.path),
+            *self._finish.to_words(),
+            *self._under_way,
+        ]
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        except OSError as error:
+            self._ended(_AGAIN, f"no process could be started: {error.strerror}")
+
+    def _ended(self, code: int, why: str = "") -> None:
+        """A process has ended, with a code or (negative) by a signal."""
+        names, self._under_way = self._under_way, []
+        if code in (_DONE, _IN_VAIN):
+            self._failures = 0
+            return
+        if code < 0:
+            why = f"their process was ended by signal {-code}"
+        left = set(unfinished_logs(self._folder, self._finish, ""))
+        self._failed = [*self._failed, *(name for name in names if name in left)]
+        if not self._failed:
+            return
+        pause_s = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(self._failures, 16))
+        self._failures += 1
+        self._again_at = time.monotonic() + pause_s
+        logs = counted(len(self._failed), "log")
+        because = f": {why}" if why else ""
+        self._say(f"{logs} could not be finished{because}; tried again in {pause_s:.0f} s")
+
+
+class _WithoutPandas(MetaPathFinder):
+    """pyarrow imports pandas wherever it is installed, which takes as long as a small log's index."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("nothing here makes a DataFrame", name=name)
 
 
 def _main(arguments: list[str]) -> int:
     path, compression, index, *names = arguments
     finish = Finish.of_words(compression, index)
     os.nice(_NICENESS)
+    sys.meta_path.insert(0, _WithoutPandas())
     folder = open_folder(path)
-    code = 0
+    code = _DONE
     for name in names:
         try:
             finish_log(folder, name, finish)
         except BinlogError as error:
             print(f"binlake: {name} is not finished: {error}", file=sys.stderr)
-            code = 1
+            mends = isinstance(error, SourceError)
+            code = _AGAIN if mends or code == _AGAIN else _IN_VAIN
     return code
 
 

@@ -1,7 +1,8 @@
 """Where things are in an archive, and what is said of them there.
 
     DIR/
-      <identity>/                    one directory per server: its UUID, or server-<id> of MariaDB
+      <identity>/                    one directory per server: its UUID; of MariaDB, which has none,
+                                     server-<server_id>-<server_uid, eight digits of it>
         binlog.000001.zst            logs, as the server named them, byte for byte
         binlog.000001.index.parquet  what is in them (stream/log_index.py)
         binlog.000002                the one that is being written: whole events only
@@ -16,6 +17,7 @@ next. Names come from servers, so they are checked before they touch a disk.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -27,6 +29,7 @@ from binlake.values.position import Position
 
 __all__ = [
     "LOCK",
+    "MAGIC",
     "STATE",
     "ArchiveState",
     "checked_identity",
@@ -36,27 +39,36 @@ __all__ = [
     "index_file",
     "is_identity",
     "logs_among",
+    "mariadb_identity",
     "number_of",
+    "partials_among",
 ]
 
 STATE = ARCHIVE_STATE
+#: What a log begins with; a server does not send it.
+MAGIC = b"\xfebin"
 LOCK = "archive.lock"
 _VERSION = 1
 
 _IDENTITY = re.compile(
-    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|server-\d{1,10}", re.IGNORECASE
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|server-\d{1,10}(?:-[0-9a-f]{8})?", re.IGNORECASE
 )
 _LOG = re.compile(r"(?P<base>[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,200})\.(?P<number>\d{6,18})")
+# What a file is called that is being written and will be one of ours.
+_PARTIAL = re.compile(
+    rf"(?:{re.escape(STATE)}|[^/]+\.index|{_LOG.pattern}(?:\.zst|\.index\.parquet))\.\d+\.partial"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveState:
     """What `archive.json` says: everything before `offset` of log `file` is durable here.
 
-    `identity` is the server's (its UUID), `flavour` "mysql" or "mariadb", `generation` counts the
+    `identity` is the server's (its UUID; `mariadb_identity`), `flavour` "mysql" or "mariadb", `generation` counts the
     histories archived under that identity, from 1. `gtid_set` are the GTIDs of the transactions
     that are whole up to there, as the flavour spells them; "" if the server has none. `written` is
-    the time of writing, in seconds since 1970. `file` "" when nothing has come yet.
+    the time of writing, in seconds since 1970. `file` "" when nothing has come yet. `server_uid` is
+    MariaDB's, and `address` host and port, when the server was last met.
     """
 
     identity: str
@@ -66,6 +78,8 @@ class ArchiveState:
     offset: int = 0
     gtid_set: str = ""
     written: float = 0.0
+    server_uid: str = ""
+    address: str = ""
 
     @property
     def position(self) -> Position:
@@ -110,6 +124,16 @@ def generations(identity: str, directories: Iterable[str]) -> list[int]:
     return sorted(found)
 
 
+def mariadb_identity(server_id: int, server_uid: str) -> str:
+    """What tells a MariaDB server from others that may have the same number; where it has no
+    `server_uid` (""), as old versions, its number alone.
+    """
+    if not server_uid:
+        return f"server-{server_id}"
+    digest = hashlib.sha1(server_uid.encode(), usedforsecurity=False).hexdigest()
+    return f"server-{server_id}-{digest[:8]}"
+
+
 def is_identity(text: str) -> bool:
     """Whether a text is the identity of a server."""
     return _IDENTITY.fullmatch(text) is not None
@@ -146,3 +170,8 @@ def logs_among(names: Iterable[str]) -> list[str]:
     """The logs among files, compressed or not, each once, in the order of the chain."""
     found = {log_name(name) for name in names if _LOG.fullmatch(log_name(name))}
     return sorted(found, key=lambda name: (name.rpartition(".")[0], number_of(name)))
+
+
+def partials_among(names: Iterable[str]) -> list[str]:
+    """What among files is one of ours half written: an archive's own, whoever else keeps files here."""
+    return sorted(name for name in names if _PARTIAL.fullmatch(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,8 @@ class ArchiveMetrics:
     """The numbers of one archiver.
 
     `file` and `offset` are the place before which everything is durable, `bytes` what came since
-    the start, `event_s` the time of the last event (seconds since 1970), `behind_bytes` what the
-    server had more when it was last asked (None: not known). `caught_up`: nothing more was there.
+    the start, `event_s` the time of the last event (seconds since 1970; NaN: none came).
+    `logs_unfinished` are complete, and not indexed or compressed yet.
     """
 
     def __init__(self) -> None:
@@ -30,21 +31,57 @@ class ArchiveMetrics:
         self.offset = 0
         self.bytes = 0
         self.logs_finished = 0
+        self.logs_unfinished = 0
         self.syncs = 0
         self.sync_s = 0.0
         self.reconnections = 0
-        self.event_s = 0.0
-        self.caught_up = False
+        self.event_s = math.nan
         self.connected = False
-        self.behind_bytes: int | None = None
+        self.caught_up = False
+        # when it was last known that the server had nothing more
+        self._current_s = math.nan
+        # what the server had more when it was asked, and what had come by then
+        self._behind: tuple[int, int] | None = None
         self._marks: list[tuple[float, int]] = [(time.monotonic(), 0)]
+
+    def came(self, size: int, event_s: int) -> None:
+        """So many bytes, of which one event has that time (0: it has none)."""
+        self.bytes += size
+        self.caught_up = False
+        if event_s:
+            self.event_s = event_s
+
+    def nothing_more(self) -> None:
+        """The server has sent all that it has."""
+        self.caught_up = True
+        self._current_s = time.time()
+        self._behind = (0, self.bytes)
+
+    def lost_connection(self) -> None:
+        """What the server has now is not known."""
+        self.connected = self.caught_up = False
+
+    def has_more(self, behind_bytes: int) -> None:
+        """What the server has more than is here, when it was asked."""
+        self._behind = (behind_bytes, self.bytes)
+
+    @property
+    def behind_bytes(self) -> float:
+        """What the server had more when it was last asked, less what has come since; NaN before."""
+        if self._behind is None:
+            return math.nan
+        behind, then = self._behind
+        return max(0, behind - (self.bytes - then))
 
     @property
     def lag_s(self) -> float:
-        """How old the last event is, 0 if nothing more was there, in seconds."""
-        if self.caught_up or not self.event_s:
+        """For how long, in seconds, the server may have had something that is not here: the age of
+        the last event, or of the last moment in which nothing was missing; NaN: nothing is known.
+        """
+        if self.connected and self.caught_up:
             return 0.0
-        return max(0.0, time.time() - self.event_s)
+        known = [moment for moment in (self.event_s, self._current_s) if moment == moment]
+        return max(0.0, time.time() - max(known)) if known else math.nan
 
     @property
     def bytes_per_second(self) -> float:
@@ -58,7 +95,8 @@ class ArchiveMetrics:
 
     def line(self) -> str:
         """The status line."""
-        state = "up to date" if self.caught_up else f"{self.lag_s:.0f} s behind"
+        lag = self.lag_s
+        state = "catching up" if math.isnan(lag) else f"{lag:.0f} s behind" if lag else "up to date"
         if not self.connected:
             state = "not connected"
         rate = "" if self.caught_up else f", {self.bytes_per_second / 1e6:.1f} MB/s"
@@ -67,13 +105,14 @@ class ArchiveMetrics:
     def serve(self, address: str, port: int) -> Any:
         """Answer Prometheus on a port. Returns what `shutdown()` ends. Raises SourceError."""
         try:
-            from prometheus_client import CollectorRegistry, start_http_server
+            from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
         except ImportError:
             raise OptionError(
                 "--metrics-port needs prometheus_client", hint="pip install binlake[server]"
             ) from None
         registry = CollectorRegistry()
-        self._register(registry)
+        ProcessCollector(registry=registry)
+        self.register(registry)
         try:
             server, _ = start_http_server(port, addr=address, registry=registry)
         except OSError as error:
@@ -82,7 +121,8 @@ class ArchiveMetrics:
             ) from None
         return server
 
-    def _register(self, registry: CollectorRegistry) -> None:
+    def register(self, registry: CollectorRegistry) -> None:
+        """Be among what a registry shows."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         metrics = self
@@ -110,7 +150,7 @@ class ArchiveMetrics:
 
     def _counters(self) -> list[tuple[str, str, float]]:
         return [
-            ("binlake_archive_bytes", "Bytes of logs that came", self.bytes),
+            ("binlake_archive_received_bytes", "Bytes of logs that came", self.bytes),
             ("binlake_archive_logs_finished", "Logs that were completed", self.logs_finished),
             ("binlake_archive_syncs", "How often data was made durable", self.syncs),
             ("binlake_archive_sync_seconds", "Time that took", self.sync_s),
@@ -118,18 +158,23 @@ class ArchiveMetrics:
         ]
 
     def _gauges(self) -> list[tuple[str, str, float]]:
-        gauges = [
-            ("binlake_archive_lag_seconds", "Age of the last event; 0: up to date", self.lag_s),
+        return [
+            ("binlake_archive_lag_seconds", "Age of what is here; 0: up to date", self.lag_s),
+            ("binlake_archive_behind_bytes", "What the server has more", self.behind_bytes),
             ("binlake_archive_connected", "1 if the server sends", float(self.connected)),
-            ("binlake_archive_last_event_timestamp_seconds", "Of the last event", self.event_s),
             (
-                "binlake_archive_bytes_per_second",
+                "binlake_archive_last_event_timestamp_seconds",
+                "Time of the last event",
+                self.event_s,
+            ),
+            (
+                "binlake_archive_logs_unfinished",
+                "Complete logs that are to be indexed or compressed",
+                self.logs_unfinished,
+            ),
+            (
+                "binlake_archive_received_bytes_per_second",
                 "Throughput of the last seconds",
                 self.bytes_per_second,
             ),
         ]
-        if self.behind_bytes is not None:
-            gauges.append(
-                ("binlake_archive_behind_bytes", "What the server had more", self.behind_bytes)
-            )
-        return gauges

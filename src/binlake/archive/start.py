@@ -11,9 +11,8 @@ from binlake.archive.layout import (
     ArchiveState,
     checked_identity,
     checked_name,
-    directory_name,
-    generations,
     is_identity,
+    mariadb_identity,
     number_of,
 )
 from binlake.core.frames import HEADER_BYTES, FrameBlock, scan
@@ -22,6 +21,7 @@ from binlake.events.gtid_list import GtidListEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
 from binlake.events.registry import decode_event, event_format
 from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT
+from binlake.source.bytes import open_reader
 from binlake.source.chain import log_name
 from binlake.source.reader import ByteReader
 from binlake.source.replica.connection import ServerConnection, ServerLog
@@ -37,9 +37,9 @@ __all__ = [
     "first_log",
     "gtid_text",
     "gtids_before",
+    "history_of",
     "is_there",
     "known_histories",
-    "newest_history",
 ]
 
 OLDEST = "oldest"
@@ -83,14 +83,51 @@ def _state(data: bytes, path: str, directory: str) -> ArchiveState:
         return ArchiveState(identity, flavour, int(generation) if generation.isdecimal() else 1)
 
 
-def newest_history(known: Sequence[Known], server: ServerConnection) -> ArchiveState | None:
-    """The newest history of a server, None if it is new here. Raises ServerError."""
+def history_of(
+    root: Folder, known: Sequence[Known], server: ServerConnection
+) -> tuple[str, ArchiveState | None]:
+    """The identity of a server in an archive, and its newest history, None if it is new here.
+
+    A MariaDB server has no UUID. It is known by its `server_uid`, or, where that has changed, by its
+    logs being those that are here. Raises ServerError, SourceError.
+    """
     identity = checked_identity(server.identity)
-    numbers = generations(identity, [history.directory for history in known])
-    if not numbers:
-        return None
-    wanted = directory_name(identity, numbers[-1])
-    return next(history.state for history in known if history.directory == wanted)
+    newest: dict[str, ArchiveState] = {}
+    for history in sorted(known, key=lambda history: history.state.generation):
+        newest[history.state.identity] = history.state
+    if server.flavour != "mariadb":
+        return identity, newest.get(identity)
+    uid = server.uid
+    numbered = [s for i, s in newest.items() if i == identity or i.startswith(f"{identity}-")]
+    for state in numbered:
+        if uid and state.server_uid == uid:
+            return state.identity, replace(state, server_uid=uid, address=server.where)
+    for state in numbered:
+        if _goes_on(root, state, server, uid):
+            return state.identity, replace(state, server_uid=uid, address=server.where)
+    return mariadb_identity(server.server_id, uid), None
+
+
+def _goes_on(root: Folder, state: ArchiveState, server: ServerConnection, uid: str) -> bool:
+    """Whether a server is the one of a history, though nothing that it says of itself proves it."""
+    if not uid:
+        return True
+    if state.offset > _FIRST_EVENT and state.file in [log.name for log in server.logs()]:
+        log = _stored(root.sub(state.directory), state.file)
+        if log is not None:
+            with log:
+                return begins_alike(server, log)
+    # of an archive without numbers of that kind; or nothing is left that could be compared
+    return not state.server_uid or state.address == server.where
+
+
+def _stored(folder: Folder, name: str) -> ByteReader | None:
+    """A log in a directory, as it is kept there."""
+    sizes = folder.sizes()
+    for stored in (name, f"{name}.zst", f"{name}.gz"):
+        if stored in sizes:
+            return open_reader(folder.path_of(stored))
+    return folder.open_log(name).reader() if name in folder.unfinished() else None
 
 
 def is_there(server: ServerConnection, file: str, size: int) -> str | None:

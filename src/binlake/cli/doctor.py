@@ -10,7 +10,7 @@ import typer
 
 from binlake.cli.server_flags import ServerUrls, with_server_flags
 from binlake.source.replica.connection import connect
-from binlake.source.replica.health import Finding, Severity, examine
+from binlake.source.replica.health import Finding, Severity, Who, clashes, examine
 from binlake.source.replica.session import FollowOptions
 
 __all__ = ["doctor"]
@@ -31,20 +31,25 @@ def doctor(
 
       binlake doctor mariadb://repl@db1/ --json | jq -r '.findings[].sql | select(. != "")'
     """
-    problems = False
+    examined = []
     for url in server:
         with connect(url) as connection:
             found = examine(connection, FollowOptions.of(url))
-            problems = problems or any(f.severity is Severity.PROBLEM for f in found)
+            examined.append((url, connection, Who.of(connection), found))
+    together = clashes([who for _, _, who, _ in examined])
+    problems = False
+    for (url, connection, who, findings), common in zip(examined, together, strict=True):
+        found = [*common, *findings]
+        problems = problems or any(f.severity is Severity.PROBLEM for f in found)
+        if as_json:
+            identity = {"server": str(url), "identity": who.identity}
+            version = {"flavour": connection.flavour, "version": connection.version_text}
+            listed = [asdict(finding) for finding in found]
+            print(json.dumps({**identity, **version, "findings": listed}))
+        else:
             about = f"{connection.where}: {connection.flavour} {connection.version_text}"
-            if as_json:
-                identity = {"server": str(url), "identity": connection.identity}
-                version = {"flavour": connection.flavour, "version": connection.version_text}
-                findings = [asdict(finding) for finding in found]
-                print(json.dumps({**identity, **version, "findings": findings}))
-            else:
-                print(f"{about}, {connection.identity}")
-                _show(found)
+            print(f"{about}, {who.identity}")
+            _show(found)
     if problems:
         raise typer.Exit(1)
 

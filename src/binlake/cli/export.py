@@ -15,6 +15,7 @@ import typer
 from binlake.cli.flags import with_read_options
 from binlake.cli.terminal import fail_if_lost, note, say_nothing_found, say_result, say_time_zone
 from binlake.errors import BinlogError, OptionError
+from binlake.source.bytes import refuse_secrets
 from binlake.table.schema_file import declared_schema
 from binlake.values.options import ReadOptions, parse_bytes
 
@@ -73,6 +74,8 @@ def export(
     from pyspark.errors import PySparkException
 
     declared_schema(options)  # a wrong one is told before Spark starts
+    for path in (*files, directory):
+        refuse_secrets(path)
     from binlake.lake.export import export as run
     from binlake.spark import session
 
@@ -122,7 +125,7 @@ def _bar() -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    from binlake.cli.terminal import stderr
+    from binlake.cli.terminal import console
 
     columns = (
         TextColumn("{task.description}"),
@@ -130,7 +133,7 @@ def _bar() -> Iterator[Progress]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Bar(*columns, console=stderr, transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Bar(*columns, console=console(), transient=True, disable=not sys.stderr.isatty()) as bar:
         shown = bar.add_task("decoding", total=None)
         yield lambda done, all_: bar.update(shown, completed=done, total=all_)
 

@@ -17,6 +17,9 @@ __all__ = ["hide_passwords"]
 
 _PASSWORD = re.compile(
     rb"(?i)\b(?:mysql|mariadb)://[^:/@\x00]*:([^\x00]+)@|[?&]passw(?:or)?d=([^&\x00]+)"
+    # stores: refused at once, and seen by nobody meanwhile
+    rb"|\b(?!mysql|mariadb)[a-z][a-z0-9+]*://[^:/@\x00]*:([^@\x00]+)@"
+    rb"|[?&][\w-]*(?:secret|token|credential|access[-_]?key|sig)[\w-]*=([^&\x00]+)"
 )
 # What `mysqlbinlog` takes, as the servers' own tools do.
 _TOOL_PASSWORD = re.compile(rb"\x00(?:--password=|-p)([^\x00]+)")

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from binlake.archive.raw import RawOptions, write_raw
+from binlake.cli.mysqlbinlog_options import with_tool_options
 from binlake.cli.mysqlbinlog_server import (
     Login,
     check_raw,
@@ -26,7 +28,6 @@ from binlake.cli.mysqlbinlog_server import (
 )
 from binlake.cli.terminal import fail_if_lost, note, say_result
 from binlake.errors import OptionError, SourceError
-from binlake.replay.logs import print_logs
 from binlake.replay.selection import Selection
 from binlake.replay.text import Base64, TextOptions
 from binlake.source.chain import resolve
@@ -50,6 +51,12 @@ def _refused(why: str) -> Callable[[typer.CallbackParam, Any], None]:
     return refuse
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"binlake mysqlbinlog {metadata.version('binlake')}")
+        raise typer.Exit
+
+
 _ELSEWHERE = _refused("this command has no flashback; see binlake --help")
 
 
@@ -57,7 +64,9 @@ def _server(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=_SERVER, **more)
 
 
+@with_tool_options
 def mysqlbinlog(
+    connection: dict[str, str],
     files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
     start_position: Annotated[
         str | None,
@@ -326,6 +335,7 @@ def mysqlbinlog(
     defaults_file: Annotated[
         str | None, _server("--defaults-file", metavar="FILE", help="Read it, not ~/.my.cnf.")
     ] = None,
+    no_defaults: Annotated[bool, _server("--no-defaults", help="Read no option file.")] = False,
     to_last_log: Annotated[
         bool, _server("--to-last-log", "-t", help="Also the logs after the one named.")
     ] = False,
@@ -343,6 +353,10 @@ def mysqlbinlog(
             help="Our number among its replicas.",
         ),
     ] = 0,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", "-V", is_eager=True, hidden=True, callback=_show_version),
+    ] = False,
     _flashback: Annotated[
         bool, typer.Option("--flashback", "-B", hidden=True, callback=_ELSEWHERE)
     ] = False,
@@ -365,7 +379,8 @@ def mysqlbinlog(
     if remote:
         login = Login(
             host, port, socket, user, password, tls_mode(ssl_mode, ssl, ssl_verify), ssl_ca, ssl_cert,
-            ssl_key, public_key, compression(compress, algorithms), defaults_file, protocol,
+            ssl_key, public_key, compression(compress, algorithms), "none" if no_defaults else defaults_file, protocol,
+            connection,
         )  # fmt: skip
         url = server_url(login)
     if raw or stop_never:
@@ -420,6 +435,9 @@ def mysqlbinlog(
         rewrite_db=_renames(rewrite_db),
         local_load=_folder(local_load),
     )
+    # loads pyarrow, which --raw has no use for
+    from binlake.replay.logs import print_logs
+
     ledger = Ledger()
     with _output(result_file) as write:
         print_logs(resolve(files), selection, options, write, note, ledger)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from binlake.errors import OptionError
@@ -46,6 +46,7 @@ class Login:
     compress: str | None = None
     option_file: str | None = None
     protocol: str = ""
+    more: Mapping[str, str] = field(default_factory=dict)  # options of a URL, by name
 
 
 def server_url(login: Login) -> ServerUrl:
@@ -61,6 +62,7 @@ def server_url(login: Login) -> ServerUrl:
         server_public_key=login.server_public_key,
         compress=login.compress,
         option_file=login.option_file,
+        **login.more,
     )
     password = login.password
     if password == ASK_PASSWORD:

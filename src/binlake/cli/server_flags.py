@@ -33,6 +33,7 @@ CONNECTION_FLAGS: dict[str, tuple[str, str, str]] = {
     "--ssl-key": ("ssl-key", "FILE", "key of this client"),
     "--server-public-key": ("server-public-key", "FILE", "the server's RSA key, without TLS"),
     "--compress": ("compress", "zlib|zstd", "compress the connection"),
+    "--bind-address": ("bind-address", "ADDRESS", "of this machine, to connect from"),
     "--connect-timeout": ("connect-timeout", "SECONDS", "until a login must have succeeded"),
     "--read-timeout": ("read-timeout", "SECONDS", "of silence: the server is dead"),
     "--heartbeat": ("heartbeat", "SECONDS", "how often an idle server shows that it is alive"),

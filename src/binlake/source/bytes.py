@@ -12,16 +12,20 @@ may still be wanted (`retain`, `release`), in memory at first, then in a tempora
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import re
 import stat
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 from binlake.errors import SourceError
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
-from binlake.source.reader import ByteReader, source_error, what, without_secrets
+from binlake.source.reader import ByteReader, holds_secret, source_error, what, without_secrets
 from binlake.source.replica.url import is_server_url
 from binlake.source.streams import StreamReader
 
@@ -31,8 +35,11 @@ __all__ = [
     "is_uri",
     "local_path",
     "open_reader",
+    "refuse_secrets",
+    "remove_partials",
     "sync_directory",
     "write_whole",
+    "writing_whole",
 ]
 
 
@@ -151,10 +158,34 @@ def local_path(path: str) -> str:
     return path
 
 
+_OF_S3 = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of the machine"
+_OF_GCS = "GOOGLE_APPLICATION_CREDENTIALS, gcloud auth application-default login, or the machine"
+_OF_AZURE = "AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, az login, or the machine"
+# By scheme: what gives a store credentials without showing them.
+_CREDENTIALS = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), f"they come from {_OF_S3}"),
+    **dict.fromkeys(("gs", "gcs"), f"they come from {_OF_GCS}"),
+    **dict.fromkeys(("abfs", "abfss"), f"they come from {_OF_AZURE}"),
+}
+
+
+def refuse_secrets(uri: str) -> None:
+    """Raises SourceError where the URI of a store has credentials in it."""
+    if holds_secret(uri) and not is_server_url(uri):
+        raise SourceError(
+            f"{without_secrets(uri)}: credentials in a URI are refused: lists of processes, plans and"
+            " messages would show them",
+            hint=_CREDENTIALS.get(
+                uri.partition("://")[0].lower(), "give them where the store's own tools find them"
+            ),
+        )
+
+
 def file_system_for(uri: str) -> tuple[Any, str]:
     """The pyarrow file system of a URI, and the path in it. Raises SourceError.
 
-    Credentials come from where the file system finds them (environment, instance profile).
+    Credentials come from where the file system finds them (environment, profile, role of the
+    machine); those in a URI are refused.
     """
     import pyarrow
     from pyarrow import fs
@@ -162,6 +193,7 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     scheme, _, rest = uri.partition("://")
     if is_server_url(uri):
         raise SourceError(f"{without_secrets(uri)} is a live server, which holds no files")
+    refuse_secrets(uri)
     if scheme.lower() in ("s3a", "s3n"):  # Hadoop's names for what pyarrow calls s3
         uri = f"s3://{rest}"
     try:
@@ -185,17 +217,80 @@ def write_whole(path: str, data: bytes) -> None:
             raise _write_error(path, error) from error
         return
     target = Path(local_path(path))
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file:
+        with writing_whole(target) as file:
             file.write(data)
+    except OSError as error:
+        raise _write_error(path, error) from error
+
+
+_PARTIAL = re.compile(r".+\.\d+\.partial")
+
+
+@contextlib.contextmanager
+def writing_whole(target: Path) -> Iterator[IO[bytes]]:
+    """A file to write to that becomes `target`, durable, when the block ends well; else it is
+    removed. It is locked meanwhile, so that `remove_partials` knows it from what a killed process
+    has left. Raises OSError.
+    """
+    with _open_partial(target) as file:
+        partial = Path(file.name)
+        try:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(target)
-        sync_directory(target.parent)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise _write_error(path, error) from error
+            partial.replace(target)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+    sync_directory(target.parent)
+
+
+def _open_partial(target: Path) -> IO[bytes]:
+    path = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    while True:
+        # not truncated before it is ours: in another container somebody may have our number
+        file = path.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(file, path):
+                file.truncate(0)
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # removed, or given its name, between the two steps: once more
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(there, os.fstat(file.fileno()))
+
+
+def remove_partials(folder: Path, names: Iterable[str]) -> list[str]:
+    """Remove those of the files that killed processes have left of what they were writing.
+
+    What a living process writes is locked, and stays. Raises OSError.
+    """
+    removed = []
+    for name in names:
+        if not _PARTIAL.fullmatch(name):
+            continue
+        path = folder / name
+        try:
+            with path.open("ab") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not _is_at(file, path):
+                    continue
+                path.unlink()
+        except (BlockingIOError, FileNotFoundError, PermissionError):
+            continue
+        removed.append(name)
+    return removed
 
 
 def sync_directory(folder: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from binlake.errors import SourceError
-from binlake.source.bytes import file_system_for, is_uri
+from binlake.source.bytes import file_system_for, is_uri, refuse_secrets
 from binlake.source.reader import source_error
 
 __all__ = ["Place", "has_wildcards", "place"]
@@ -133,6 +133,7 @@ class _Remote(Place):
     """A place in a pyarrow file system. Paths stay URIs, so that workers can open them."""
 
     def __init__(self, uri: str) -> None:
+        refuse_secrets(uri)  # the whole of it: ? is a wildcard here
         self.shown = uri
         self._uri = uri.rstrip("/")
         self._files, self._path = file_system_for(self._literal(uri))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
+from urllib.parse import unquote
 
 from binlake.errors import BinlogError, SourceError
 
-__all__ = ["ByteReader", "WrappedReader", "source_error", "what", "without_secrets"]
+__all__ = ["ByteReader", "WrappedReader", "holds_secret", "source_error", "what", "without_secrets"]
 
 
 class ByteReader(ABC):
@@ -121,7 +122,35 @@ def what(error: Exception, uri: str) -> str:
 def without_secrets(uri: str) -> str:
     """A URI without user, password and query: they may hold credentials."""
     scheme, separator, rest = uri.partition("://")
+    return f"{scheme}://{_login_and_rest(scheme, rest)[1]}" if separator else uri
+
+
+def holds_secret(uri: str) -> bool:
+    """Whether the URI of a store, not that of a server, has credentials in it."""
+    scheme, separator, rest = uri.partition("://")
     if not separator:
-        return uri
-    authority, slash, path = rest.partition("?")[0].partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+        return False
+    login, _ = _login_and_rest(scheme, rest)
+    query = rest.partition("?")[2]
+    names = (unquote(part.partition("=")[0]).lower() for part in query.split("&"))
+    return ":" in login or any(word in name for name in names for word in _SECRET_NAMES)
+
+
+# What names of options have in them whose values are nobody's business.
+_SECRET_NAMES = ("secret", "password", "passwd", "token", "credential", "key", "sig")
+# Their authority is a host and a port; everywhere else it is a bucket, and a colon ends a user.
+_WITH_PORTS = ("hdfs", "viewfs", "http", "https")
+
+
+def _login_and_rest(scheme: str, rest: str) -> tuple[str, str]:
+    """What stands before the @ of an authority, and what comes after it, without the query.
+
+    A key that is not percent-encoded may hold slashes.
+    """
+    before = rest.partition("?")[0]
+    authority, slash, path = before.partition("/")
+    login, at, host = authority.rpartition("@")
+    if not at and ":" in authority and "@" in path and scheme.lower() not in _WITH_PORTS:
+        login, _, after = before.rpartition("@")
+        return login, after
+    return login, f"{host}{slash}{path}"

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import binlake
+from archiving import until
 from binlake.archive import finishing
-from binlake.archive.finishing import Finish, finish_log, unfinished_logs
+from binlake.archive.finishing import (
+    Finish,
+    Finisher,
+    finish_log,
+    remove_leftovers,
+    unfinished_logs,
+)
 from binlake.archive.folder import Folder, open_folder
 from binlake.archive.retention import Retention, expired, purge
 from binlake.archive.writer import write_index_file
 from binlake.errors import SourceError
 from binlake.source.bytes import open_reader
+from binlake.values.log_names import index_path
 
 DAY = 86_400
 
@@ -112,3 +124,114 @@ def test_purged_logs_leave_nothing_behind(folder: Folder) -> None:
     assert (folder.read("binlog.index") or b"").split() == [
         f"./binlog.00000{n}".encode() for n in (3, 4, 5)
     ]
+
+
+def started(folder: Folder, name: str, *, bytes: int) -> tuple[subprocess.Popen[bytes], Path]:
+    """A process that compresses a log which takes a while, and the file that it is writing."""
+    Path(folder.path_of(name)).write_bytes(os.urandom(1 << 20) * (bytes >> 20))
+    command = [sys.executable, "-m", finishing.__name__, folder.path, "zstd", "no-index", name]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    until(lambda: list(Path(folder.path).glob("*.partial")))
+    (partial,) = Path(folder.path).glob("*.partial")
+    return process, partial
+
+
+def test_what_a_kill_left_half_written_goes(folder: Folder) -> None:
+    process, left = started(folder, "binlog.000002", bytes=160 << 20)
+    process.kill()
+    process.wait()
+    assert left.exists()
+    for name in ("archive.json", "binlog.index", "binlog.000001.index.parquet"):
+        Path(folder.path_of(f"{name}.123.partial")).touch()
+    not_ours = [f"{name}.123.partial" for name in ("dump.sql", "binlog.000001", "a.zst")]
+    for name in not_ours:
+        Path(folder.path_of(name)).touch()
+    assert len(remove_leftovers(folder)) == 4
+    assert not left.exists()
+    assert {name for name in folder.sizes() if name.endswith(".partial")} == set(not_ours)
+    assert "binlog.000002" in folder.sizes()
+
+
+def test_what_a_living_process_writes_stays(folder: Folder) -> None:
+    process, partial = started(folder, "binlog.000002", bytes=160 << 20)
+    try:
+        os.kill(process.pid, signal.SIGSTOP)
+        assert remove_leftovers(folder) == []
+        assert partial.exists()
+    finally:
+        process.kill()
+        process.wait()
+    assert remove_leftovers(folder) == [partial.name]
+
+
+def test_what_failed_is_tried_again(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at once, not only when the next connection is made."""
+    monkeypatch.setattr(finishing, "_PAUSE_SECONDS", 0.2)
+    in_the_way = Path(folder.path_of("binlog.000001.zst"))
+    in_the_way.mkdir()
+    said: list[str] = []
+    finisher = Finisher(folder, Finish("zstd"), said.append)
+    finisher.begin("binlog.000003")
+    finisher.wait()
+    assert said == ["1 log could not be finished; tried again in 0 s"]
+    assert "binlog.000001" in folder.sizes()
+    assert "binlog.000002.zst" in folder.sizes()
+    in_the_way.rmdir()
+
+    def done() -> bool:
+        finisher.poll()
+        return "binlog.000001.zst" in folder.sizes() and "binlog.000001" not in folder.sizes()
+
+    until(done)
+    finisher.wait()
+    assert len(said) == 1
+    assert not [name for name in folder.sizes() if name.endswith(".partial")]
+
+
+def test_the_pause_grows_and_a_killed_process_is_a_failure(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finishing, "_LONGEST_PAUSE_SECONDS", 100.0)
+    said: list[str] = []
+    finisher = Finisher(folder, Finish("zstd"), said.append)
+    for _ in range(3):
+        finisher._failed, finisher._waiting = [], ["binlog.000001"]
+        finisher.poll()
+        assert finisher._process is not None
+        finisher._process.kill()
+        finisher._process.wait()
+        finisher.poll()
+        assert finisher._process is None, "not again at once"
+    assert [line.rpartition("in ")[2] for line in said] == ["30 s", "60 s", "100 s"]
+    assert "signal 9" in said[0]
+
+
+def test_what_is_damaged_is_not_tried_again(folder: Folder) -> None:
+    path = Path(folder.path_of("binlog.000001"))
+    data = bytearray(path.read_bytes())
+    data[1000] ^= 1
+    path.write_bytes(data)
+    said: list[str] = []
+    finisher = Finisher(folder, Finish("zstd"), said.append)
+    finisher.begin("binlog.000002")
+    finisher.wait()
+    assert said == []
+    assert finisher._failed == []
+
+
+def test_its_process_is_quick_to_start(tmp_path: Path, golden: Path) -> None:
+    """pyarrow would import pandas, where that is installed; nothing here has a use for it."""
+    name = "binlog.000001"
+    (tmp_path / name).write_bytes((golden / "mysql-9.7/rotation" / name).read_bytes())
+    module = [sys.executable, "-X", "importtime", "-m", "binlake.archive.finishing"]
+    words = [*module, str(tmp_path), *Finish().to_words(), name]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert (tmp_path / index_path(name)).exists()
+    assert "pyarrow.lib" in done.stderr
+    assert "pandas._libs" not in done.stderr
+
+
+def test_who_follows_a_server_needs_no_pyarrow() -> None:
+    code = "import sys; import binlake.cli.archive, binlake.archive.raw; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pyarrow", "pandas", "numpy", "rich.console"} & set(done.stdout.split())

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import zstandard
 
-from binlake.errors import MalformedError, SourceError, TruncatedError
-from binlake.source.bytes import is_uri, local_path, open_reader
-from binlake.source.reader import ByteReader
+from binlake.archive.folder import open_folder
+from binlake.errors import MalformedError, OptionError, SourceError, TruncatedError
+from binlake.source.bytes import is_uri, local_path, open_reader, write_whole
+from binlake.source.chain import resolve
+from binlake.source.reader import ByteReader, holds_secret
 from binlake.source.streams import StreamReader
 
 STREAMS: list[StreamReader] = []
@@ -108,6 +110,48 @@ def test_credentials_in_a_uri_are_not_shown() -> None:
     with pytest.raises(SourceError) as caught:
         open_reader("nowhere://user:secret@host/path?token=secret")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown", "helps"),
+    [
+        ("s3://AKIA:geheim@bucket/logs", "s3://bucket/logs", "AWS_PROFILE"),
+        ("s3a://AKIA:ge/he/geheim@bucket/logs", "s3a://bucket/logs", "AWS_PROFILE"),
+        ("s3://bucket/logs?region=eu&secret_key=geheim", "s3://bucket/logs", "AWS_PROFILE"),
+        ("abfs://c@acc.dfs.core.windows.net/x?client_secret=geheim", "abfs://acc.dfs", "AZURE_"),
+        ("abfss://:geheim@acc/x", "abfss://acc/x", "AZURE_"),
+        ("gs://bucket/x?access_token=geheim", "gs://bucket/x", "GOOGLE_APPLICATION_CREDENTIALS"),
+    ],
+)
+def test_credentials_in_a_uri_are_refused(uri: str, shown: str, helps: str) -> None:
+    """By what reads, by what writes, by what lists: in a line that shows none."""
+    for use in (
+        open_reader,
+        open_folder,
+        lambda uri: resolve([uri]),
+        lambda u: write_whole(u, b""),
+    ):
+        with pytest.raises((SourceError, OptionError)) as caught:
+            use(uri)
+        assert "geheim" not in str(caught.value)
+        assert shown in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(SourceError, match=helps):
+        open_reader(uri)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://bucket/logs?region=eu&endpoint_override=localhost:9000",
+        "s3://bucket/who:what@where",
+        "hdfs://repl@name:8020/logs/a@b",
+        "abfs://container@acc.dfs.core.windows.net/x",
+        "gs://anonymous@bucket/x",
+    ],
+)
+def test_a_uri_without_credentials(uri: str) -> None:
+    assert not holds_secret(uri)
 
 
 def test_uris_and_local_paths() -> None:

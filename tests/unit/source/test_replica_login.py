@@ -182,3 +182,22 @@ def test_a_server_without_the_driver_is_one_line(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "binlake.source.replica.driver", None)
     with pytest.raises(BinlogError, match=r"needs PyMySQL; pip install binlake\[server\]"):
         connect(url(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"zstd_compression_level": "23"}, "zstd-compression-level=23"),
+        ({"ssl_mode": "required", "tls_version": "TLSv1.1"}, "tls-version=TLSv1.1"),
+        ({"ssl_mode": "required", "ssl_capath": "/nowhere"}, "/nowhere is not a folder"),
+        ({"ssl_mode": "required", "ssl_crl": "/nowhere"}, "ssl-crl=/nowhere: cannot be used"),
+        (
+            {"ssl_mode": "required", "ssl_cipher": "NONE-SUCH"},
+            "ssl-cipher=NONE-SUCH: cannot be used",
+        ),
+    ],
+)
+def test_options_that_mean_nothing(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        connect(url(1, **options))
+    assert said in str(raised.value)

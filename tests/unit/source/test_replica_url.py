@@ -140,5 +140,11 @@ def test_option_files(tmp_path: Path) -> None:
         "user": "ada", "password": 'p#w "d', "ssl-ca": "/etc/ca.pem", "port": "3309"
     }  # fmt: skip
     assert client_options("none") == {}
+    extra = tmp_path / "extra.cnf"
+    extra.write_text("[client]\nport=1\n[client_b]\nport=2\nbind_address=::1\n")
+    assert client_options("none", str(extra)) == {"port": "1"}
+    assert client_options("none", str(extra), "_B") == {"port": "2", "bind-address": "::1"}
+    with pytest.raises(OptionError, match="gone"):
+        client_options("none", str(tmp_path / "gone"))
     with pytest.raises(OptionError, match="cannot read the options file"):
         client_options(str(tmp_path / "gone"))

@@ -14,6 +14,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -40,6 +41,9 @@ __all__ = [
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 
 _CONNECT_SECONDS = 10.0
+_MOST_ZSTD_LEVEL = 22
+_TLS_FILES = ("ssl-ca", "ssl-cert", "ssl-key", "ssl-capath", "ssl-crl", "ssl-crlpath")
+_TLS_VERSIONS = {"tlsv1.2": ssl.TLSVersion.TLSv1_2, "tlsv1.3": ssl.TLSVersion.TLSv1_3}
 _MARIADB_PREFIX = "5.5.5-"  # for clients that refuse what is newer; MariaDB 10 and later send it
 _SECONDS_LIMIT = 31_536_000.0
 
@@ -72,7 +76,11 @@ def connect(url: ServerUrl) -> ServerConnection:
 
     A login that is refused for want of a password is asked for on the terminal, once.
     """
-    told = client_options(url.option("option-file"))
+    told = client_options(
+        url.option("option-file"),
+        url.option("extra-option-file"),
+        url.option("option-group-suffix"),
+    )
     password = given_password(url.account, url.option("password-file"), told.get("password"))
     try:
         return _connected(url, told, password)
@@ -137,6 +145,8 @@ def _connected(url: ServerUrl, told: dict[str, str], password: Secret | None) ->
     port = port or int(told.get("port", "0") if told.get("port", "0").isdigit() else 0)
     driver = Driver(
         compression=choice_option(url, "compress", ("", "zlib", "zstd"), ""),
+        zstd_level=_zstd_level(url.option("zstd-compression-level", "3")),
+        bind_address=url.option("bind-address") or told.get("bind-address", ""),
         patience_s=seconds_option(url, "connect-timeout", _CONNECT_SECONDS),
         user=url.user or told.get("user") or None,
         password=(password.reveal() if password is not None else "").encode(),
@@ -158,12 +168,20 @@ def _connected(url: ServerUrl, told: dict[str, str], password: Secret | None) ->
     return ServerConnection(url, where, driver)
 
 
+def _zstd_level(text: str) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= _MOST_ZSTD_LEVEL):
+        raise OptionError(
+            f"zstd-compression-level={text}: not a number from 1 to {_MOST_ZSTD_LEVEL}",
+            name="zstd-compression-level",
+            value=text,
+        )
+    return int(text)
+
+
 def _tls(url: ServerUrl, told: dict[str, str], unix_socket: str) -> dict[str, Any]:
     """What PyMySQL is told about TLS. Raises OptionError for files that cannot be used."""
-    files = {
-        name: url.option(name) or told.get(name, "") for name in ("ssl-ca", "ssl-cert", "ssl-key")
-    }
-    default = "verify_ca" if files["ssl-ca"] else "preferred"
+    files = {name: url.option(name) or told.get(name, "") for name in _TLS_FILES}
+    default = "verify_ca" if files["ssl-ca"] or files["ssl-capath"] else "preferred"
     asked = (
         url if url.option("ssl-mode") else url.with_options(ssl_mode=told.get("ssl-mode", default))
     )
@@ -172,17 +190,46 @@ def _tls(url: ServerUrl, told: dict[str, str], unix_socket: str) -> dict[str, An
         return {"tls": None, "tls_required": False}
     verifies = mode.startswith("verify")
     try:
-        context = ssl.create_default_context(cafile=files["ssl-ca"] or None)
+        context = ssl.create_default_context(
+            cafile=files["ssl-ca"] or None, capath=_folder(files["ssl-capath"])
+        )
         # the certificates that servers make for themselves do not keep to RFC 5280
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.check_hostname = mode == "verify_identity"
         context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
         if files["ssl-cert"]:
             context.load_cert_chain(files["ssl-cert"], files["ssl-key"] or None)
+        if files["ssl-crl"] or files["ssl-crlpath"]:
+            context.load_verify_locations(files["ssl-crl"] or None, _folder(files["ssl-crlpath"]))
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+        if ciphers := url.option("ssl-cipher") or told.get("ssl-cipher", ""):
+            files["ssl-cipher"] = ciphers
+            context.set_ciphers(ciphers)
     except (OSError, ValueError) as error:
         named = ", ".join(f"{name}={path}" for name, path in files.items() if path)
         raise OptionError(f"{named}: cannot be used: {error}", name="ssl") from None
+    _limit_versions(context, url.option("tls-version") or told.get("tls-version", ""))
     return {"tls": context, "tls_required": mode != "preferred"}
+
+
+def _folder(path: str) -> str | None:
+    """A folder of certificates, None for none; OpenSSL says nothing where there is none."""
+    if path and not Path(path).is_dir():
+        raise NotADirectoryError(f"{path} is not a folder")
+    return path or None
+
+
+def _limit_versions(context: ssl.SSLContext, text: str) -> None:
+    """Speak the versions of TLS in a list only. Raises OptionError."""
+    if not text:
+        return
+    names = [name.strip().lower() for name in text.split(",")]
+    if any(name not in _TLS_VERSIONS for name in names):
+        raise OptionError(
+            f"tls-version={text}: not of TLSv1.2, TLSv1.3", name="tls-version", value=text
+        )
+    versions = [_TLS_VERSIONS[name] for name in names]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 
 def _public_key(url: ServerUrl) -> bytes | None:
@@ -291,6 +338,13 @@ class ServerConnection:
     def server_id(self) -> int:
         """`server_id` of the server."""
         return int(self.value("SELECT @@GLOBAL.server_id") or 0)
+
+    @property
+    def uid(self) -> str:
+        """MariaDB's `server_uid`, "" where there is none. It is made of the port and the hardware's
+        address: it can change when a server moves, and containers on two hosts can have one.
+        """
+        return (self.variable("server_uid") or "") if self.flavour == "mariadb" else ""
 
     @property
     def identity(self) -> str:

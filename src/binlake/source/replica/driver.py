@@ -30,7 +30,6 @@ from binlake.source.replica.receiver import (
 __all__ = ["Driver"]
 
 _ZSTD = 1 << 26  # CLIENT_ZSTD_COMPRESSION_ALGORITHM
-_ZSTD_LEVEL = 3
 _MAX_PACKET = (1 << 24) - 1
 _QUERY_SECONDS = 120.0  # MariaDB reads a log to tell the GTID of a place in it
 _MIN_COMPRESSED = 50  # the servers leave shorter packets as they are
@@ -43,7 +42,8 @@ _WEAK = (b"mysql_old_password",)
 
 
 class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
-    """A connection of PyMySQL; `compression` is "", zlib or zstd, `patience_s` for the login.
+    """A connection of PyMySQL; `compression` is "", zlib or zstd, `patience_s` for the login,
+    `bind_address` "" or the address of this machine to connect from.
 
     `tls` is None where the connection shall not be encrypted; with `tls_required` a server that
     offers none is refused.
@@ -53,6 +53,8 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         self,
         *,
         compression: str,
+        zstd_level: int,
+        bind_address: str,
         patience_s: float,
         tls: ssl.SSLContext | None,
         tls_required: bool,
@@ -60,6 +62,8 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
     ) -> None:
         self._receiver: Receiver | None = None
         self._wanted = compression
+        self._zstd_level = zstd_level
+        self._from = (bind_address, 0) if bind_address else None
         self._compression = ""
         self._patience_s = patience_s
         self._deadline: float | None = None
@@ -85,7 +89,9 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         where = self.unix_socket or f"{self.host}:{self.port}"
         try:
             if not self.unix_socket:
-                sock = socket.create_connection((self.host, self.port), self._patience_s)
+                sock = socket.create_connection(
+                    (self.host, self.port), self._patience_s, self._from
+                )
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 return sock
@@ -164,7 +170,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         ):  # the answer to the greeting, not the start of TLS
             self._answering = False
             if self.client_flag & _ZSTD:
-                payload += bytes([_ZSTD_LEVEL])
+                payload += bytes([self._zstd_level])
         super().write_packet(payload)
 
     def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
@@ -213,7 +219,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         packed = piece
         if plain_size >= _MIN_COMPRESSED:
             if self._compression == "zstd":
-                packed = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(piece)
+                packed = zstandard.ZstdCompressor(level=self._zstd_level).compress(piece)
             else:
                 packed = zlib.compress(piece)
         if len(packed) >= plain_size:

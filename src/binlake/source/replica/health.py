@@ -7,69 +7,27 @@ grants. A server that does not know a variable is not asked about it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from binlake.errors import BinlogError, ServerError
 from binlake.source.replica.connection import ServerConnection
-from binlake.source.replica.session import FollowOptions, register
+from binlake.source.replica.finding import Finding, Look, Severity, is_on, kept, quoted
+from binlake.source.replica.health_settings import SETTINGS_LOOKS
+from binlake.source.replica.session import FollowOptions, register, replica_ids
 
-__all__ = ["Finding", "Severity", "examine"]
-
-
-class Severity(StrEnum):
-    """How bad a finding is."""
-
-    PROBLEM = "problem"  # data will be lost, wrong, or not to be had
-    WARNING = "warning"  # it works, and will cost something
-    NOTE = "note"  # good to know
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing about a server: `what` is the case, `why` that matters, `sql` mends it ("": none)."""
-
-    severity: Severity
-    topic: str
-    what: str
-    why: str
-    sql: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """What a variable should be; `wants` are lower-case values that are fine. A `flavour` is of that
-    one only; before version `settable` it is set where the server starts.
-    """
-
-    name: str
-    wants: tuple[str, ...]
-    severity: Severity
-    why: str
-    sql: str = ""
-    flavour: str = ""
-    settable: tuple[int, int, int] = (0, 0, 0)
-
+__all__ = ["Finding", "Severity", "Who", "clashes", "examine"]
 
 _PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
-_DAY_S = 86_400
 _CLOCK_WARNING_S, _CLOCK_PROBLEM_S = 2.0, 60.0
+_LAG_S = 60
 _LISTED = 10
 _DENIED = (1044, 1142, 1227)
 _SYSTEM = "('mysql', 'sys', 'information_schema', 'performance_schema')"
-
-_SETTINGS = (
-    _Setting("binlog_format", ("row",), _PROBLEM, "statements are logged, not the rows that they change", "SET GLOBAL binlog_format = 'ROW'"),
-    _Setting("binlog_row_image", ("full",), _WARNING, "rows come without the columns that did not change", "SET GLOBAL binlog_row_image = 'FULL'"),
-    _Setting("binlog_row_metadata", ("full",), _WARNING, "names, signs, character sets and keys are not in the log", "SET GLOBAL binlog_row_metadata = 'FULL'"),
-    _Setting("binlog_checksum", ("crc32",), _WARNING, "damage on disk or on the way is not noticed", "SET GLOBAL binlog_checksum = 'CRC32'"),
-    _Setting("sync_binlog", ("1",), _PROBLEM, "a crash can take back transactions that were already sent", "SET GLOBAL sync_binlog = 1"),
-    _Setting("innodb_flush_log_at_trx_commit", ("1",), _PROBLEM, "after a crash tables and log can differ", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"),
-    _Setting("gtid_mode", ("on",), _WARNING, "without GTIDs following cannot go on at another server", "SET GLOBAL enforce_gtid_consistency = ON; SET GLOBAL gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON", "mysql", (5, 7, 6)),
-    _Setting("gtid_strict_mode", ("on", "1"), _WARNING, "sequence numbers may go back, and a GTID position then means less than it says", "SET GLOBAL gtid_strict_mode = ON", "mariadb"),
-    _Setting("binlog_row_value_options", ("",), _WARNING, "JSON columns come as differences, which need the row before", "SET GLOBAL binlog_row_value_options = ''"),
-)  # fmt: skip
+_REPLICATION_FILTERS = (
+    *("replicate_do_db", "replicate_ignore_db", "replicate_do_table", "replicate_ignore_table"),
+    *("replicate_wild_do_table", "replicate_wild_ignore_table"),
+)
 
 
 def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
@@ -86,71 +44,11 @@ def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
             found.append(
                 Finding(_NOTE, "privileges", f"not everything could be asked: {error.message}", "")
             )
+    if any("SET GLOBAL" in finding.sql for finding in found):
+        why = "what is to stay goes into the server's option file, too"
+        found.append(Finding(_NOTE, "restart", "SET GLOBAL lasts until the server restarts", why))
     order = list(Severity)
     return sorted(found, key=lambda finding: order.index(finding.severity))
-
-
-def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
-    if (server.variable("log_bin") or "off").lower() not in ("on", "1"):
-        why = "nothing is logged; it can only be turned on at the server's start"
-        yield Finding(_PROBLEM, "settings", "log_bin is OFF", why)
-    if server.server_id == 0:
-        why = "a source without a number refuses replicas"
-        yield Finding(_PROBLEM, "settings", "server_id is 0", why, "SET GLOBAL server_id = 1")
-    for setting in _SETTINGS:
-        value = server.variable(setting.name) if setting.flavour in ("", server.flavour) else None
-        if value is not None and value.lower() not in setting.wants:
-            what = f"{setting.name} is {value or 'empty'}"
-            sql, why = _kept(server, setting.sql), setting.why
-            if server.version < setting.settable:
-                sql, why = "", f"{why}; it is set where the server starts"
-            yield Finding(setting.severity, "settings", what, why, sql)
-
-
-def _kept(server: ServerConnection, sql: str) -> str:
-    """The statement in the form that outlives a restart, where the server has one."""
-    persists = server.flavour == "mysql" and server.version >= (8, 0, 0)
-    return sql.replace("SET GLOBAL", "SET PERSIST") if persists else sql
-
-
-def _filters(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
-    newer = server.flavour == "mysql" and server.version >= (8, 2, 0)
-    rows = server.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS")
-    for name, value in zip(
-        ("binlog_do_db", "binlog_ignore_db"), rows[0][2:4] if rows else (), strict=False
-    ):
-        if value:
-            why = "changes of other databases are in no log; it is set where the server starts"
-            yield Finding(_PROBLEM, "settings", f"{name} is {value}", why)
-
-
-def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
-    seconds = server.variable("binlog_expire_logs_seconds")
-    days = server.variable("expire_logs_days")
-    name = "binlog_expire_logs_seconds"
-    kept_s = int(float(seconds)) if seconds and float(seconds) else 0
-    if not kept_s and days and float(days):
-        kept_s, name = round(float(days) * _DAY_S), "expire_logs_days"
-    logs = server.logs()
-    size = sum(log.size_bytes for log in logs)
-    span = f"{logs[0].name} to {logs[-1].name}" if logs else "none"
-    yield Finding(
-        _NOTE, "retention", f"{len(logs)} logs, {span}, {size:,} bytes",
-        f"kept for {kept_s / _DAY_S:g} days" if kept_s else "kept until somebody purges them",
-    )  # fmt: skip
-    if kept_s and kept_s < _DAY_S:
-        sql = f"SET GLOBAL {name} = {_DAY_S * 3 if 'seconds' in name else 3}"
-        why = "who is away for longer than that has lost something"
-        yield Finding(
-            _PROBLEM, "retention", f"logs are kept for {kept_s} seconds", why, _kept(server, sql)
-        )
-    if not kept_s:
-        why = "they fill the disk"
-        sql = f"SET GLOBAL {name if seconds is not None else 'expire_logs_days'} = {_DAY_S * 7 if seconds is not None else 7}"
-        yield Finding(_WARNING, "retention", "logs are never purged", why, _kept(server, sql))
-    purged = server.purged()
-    if purged:
-        yield Finding(_NOTE, "retention", f"purged: {purged}", "these cannot be read here any more")
 
 
 def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
@@ -178,12 +76,21 @@ def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Fi
                     f"GRANT {privilege} ON *.* TO {user}",
                 )
     try:
-        register(server, options)
+        register(server, replace(options, replica_id=0))
     except BinlogError as error:
         yield Finding(
             _PROBLEM, "privileges", f"{user} may not follow: {error.message}",
             "it is what replicas need", f"GRANT REPLICATION SLAVE ON *.* TO {user}",
         )  # fmt: skip
+
+
+def _number(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
+    """The number that the follower is to have."""
+    wanted = options.replica_id
+    if wanted and wanted in replica_ids(server):
+        whose = "the server itself" if wanted == server.server_id else "another replica"
+        why = "two with one number throw each other out; without one a free one is chosen"
+        yield Finding(_PROBLEM, "connection", f"server-id {wanted} is that of {whose}", why)
 
 
 def _account(server: ServerConnection) -> str:
@@ -203,12 +110,6 @@ def _connection(server: ServerConnection, options: FollowOptions) -> Iterator[Fi
             "whoever can take its place is believed; ssl-mode=verify_identity with ssl-ca checks it"
         )
         yield Finding(_NOTE, "connection", "the server's certificate is not checked", why)
-    if options.semi_sync and not any(
-        (server.variable(name) or "").upper() == "ON"
-        for name in ("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")
-    ):
-        why = "semi-sync=on is asked for, and it waits for nobody"
-        yield Finding(_PROBLEM, "settings", "the source is not semi-synchronous", why)
 
 
 def _clock(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
@@ -241,14 +142,27 @@ def _replication(server: ServerConnection, options: FollowOptions) -> Iterator[F
                     _start_of(server, channel),
                 )  # fmt: skip
         lag = row.get("seconds_behind_source") or row.get("seconds_behind_master")
-        if lag and lag.isdecimal() and int(lag) > 60:
+        yield from _on_purpose(name, row)
+        if lag and lag.isdecimal() and int(lag) > _LAG_S:
             yield Finding(
                 _WARNING, "replication", f"{name} is {lag} s behind", "what is read here is as old"
             )
     updates = server.variable("log_replica_updates") or server.variable("log_slave_updates")
-    if rows and (updates or "").lower() not in ("on", "1"):
+    if rows and not is_on(updates):
         why = "what it receives as a replica is in none of its logs; it is set where the server starts"
         yield Finding(_PROBLEM, "replication", "log_replica_updates is OFF", why)
+
+
+def _on_purpose(name: str, row: dict[str, str | None]) -> Iterator[Finding]:
+    """What a replica does not do, or later, because it was told so."""
+    delay = row.get("sql_delay") or "0"
+    if delay != "0":
+        why = "what is read here is older by as much"
+        yield Finding(_NOTE, "replication", f"{name} is delayed by {delay} s", why)
+    for key in _REPLICATION_FILTERS:
+        if row.get(key):
+            why = "what that leaves out of its source's changes is not in its logs"
+            yield Finding(_WARNING, "replication", f"{name}: {key} is {row[key]}", why)
 
 
 def _replication_status(server: ServerConnection) -> str:
@@ -295,17 +209,17 @@ def _tables(server: ServerConnection, options: FollowOptions) -> Iterator[Findin
             more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
             names = ", ".join(map(".".join, listed))
             sql = "; ".join(
-                f"ALTER TABLE {_quoted(*table)} {mended(server, table)}" for table in listed
+                f"ALTER TABLE {quoted(*table)} {mended(server, table)}" for table in listed
             )
             yield Finding(_WARNING, "tables", f"{len(rows)} {what}: {names}{more}", why, sql)
 
 
 def _with_key(server: ServerConnection, table: tuple[str, str]) -> str:
     """What gives a table a primary key."""
-    columns = server.table(f"SHOW COLUMNS FROM {_quoted(*table)}")[1]
+    columns = server.table(f"SHOW COLUMNS FROM {quoted(*table)}")[1]
     counted = [row[0] or "" for row in columns if "auto_increment" in (row[-1] or "").lower()]
     if counted:  # there can be one only
-        return f"ADD PRIMARY KEY ({_quoted(counted[0])})"
+        return f"ADD PRIMARY KEY ({quoted(counted[0])})"
     taken = {(row[0] or "").lower() for row in columns}
     name = "id"
     while name in taken:
@@ -317,15 +231,52 @@ def _transactional(server: ServerConnection, table: tuple[str, str]) -> str:
     return "ENGINE = InnoDB"
 
 
-def _quoted(*names: str) -> str:
-    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
+@dataclass(frozen=True, slots=True)
+class Who:
+    """What tells servers from one another."""
+
+    where: str
+    server_id: int
+    identity: str
+    sets_for_good: bool
+
+    @classmethod
+    def of(cls, server: ServerConnection) -> Who:
+        """What a server says of itself."""
+        sets_for_good = kept(server, "SET GLOBAL") != "SET GLOBAL"
+        return cls(server.where, server.server_id, server.identity, sets_for_good)
 
 
-_LOOKS: tuple[Callable[[ServerConnection, FollowOptions], Iterator[Finding]], ...] = (
-    _logging,
-    _filters,
-    _retention,
+def clashes(servers: Sequence[Who]) -> list[list[Finding]]:
+    """For each of several servers that stand in for one another, what it has in common with one
+    before it and must not.
+    """
+    found: list[list[Finding]] = []
+    for index, one in enumerate(servers):
+        mine: list[Finding] = []
+        for other in servers[:index]:
+            if one.server_id == other.server_id:
+                free = max(server.server_id for server in servers) + index
+                how = "PERSIST" if one.sets_for_good else "GLOBAL"
+                mine.append(
+                    Finding(
+                        _PROBLEM, "servers", f"server_id {one.server_id} is that of {other.where}, too",
+                        "they ignore each other's changes, and GTIDs of MariaDB mean two things",
+                        f"SET {how} server_id = {free}",
+                    )
+                )  # fmt: skip
+            elif one.identity == other.identity:
+                why = "its data was copied: remove auto.cnf and start it again"
+                what = f"server_uuid {one.identity} is that of {other.where}, too"
+                mine.append(Finding(_PROBLEM, "servers", what, why))
+        found.append(mine)
+    return found
+
+
+_LOOKS: tuple[Look, ...] = (
+    *SETTINGS_LOOKS,
     _connection,
+    _number,
     _clock,
     _replication,
     _tables,

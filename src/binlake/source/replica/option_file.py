@@ -20,20 +20,25 @@ _MAX_FILE = 1 << 20
 _MAX_INCLUDES = 10
 
 
-def client_options(path: str) -> dict[str, str]:
-    """The options of [client] and [binlake] in a file; later lines win, `_` is `-`.
+def client_options(path: str, extra: str = "", suffix: str = "") -> dict[str, str]:
+    """The options of [client] and [binlake] in a file, and in `extra` behind it; later lines win,
+    `_` is `-`. With `suffix` also those of [client<suffix>], [binlake<suffix>].
 
     "" means ~/.my.cnf, which need not be there; "none" means no file. Raises OptionError for a
     named file that cannot be read.
     """
-    if path.lower() == "none":
-        return {}
+    groups = (*_GROUPS, *(f"{group}{suffix.lower()}" for group in _GROUPS))
     options: dict[str, str] = {}
-    _read(Path(path or "~/.my.cnf").expanduser(), options, required=bool(path), depth=0)
+    if path.lower() != "none":
+        _read(Path(path or "~/.my.cnf").expanduser(), groups, options, required=bool(path), depth=0)
+    if extra:
+        _read(Path(extra).expanduser(), groups, options, required=True, depth=0)
     return options
 
 
-def _read(path: Path, options: dict[str, str], *, required: bool, depth: int) -> None:
+def _read(
+    path: Path, groups: tuple[str, ...], options: dict[str, str], *, required: bool, depth: int
+) -> None:
     try:
         with path.open("rb") as file:
             text = file.read(_MAX_FILE).decode("utf-8", "surrogateescape")
@@ -48,13 +53,13 @@ def _read(path: Path, options: dict[str, str], *, required: bool, depth: int) ->
         line = raw.strip()
         if line.startswith("!include ") and depth < _MAX_INCLUDES:
             inner = Path(line.partition(" ")[2].strip()).expanduser()
-            _read(inner, options, required=False, depth=depth + 1)
+            _read(inner, groups, options, required=False, depth=depth + 1)
             continue
         if not line or line[0] in "#;!":
             continue
         if match := _GROUP.match(line):
             group = match["name"].strip().lower()
-        elif group in _GROUPS:
+        elif group in groups:
             name, _, value = line.partition("=")
             options[name.strip().lower().replace("_", "-")] = _value(value)
 

@@ -1,0 +1,167 @@
+"""What of a server's variables will make trouble: what it logs, how safely, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from binlake.source.replica.connection import ServerConnection
+from binlake.source.replica.finding import Finding, Severity, is_on, kept
+from binlake.source.replica.session import FollowOptions
+
+__all__ = ["SETTINGS_LOOKS"]
+
+_PROBLEM, _WARNING, _NOTE = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What a variable should be; `wants` are lower-case values that are fine. A `flavour` is of that
+    one only; before version `settable` it is set where the server starts.
+    """
+
+    name: str
+    wants: tuple[str, ...]
+    severity: Severity
+    why: str
+    sql: str = ""
+    flavour: str = ""
+    settable: tuple[int, int, int] = (0, 0, 0)
+
+
+_SETTINGS = (
+    _Setting("binlog_format", ("row",), _PROBLEM, "statements are logged, not the rows that they change", "SET GLOBAL binlog_format = 'ROW'"),
+    _Setting("binlog_row_image", ("full", "full_nodup"), _WARNING, "rows come without the columns that did not change", "SET GLOBAL binlog_row_image = 'FULL'"),
+    _Setting("binlog_row_metadata", ("full",), _WARNING, "names, signs, character sets and keys are not in the log", "SET GLOBAL binlog_row_metadata = 'FULL'"),
+    _Setting("binlog_row_value_options", ("",), _WARNING, "JSON columns come as differences, which need the row before", "SET GLOBAL binlog_row_value_options = ''"),
+    _Setting("mysql56_temporal_format", ("on",), _WARNING, "tables made now log times without their fractional digits' number", "SET GLOBAL mysql56_temporal_format = ON", "mariadb"),
+    _Setting("binlog_checksum", ("crc32",), _WARNING, "damage on disk or on the way is not noticed", "SET GLOBAL binlog_checksum = 'CRC32'"),
+    _Setting("binlog_error_action", ("abort_server",), _PROBLEM, "when the log cannot be written the server goes on without it", "SET GLOBAL binlog_error_action = 'ABORT_SERVER'", "mysql"),
+    _Setting("sync_binlog", ("1",), _PROBLEM, "a crash can take back transactions that were already sent", "SET GLOBAL sync_binlog = 1"),
+    _Setting("innodb_flush_log_at_trx_commit", ("1",), _PROBLEM, "after a crash tables and log can differ", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"),
+    _Setting("gtid_mode", ("on",), _WARNING, "without GTIDs following cannot go on at another server", "SET GLOBAL enforce_gtid_consistency = ON; SET GLOBAL gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON", "mysql", (5, 7, 6)),
+    _Setting("gtid_strict_mode", ("on", "1"), _WARNING, "sequence numbers may go back, and a GTID position then means less than it says", "SET GLOBAL gtid_strict_mode = ON", "mariadb"),
+    _Setting("read_binlog_speed_limit", ("0",), _NOTE, "kB/s: who follows gets no more than that", "SET GLOBAL read_binlog_speed_limit = 0", "mariadb"),
+)  # fmt: skip
+
+
+def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
+    if not is_on(server.variable("log_bin")):
+        why = "nothing is logged; it can only be turned on at the server's start"
+        yield Finding(_PROBLEM, "settings", "log_bin is OFF", why)
+    if server.server_id == 0:
+        why = "a source without a number refuses replicas"
+        sql = kept(server, "SET GLOBAL server_id = 1")
+        yield Finding(_PROBLEM, "settings", "server_id is 0", why, sql)
+    for setting in _SETTINGS:
+        value = server.variable(setting.name) if setting.flavour in ("", server.flavour) else None
+        if value is not None and value.lower() not in setting.wants:
+            what = f"{setting.name} is {value or 'empty'}"
+            sql, why = kept(server, setting.sql), setting.why
+            if server.version < setting.settable:
+                sql, why = "", f"{why}; it is set where the server starts"
+            yield Finding(setting.severity, "settings", what, why, sql)
+    if server.variable("binlog_row_metadata") is None:
+        why = "they come from DDL in the log, --schema, or the server as it is today"
+        what = f"{server.flavour} {server.version_text} does not log the names of columns"
+        yield Finding(_NOTE, "names", what, why)
+    for name in ("binlog_encryption", "encrypt_binlog"):
+        if is_on(server.variable(name)):
+            why = "they are sent, and archived, decrypted; reading the files themselves needs --keyring"
+            yield Finding(_NOTE, "encryption", f"{name} is ON", why)
+
+
+def _filters(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
+    newer = server.flavour == "mysql" and server.version >= (8, 2, 0)
+    rows = server.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS")
+    for name, value in zip(
+        ("binlog_do_db", "binlog_ignore_db"), rows[0][2:4] if rows else (), strict=False
+    ):
+        if value:
+            why = "changes of other databases are in no log; it is set where the server starts"
+            yield Finding(_PROBLEM, "settings", f"{name} is {value}", why)
+
+
+def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
+    logs = server.logs()
+    size = sum(log.size_bytes for log in logs)
+    span = f"{logs[0].name} to {logs[-1].name}" if logs else "none"
+    name, kept_s = _kept_seconds(server)
+    most = int(server.variable("max_binlog_total_size") or 0)
+    turned_off = server.variable("binlog_expire_logs_auto_purge") == "OFF"
+    rules = [f"for {kept_s / _DAY_S:g} days"] if kept_s and not turned_off else []
+    rules += [f"up to {most:,} bytes together"] if most else []
+    why = f"kept {' and '.join(rules)}" if rules else "kept until somebody purges them"
+    yield Finding(_NOTE, "retention", f"{len(logs)} logs, {span}, {size:,} bytes", why)
+    if kept_s and kept_s < _DAY_S:
+        sql = f"SET GLOBAL {name} = {_DAY_S * 3 if 'seconds' in name else 3}"
+        why = "who is away for longer than that has lost something"
+        yield Finding(
+            _PROBLEM, "retention", f"logs are kept for {kept_s} seconds", why, kept(server, sql)
+        )
+    if not kept_s and not most:
+        sql = f"SET GLOBAL {name} = {_DAY_S * 7 if 'seconds' in name else 7}"
+        yield Finding(
+            _WARNING, "retention", "logs are never purged", "they fill the disk", kept(server, sql)
+        )
+    if turned_off:
+        sql = kept(server, "SET GLOBAL binlog_expire_logs_auto_purge = ON")
+        why = "logs are never purged, however old: they fill the disk"
+        yield Finding(_WARNING, "retention", "binlog_expire_logs_auto_purge is OFF", why, sql)
+    yield from _waits_for_replicas(server, most)
+    if purged := server.purged():
+        yield Finding(_NOTE, "retention", f"purged: {purged}", "these cannot be read here any more")
+
+
+def _kept_seconds(server: ServerConnection) -> tuple[str, int]:
+    """The variable that says for how long logs are kept, and that time; 0: for ever."""
+    seconds = server.variable("binlog_expire_logs_seconds")
+    days = server.variable("expire_logs_days")
+    if seconds is not None and (int(float(seconds)) or not float(days or 0)):
+        return "binlog_expire_logs_seconds", int(float(seconds))
+    return "expire_logs_days", round(float(days or 0) * _DAY_S)
+
+
+def _waits_for_replicas(server: ServerConnection, most_bytes: int) -> Iterator[Finding]:
+    """MariaDB from 11.4 on purges by itself only while so many replicas are connected."""
+    text = server.variable("slave_connections_needed_for_purge")
+    if text is None:
+        return
+    needed = int(text)
+    connected = int((server.rows("SHOW GLOBAL STATUS LIKE 'Slaves_connected'") or [("", "0")])[0][1] or 0)  # fmt: skip
+    what = f"slave_connections_needed_for_purge is {needed}"
+    sql = f"SET GLOBAL slave_connections_needed_for_purge = {max(1, connected)}"
+    if not needed and most_bytes:
+        why = "logs above max_binlog_total_size are purged also while nobody has read them"
+        yield Finding(_WARNING, "retention", what, why, sql)
+    elif needed > max(1, connected):
+        why = (
+            f"replicas, {connected} follow now: nothing is purged by itself, and logs fill the disk"
+        )
+        yield Finding(_WARNING, "retention", what, why, sql)
+
+
+def _semi_sync(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
+    if not options.semi_sync:
+        return
+    side = next(
+        (s for s in ("source", "master") if server.variable(f"rpl_semi_sync_{s}_enabled")), ""
+    )
+    if side and is_on(server.variable(f"rpl_semi_sync_{side}_enabled")):
+        timeout_ms = int(server.variable(f"rpl_semi_sync_{side}_timeout") or 0)
+        what = f"rpl_semi_sync_{side}_timeout is {timeout_ms}"
+        why = "ms: a COMMIT that waited that long for us goes on unacknowledged"
+        yield Finding(_NOTE, "settings", what, why)
+        return
+    install = ""
+    if not side:
+        side = "source" if server.version >= (8, 0, 26) else "master"
+        install = f"INSTALL PLUGIN rpl_semi_sync_{side} SONAME 'semisync_{side}.so'; "
+    sql = install + kept(server, f"SET GLOBAL rpl_semi_sync_{side}_enabled = ON")
+    why = "semi-sync=on is asked for, and it waits for nobody"
+    yield Finding(_PROBLEM, "settings", "the source is not semi-synchronous", why, sql)
+
+
+#: The looks of this module.
+SETTINGS_LOOKS = (_logging, _filters, _retention, _semi_sync)
