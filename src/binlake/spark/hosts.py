@@ -13,6 +13,7 @@ import importlib.util
 import os
 import pickle
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -30,6 +31,7 @@ __all__ = [
     "core_is_compiled",
     "cores",
     "in_few_lines",
+    "in_one_line",
 ]
 
 P = ParamSpec("P")
@@ -37,6 +39,9 @@ T = TypeVar("T")
 
 # One module stands for the core: they are compiled together or not at all.
 _CORE_MODULE = "binlake.core.cursor"
+
+# The process in the driver that asks a stream's reader, and that ends with the reader's first error.
+_STREAM_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 _PROBES_PER_CORE = 3
 _CORES_UNKNOWN = 16
@@ -166,5 +171,25 @@ def in_few_lines(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except BinlogError as error:
             raise error.with_traceback(None) from None
+
+    return call
+
+
+def in_one_line(function: Callable[P, T]) -> Callable[P, T]:
+    """`in_few_lines` for what a stream's planning calls: Spark's own frames go, too.
+
+    Its setting that hides them is not heeded there, but the variable that it stands for is.
+    """
+    brief = in_few_lines(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return brief(*args, **kwargs)
+        except BinlogError:
+            spec = getattr(sys.modules["__main__"], "__spec__", None)
+            if spec is not None and spec.name == _STREAM_RUNNER:
+                os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            raise
 
     return call

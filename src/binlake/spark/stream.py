@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from binlake.errors import BinlogError, OptionError, PositionLostError
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.spark.course import Course
-from binlake.spark.hosts import Shipped, in_few_lines
+from binlake.spark.hosts import Shipped, in_one_line
 from binlake.spark.logs import DirectoryLogs, StreamLogs
 from binlake.spark.offsets import StreamOffset
 from binlake.spark.options import SourceOptions
@@ -65,12 +65,12 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
 
     # -- in the driver ----------------------------------------------------------------------------
 
-    @in_few_lines
+    @in_one_line
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
         """Where a query without a checkpoint begins."""
         return self._begin().to_json()
 
-    @in_few_lines
+    @in_one_line
     def latestOffset(  # noqa: N802 - Spark's
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
             return self._first_guess()
         return self._next(begin, self._limits if limit is None else self._limits_for(limit))
 
-    @in_few_lines
+    @in_one_line
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """What the tasks of the batch from `start` to `end` read."""
         begin, stop = StreamOffset.from_json(start), StreamOffset.from_json(end)
@@ -114,12 +114,12 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         rows = limits.rows if limits.rows is not None else limits.transactions
         return spark.ReadAllAvailable() if rows is None else spark.ReadMaxRows(rows)
 
-    @in_few_lines
+    @in_one_line
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
         """Remember where the log ends now: the query ends there."""
         self._until = self._course.latest()
 
-    @in_few_lines
+    @in_one_line
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
         """Where the log ends now: Spark's progress shows it beside the batch's end."""
         return self._course.head().to_json()
