@@ -13,11 +13,11 @@ import pytest
 import binlake
 from binlake.source.chain import resolve
 from binlake.stream import log_index
-from binlake.stream.log_index import index_path
 from binlake.stream.log_reader import LogReader
 from binlake.stream.splits import plan_splits
 from binlake.table.indexing import index_of
 from binlake.values.ledger import Ledger
+from binlake.values.log_names import index_path
 from binlake.values.options import ReadOptions
 
 CASES = [

@@ -254,31 +254,33 @@ class Archiver:
                 if pacer.is_due(item):
                     self._sync(writer, follower)
                     pacer.synced()
+                elif pacer.is_due_soon() and writer.sync_soon(follower.position.gtid_set):
+                    pacer.synced()
+                self._tell(writer)
                 if writer.finished and writer.state.file == writer.end[0]:
                     self._finish(writer, finisher)
                 if pacer.is_time_to_look():
                     self._look(url, writer)
         # the end of a dump that does not wait
-        self._sync_rest(writer, follower)
+        writer.sync(follower.position.gtid_set)
+        self._tell(writer)
 
     def _count(self, block: Block) -> None:
         # the header of the last event is not looked for: the first one's time is as good
         self.metrics.came(len(block.data), int.from_bytes(block.data[:4], "little"))
 
     def _sync(self, writer: HistoryWriter, follower: Follower) -> None:
-        begun = time.monotonic()
-        gtids = follower.position.gtid_set
-        file, offset = writer.sync(gtids)
+        file, offset = writer.sync(follower.position.gtid_set)
         if file:
             follower.acknowledge(file, offset)
-        metrics = self.metrics
-        metrics.file, metrics.offset = file, offset
-        metrics.syncs += 1
-        metrics.sync_s += time.monotonic() - begun
 
-    def _sync_rest(self, writer: HistoryWriter, follower: Follower) -> None:
-        writer.sync(follower.position.gtid_set)
-        self.metrics.file, self.metrics.offset = writer.state.file, writer.state.offset
+    def _tell(self, writer: HistoryWriter) -> None:
+        """What has become durable, as numbers."""
+        metrics = self.metrics
+        metrics.file, metrics.offset = writer.state.file, writer.state.offset
+        syncs, writer.syncs = writer.syncs, []
+        metrics.syncs += len(syncs)
+        metrics.sync_s += sum(syncs)
 
     def _finish(self, writer: HistoryWriter, finisher: Finisher) -> None:
         names, writer.finished = writer.finished, []
@@ -292,6 +294,9 @@ class Archiver:
         self.metrics.logs_unfinished = finisher.unfinished
         names = expired(writer.folder, self._options.retention, writer.end[0])
         names = list(takewhile(lambda name: not finisher.is_at(name), names))
+        if not names:
+            return
+        writer.settle()  # it writes the index file, too
         purge(writer.folder, names)
         for name in names:
             self._say(f"{name} is removed: it is not to be kept any longer")
@@ -351,21 +356,22 @@ class _Pacer:
     def __init__(self, writer: HistoryWriter, options: ArchiveOptions, semi_sync: bool) -> None:
         cheap = writer.folder.cheap_sync
         self._waited = semi_sync
-        self._longest = options.sync_s
-        if self._longest is None:
-            self._longest = _SYNC_SECONDS if cheap else _STORE_SYNC_SECONDS
+        usual = _SYNC_SECONDS if cheap else _STORE_SYNC_SECONDS
+        self._longest = usual if options.sync_s is None else options.sync_s
         self._idle = _IDLE_SYNC_SECONDS if cheap else self._longest
         self._bytes = 0
         self._last = self._looked = time.monotonic()
 
     def is_due(self, item: Block | Idle) -> bool:
-        """Whether it is time, now that this has come."""
+        """Whether somebody waits for it, or nothing else is to be done, now that this has come."""
         if isinstance(item, Block):
             self._bytes += len(item.data)
-            if self._waited or self._bytes >= _SYNC_BYTES:
-                return True
-        passed = time.monotonic() - self._last
-        return passed >= (self._idle if isinstance(item, Idle) else self._longest or 0)
+            return self._waited
+        return time.monotonic() - self._last >= self._idle
+
+    def is_due_soon(self) -> bool:
+        """Whether so much, or so long, is not durable that it should become so meanwhile."""
+        return self._bytes >= _SYNC_BYTES or time.monotonic() - self._last >= self._longest
 
     def synced(self) -> None:
         """It is done."""

@@ -27,9 +27,8 @@ from binlake.archive.layout import logs_among, partials_among
 from binlake.errors import BinlogError, SourceError, UnsupportedError
 from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader, writing_whole
 from binlake.source.chain import LogPath, log_name
-from binlake.stream.log_index import index_path
-from binlake.table.indexing import index_of
 from binlake.values.ledger import counted
+from binlake.values.log_names import index_path
 
 __all__ = [
     "COMPRESSIONS",
@@ -82,6 +81,9 @@ def finish_log(folder: Folder, name: str, finish: Finish) -> None:
         return  # somebody else has done it
     beside = log_name(index_path(name))
     if finish.index and beside not in sizes:
+        # loads pyarrow, which who follows a server has no use for
+        from binlake.table.indexing import index_of
+
         try:
             index = index_of(LogPath(path, name, None, sizes[name]))
             folder.write(beside, index.to_bytes())

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from binlake.archive.growing import GrowingFile
 from binlake.archive.layout import LOCK
 from binlake.errors import OptionError, SourceError
 from binlake.source.bytes import (
@@ -33,19 +35,26 @@ __all__ = ["Folder", "LogWriter", "open_folder", "writing_error"]
 
 
 class LogWriter(ABC):
-    """The log that is being written. `size` bytes of it are written, `durable` of them for good."""
+    """The log that is being written. `size` bytes of it are there, `durable` of them for good.
+
+    One thread does all of this but `sync`, which another may do meanwhile.
+    """
 
     name: str
-    size: int
     durable: int
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Its length, with what waits to be written."""
 
     @abstractmethod
     def append(self, data: bytes) -> None:
-        """Write at the end. Raises SourceError."""
+        """Put bytes at the end, which are written soon. Raises SourceError, of earlier ones too."""
 
     @abstractmethod
     def sync(self) -> None:
-        """Make everything that is written durable. Raises SourceError."""
+        """Make everything durable that was appended until now. Raises SourceError."""
 
     @abstractmethod
     def truncate(self, size: int) -> None:
@@ -237,20 +246,21 @@ class LocalLog(LogWriter):
         self._path = path
         try:
             new = not path.exists()
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = GrowingFile(descriptor, os.fstat(descriptor).st_size)
             if new:
                 sync_directory(path.parent)
-            self.size = self.durable = os.fstat(self._descriptor).st_size
         except OSError as error:
             raise writing_error(str(path), error) from error
+        self.durable = self._file.size
+
+    @property
+    def size(self) -> int:
+        return self._file.size
 
     def append(self, data: bytes) -> None:
-        left = memoryview(data)
         try:
-            while left:
-                written = os.pwrite(self._descriptor, left, self.size)
-                self.size += written
-                left = left[written:]
+            self._file.append(data)
         except OSError as error:
             raise writing_error(str(self._path), error) from error
 
@@ -258,18 +268,16 @@ class LocalLog(LogWriter):
         if self.durable == self.size:
             return
         try:
-            os.fdatasync(self._descriptor)
+            self.durable = self._file.sync()
         except OSError as error:
             raise writing_error(str(self._path), error) from error
-        self.durable = self.size
 
     def truncate(self, size: int) -> None:
         try:
-            os.ftruncate(self._descriptor, size)
-            os.fsync(self._descriptor)
+            self._file.truncate(size)
         except OSError as error:
             raise writing_error(str(self._path), error) from error
-        self.size = self.durable = size
+        self.durable = size
 
     def reader(self) -> ByteReader:
         return LocalReader(str(self._path), self.durable)
@@ -278,9 +286,7 @@ class LocalLog(LogWriter):
         self.sync()
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._file.close()
 
 
 # -- in an object store ----------------------------------------------------------------------------
@@ -462,40 +468,60 @@ class StoreLog(LogWriter):
         self.name = name
         self._folder = folder
         self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._changing = threading.Lock()  # of what waits
+        self._syncing = threading.Lock()  # parts are put down one after the other
         self._taken_up(folder.sizes().get(name))
 
     def _taken_up(self, finished: int | None) -> None:
         """Find out what there is."""
         parts = self._folder.parts(self.name)
-        self.size = self.durable = parts[-1][1] if parts else 0
-        if finished is not None and finished >= self.size:  # put together before a crash
+        self._size = self.durable = parts[-1][1] if parts else 0
+        if finished is not None and finished >= self._size:  # put together before a crash
             self._folder.forget_parts(self.name)
-            self.size = self.durable = finished
+            self._size = self.durable = finished
             self._finished = True
         else:
             self._finished = False
 
+    @property
+    def size(self) -> int:
+        return self._size
+
     def append(self, data: bytes) -> None:
         if self._finished:
             raise SourceError(f"{self._folder.path_of(self.name)} is complete: it cannot grow")
-        self._waiting.append(data)
-        self.size += len(data)
-        if self.size - self.durable >= _PART_BYTES:
+        with self._changing:
+            self._waiting.append(data)
+            self._waiting_bytes += len(data)
+            self._size += len(data)
+        if self._waiting_bytes >= _PART_BYTES:
             self.sync()
 
     def sync(self) -> None:
-        if self.size > self.durable:
-            self._folder.write_part(self.name, self.durable, b"".join(self._waiting))
-            self._waiting = []
-            self.durable = self.size
+        with self._syncing:
+            with self._changing:
+                data, self._waiting, self._waiting_bytes = b"".join(self._waiting), [], 0
+            if not data:
+                return
+            try:
+                self._folder.write_part(self.name, self.durable, data)
+            except BaseException:
+                with self._changing:
+                    self._waiting.insert(0, data)
+                    self._waiting_bytes += len(data)
+                raise
+            self.durable += len(data)
 
     def truncate(self, size: int) -> None:
+        self._waiting, self._waiting_bytes, self._size = [], 0, size
         if size == self.durable:
-            self._waiting, self.size = [], size
             return
         kept = self.reader().read_at(0, size)
         self._folder.forget_parts(self.name)
-        self._waiting, self.size, self.durable = [kept] if kept else [], size, 0
+        self.durable = 0
+        if kept:
+            self._waiting, self._waiting_bytes = [kept], size
         self.sync()
 
     def reader(self) -> ByteReader:
@@ -512,7 +538,7 @@ class StoreLog(LogWriter):
             self._finished = True
 
     def close(self) -> None:
-        self._waiting = []
+        self._waiting, self._waiting_bytes = [], 0
 
 
 class _PartsReader(ByteReader):

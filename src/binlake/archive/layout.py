@@ -29,6 +29,7 @@ from binlake.values.position import Position
 
 __all__ = [
     "LOCK",
+    "MAGIC",
     "STATE",
     "ArchiveState",
     "checked_identity",
@@ -44,6 +45,8 @@ __all__ = [
 ]
 
 STATE = ARCHIVE_STATE
+#: What a log begins with; a server does not send it.
+MAGIC = b"\xfebin"
 LOCK = "archive.lock"
 _VERSION = 1
 

@@ -5,14 +5,14 @@ No directory of an archive: files `<prefix><log name>`, written anew, as that to
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import BinaryIO
 
 from binlake.archive.folder import writing_error
-from binlake.archive.layout import checked_name
-from binlake.archive.writer import MAGIC
+from binlake.archive.growing import GrowingFile
+from binlake.archive.layout import MAGIC, checked_name
 from binlake.errors import SourceError
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions
@@ -68,15 +68,16 @@ def _write(
     if options.replica_id:
         follow = replace(follow, replica_id=options.replica_id)
     goes_on = options.to_last_log or options.stop_never
-    with Follower(url, start, follow) as follower, _Files(options.prefix) as files:
+    with Follower(url, start, follow) as follower, closing(_Files(options.prefix)) as files:
         if start.offset > _FIRST_EVENT:
             say(f"{start.file}: what is before {start.offset} is left out")
         for item in follower:
             if item.file != start.file and not goes_on:
-                return
+                break
             if isinstance(item, Block):
                 files.write(item, follower.format_description)
         files.begin_if_none(start.file)
+        files.finish()
 
 
 class _Files:
@@ -85,24 +86,25 @@ class _Files:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._name = ""
-        self._file: BinaryIO | None = None
+        self._file: GrowingFile | None = None
 
     def begin_if_none(self, name: str) -> None:
         """A log of which nothing came is a file all the same."""
         if self._file is None:
             self._begin(name)
 
-    def _begin(self, name: str) -> BinaryIO:
+    def _begin(self, name: str) -> GrowingFile:
         """A new file, with the magic in it."""
-        if self._file is not None:
-            self._file.close()
+        self.finish()
         path = f"{self._prefix}{checked_name(name)}"
         try:
-            self._file = Path(path).open("wb", buffering=0)  # noqa: SIM115
-            self._file.write(MAGIC)
+            self._file = GrowingFile(
+                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666), 0
+            )
+            self._name = name
+            self._file.append(MAGIC)
         except OSError as error:
             raise writing_error(path, error) from error
-        self._name = name
         return self._file
 
     def write(self, block: Block, format_description: bytes) -> None:
@@ -112,16 +114,22 @@ class _Files:
         assert file is not None
         try:
             if is_new and block.start > _FIRST_EVENT:
-                file.write(format_description)
-            left = memoryview(block.data)
-            while left:
-                left = left[file.write(left) :]
+                file.append(format_description)
+            file.append(block.data)
         except OSError as error:
             raise writing_error(f"{self._prefix}{block.file}", error) from error
 
-    def __enter__(self) -> _Files:
-        return self
+    def finish(self) -> None:
+        """Everything that was appended is written. Raises SourceError."""
+        if self._file is None:
+            return
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise writing_error(f"{self._prefix}{self._name}", error) from error
+        self._file.close()
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Let go of the file."""
         if self._file is not None:
             self._file.close()

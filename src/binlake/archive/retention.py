@@ -11,7 +11,7 @@ from binlake.archive.layout import index_file, logs_among
 from binlake.errors import BinlogError
 from binlake.source.chain import log_name
 from binlake.source.log_file import LogFile
-from binlake.stream.log_index import index_path
+from binlake.values.log_names import index_path
 
 __all__ = ["Retention", "expired", "purge"]
 

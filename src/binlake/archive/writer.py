@@ -5,19 +5,23 @@
     for block in follower:
         writer.take(block)                   # AnotherHistory: the logs were reset
         writer.sync()                        # now, and not before, it may be acknowledged
+        writer.sync_soon(gtids)              # or, where nobody waits for it: meanwhile
 
 Order of what is done, so that a kill between any two steps loses and doubles nothing: bytes of the
-log, then the index file that names it, then the state. Each of them is right without the next.
+log, then the index file that names it, then the state. Each of them is right without the next. A
+log is durable before the next one is begun.
 """
 
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from binlake.archive.folder import Folder, LogWriter
 from binlake.archive.layout import (
+    MAGIC,
     STATE,
     ArchiveState,
     checked_name,
@@ -35,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AnotherHistory", "HistoryWriter", "write_index_file"]
 
-MAGIC = b"\xfebin"
 _FIRST_EVENT = 4
 # The state tells others how far a log is durable; it is not what recovery goes by.
 _STATE_SECONDS = 1.0
@@ -48,19 +51,23 @@ class AnotherHistory(Exception):  # noqa: N818 - not an error: the archive goes 
 class HistoryWriter:
     """Writes one directory of an archive, which nobody else may write to meanwhile.
 
-    `finished` are logs that became complete since it was last asked for; `state` is what is durable.
+    `finished` are logs that became complete since it was last asked for, `syncs` how long each
+    sync since then took (seconds); `state` is what is durable.
     """
 
     def __init__(self, folder: Folder, state: ArchiveState) -> None:
         self.folder = folder
         self.state = state
         self.finished: list[str] = []
+        self.syncs: list[float] = []
         self.resumed: Resumption | None = None
         self._log: LogWriter | None = None
         self._overlap: Overlap | None = None
         self._complete: str | None = None
         self._told = state
         self._told_at = 0.0
+        self._background = ThreadPoolExecutor(1, "binlake-sync")
+        self._under_way: Future[None] | None = None
 
     # -- beginning -----------------------------------------------------------------------------
 
@@ -168,6 +175,7 @@ class HistoryWriter:
                 f"the server begins {name} at {block.start}, not with its first event"
             )
         if self._log is not None:
+            self.settle()
             self._log.finish()
             self._log.close()
             self.finished.append(self._log.name)
@@ -181,25 +189,47 @@ class HistoryWriter:
 
         `gtid_set` are the GTIDs up to there, None: as before. Raises SourceError.
         """
+        self.settle()
         log = self._log
-        if log is None or self._overlap is not None:
-            return self.state.file, self.state.offset
+        if log is not None and self._overlap is None:
+            self._make_durable(log, log.size, gtid_set)
+        return self.state.file, self.state.offset
+
+    def sync_soon(self, gtid_set: str) -> bool:
+        """Begin to make what was taken durable; `state` will tell. False while that is under way.
+
+        `gtid_set` as in `sync`. Raises SourceError, also of what was under way.
+        """
+        if self._under_way is not None and not self._under_way.done():
+            return False
+        self.settle()
+        log = self._log
+        if log is not None and self._overlap is None:
+            self._under_way = self._background.submit(self._make_durable, log, log.size, gtid_set)
+        return True
+
+    def settle(self) -> None:
+        """Wait for what `sync_soon` began. Raises SourceError."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.result()
+
+    def _make_durable(self, log: LogWriter, size: int, gtid_set: str | None) -> None:
+        """Make `size` bytes of the log durable, and tell."""
+        begun = time.monotonic()
         is_new = log.name != self.state.file
         log.sync()
         if is_new:
             write_index_file(self.folder)
-        self.state = replace(
-            self.state,
-            file=log.name,
-            offset=log.durable,
-            gtid_set=self.state.gtid_set if gtid_set is None else gtid_set,
-        )
+        gtid_set = self.state.gtid_set if gtid_set is None else gtid_set
+        self.state = replace(self.state, file=log.name, offset=size, gtid_set=gtid_set)
         if is_new or time.monotonic() - self._told_at >= _STATE_SECONDS:
             self._write_state()
-        return log.name, log.durable
+        self.syncs.append(time.monotonic() - begun)
 
     def tell(self) -> None:
         """Say how far it is durable, if that has not been said. Raises SourceError."""
+        self.settle()
         if self.state != self._told:
             self._write_state()
 
@@ -212,6 +242,7 @@ class HistoryWriter:
                 self.sync()
             self.tell()
         finally:
+            self._background.shutdown()
             if self._log is not None:
                 self._log.close()
             self.folder.unlock()

@@ -17,7 +17,7 @@ from binlake.archive.metrics import ArchiveMetrics
 from binlake.archive.retention import Retention
 from binlake.archive.start import OLDEST
 from binlake.cli.server_flags import ServerUrls, with_server_flags_except
-from binlake.cli.terminal import note, stderr
+from binlake.cli.terminal import console, is_watched, note
 from binlake.errors import OptionError
 from binlake.values.options import parse_bytes
 
@@ -171,8 +171,8 @@ class _Status:
     def __enter__(self) -> None:
         if self._quiet:
             return
-        if stderr.is_terminal:
-            self._live = stderr.status("connecting")
+        if is_watched():
+            self._live = console().status("connecting")
             self._live.start()
         self._thread.start()
 

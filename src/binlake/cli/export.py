@@ -125,7 +125,7 @@ def _bar() -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    from binlake.cli.terminal import stderr
+    from binlake.cli.terminal import console
 
     columns = (
         TextColumn("{task.description}"),
@@ -133,7 +133,7 @@ def _bar() -> Iterator[Progress]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Bar(*columns, console=stderr, transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Bar(*columns, console=console(), transient=True, disable=not sys.stderr.isatty()) as bar:
         shown = bar.add_task("decoding", total=None)
         yield lambda done, all_: bar.update(shown, completed=done, total=all_)
 

@@ -13,9 +13,10 @@ from binlake.source.bytes import write_whole
 from binlake.source.chain import LogPath, resolve
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
-from binlake.stream.log_index import LogIndex, index_path, read_index
+from binlake.stream.log_index import LogIndex, read_index
 from binlake.table.indexing import index_of
 from binlake.values.ledger import counted
+from binlake.values.log_names import index_path
 from binlake.values.options import ReadOptions
 
 __all__ = ["index"]

@@ -6,9 +6,11 @@ is one line on stderr; a traceback is always a bug of ours.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from importlib import import_module, metadata
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -19,10 +21,10 @@ from binlake.cli.hidden_arguments import hide_passwords
 from binlake.cli.mysqlbinlog_server import password_asked_for
 from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, SourceError
 
-__all__ = ["COMMANDS", "app", "main"]
+__all__ = ["COMMANDS", "app_of", "main"]
 
-# name -> (module, function); a module is imported when the program starts, so it must import
-# heavy libraries (pyspark) inside its function only.
+# name -> module:function. Only the module of the command that is called is imported; all of them
+# for the help, so a module must import heavy libraries (pyspark) inside its function only.
 COMMANDS = {
     "inspect": "binlake.cli.inspect:inspect",
     "rows": "binlake.cli.rows:rows",
@@ -43,26 +45,15 @@ COMMANDS = {
 # The tool whose options this command has means a host by -h.
 _SETTINGS = {"mysqlbinlog": {"help_option_names": ["-?", "--help"]}}
 
-app = typer.Typer(
-    name="binlake",
-    help="MySQL and MariaDB binary logs: look inside, check, and export to lake tables.",
-    epilog="Every command takes files, globs, directories, .index files, URIs (s3://…, mysql://…) or - for "
-    "standard input, plain or .gz/.zst. Results go to stdout, messages to stderr.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-
 
 def _version(asked: bool) -> None:
     if asked:
+        from importlib import metadata
+
         print(f"binlake {metadata.version('binlake')}")
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
@@ -71,17 +62,30 @@ def _root(
     """Options of the program itself."""
 
 
-def _register() -> None:
-    for name, target in COMMANDS.items():
-        module, _, function = target.partition(":")
+def app_of(given: Sequence[str]) -> typer.Typer:
+    """The program as far as a command line needs it: the command that it calls, or all of them."""
+    app = typer.Typer(
+        name="binlake",
+        help="MySQL and MariaDB binary logs: look inside, check, and export to lake tables.",
+        epilog="Every command takes files, globs, directories, .index files, URIs (s3://…, mysql://…) or - for "
+        "standard input, plain or .gz/.zst. Results go to stdout, messages to stderr.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(_root)
+    gc.disable()  # imports make a lot, and nothing of it is garbage
+    for name in given[:1] if given and given[0] in COMMANDS else COMMANDS:
+        module, _, function = COMMANDS[name].partition(":")
         command = getattr(import_module(module), function)
         if isinstance(command, typer.Typer):  # a command with commands of its own
             app.add_typer(command, name=name)
         else:
             app.command(name, context_settings=_SETTINGS.get(name))(command)
-
-
-_register()
+    gc.enable()
+    return app
 
 
 def _usage_line(error: TyperException) -> str:
@@ -101,7 +105,7 @@ def main(argv: list[str] | None = None) -> int:
     if given[:1] == ["mysqlbinlog"]:
         given = password_asked_for(given)
     try:
-        code = app(args=given, prog_name="binlake", standalone_mode=False)
+        code = app_of(given)(args=given, prog_name="binlake", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except TyperException as error:

@@ -28,7 +28,6 @@ from binlake.cli.mysqlbinlog_server import (
 )
 from binlake.cli.terminal import fail_if_lost, note, say_result
 from binlake.errors import OptionError, SourceError
-from binlake.replay.logs import print_logs
 from binlake.replay.selection import Selection
 from binlake.replay.text import Base64, TextOptions
 from binlake.source.chain import resolve
@@ -436,6 +435,9 @@ def mysqlbinlog(
         rewrite_db=_renames(rewrite_db),
         local_load=_folder(local_load),
     )
+    # loads pyarrow, which --raw has no use for
+    from binlake.replay.logs import print_logs
+
     ledger = Ledger()
     with _output(result_file) as write:
         print_logs(resolve(files), selection, options, write, note, ledger)

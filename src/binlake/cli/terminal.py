@@ -1,4 +1,8 @@
-"""What every command says besides its result: messages and progress, on stderr only."""
+"""What every command says besides its result: messages and progress, on stderr only.
+
+What only some runs need (rich, what reads a log again) is imported where it is used: commands that
+follow a server are waited for.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,26 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 
 from binlake.cli.flags import with_flags
 from binlake.errors import FormatError
 from binlake.source.chain import resolve
-from binlake.source.log_file import FIRST_EVENT, SKIP_HINT
-from binlake.stream.overview import nothing_found
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 __all__ = [
+    "console",
     "fail_if_lost",
     "hinting",
+    "is_watched",
     "note",
     "reading",
     "say_nothing_found",
@@ -40,15 +39,26 @@ __all__ = [
 
 T = TypeVar("T")
 
-stderr = Console(stderr=True, highlight=False, soft_wrap=True)
-
 _WORTH_A_BAR_BYTES = 32 << 20
 _ZONE = re.compile(r"(?:[zZ]|[+-]\d\d:?\d\d)\s*$|^@")
 
 
+def is_watched() -> bool:
+    """Whether stderr is a terminal."""
+    return sys.stderr.isatty()
+
+
+@cache
+def console() -> Console:
+    """Stderr as rich writes it: for what is drawn on a terminal."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
 def note(text: str) -> None:
     """One line on stderr; options are spelled as flags."""
-    stderr.print(with_flags(text), markup=False)
+    print(with_flags(text), file=sys.stderr, flush=True)
 
 
 def say_time_zone(options: ReadOptions, raw: Sequence[str]) -> None:
@@ -76,9 +86,18 @@ def reading(files: Sequence[str], ledger: Ledger) -> Iterator[Callable[[Iterable
     """
     sizes = [log.size for chain in resolve(files) for log in chain.files]
     total = None if None in sizes else sum(size or 0 for size in sizes)
-    if not stderr.is_terminal or (total is not None and total < _WORTH_A_BAR_BYTES):
+    if not is_watched() or (total is not None and total < _WORTH_A_BAR_BYTES):
         yield lambda items: items
         return
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
     columns = (
         TextColumn("reading"),
         BarColumn(),
@@ -86,7 +105,7 @@ def reading(files: Sequence[str], ledger: Ledger) -> Iterator[Callable[[Iterable
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=stderr, transient=True) as progress:
+    with Progress(*columns, console=console(), transient=True) as progress:
         bar = progress.add_task("reading", total=total)
 
         def watched(items: Iterable[T]) -> Iterable[T]:
@@ -103,6 +122,8 @@ def hinting(options: ReadOptions) -> Iterator[None]:
     try:
         yield
     except FormatError as error:
+        from binlake.source.log_file import FIRST_EVENT, SKIP_HINT
+
         # of a log whose beginning is damaged nothing can be read, so nothing can be skipped
         if options.on_error == "stop" and (error.event_pos or 0) > FIRST_EVENT:
             error.hinted(SKIP_HINT)
@@ -112,6 +133,8 @@ def hinting(options: ReadOptions) -> Iterator[None]:
 def say_nothing_found(files: Sequence[str], options: ReadOptions) -> None:
     """Where filters left nothing: say so, and what there is."""
     if options.filters:
+        from binlake.stream.overview import nothing_found
+
         sys.stdout.flush()
         note(nothing_found(resolve(files), options))
 

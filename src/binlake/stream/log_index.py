@@ -33,14 +33,13 @@ from binlake.source.reader import ByteReader, source_error
 from binlake.stream.filters import TransactionFilter
 from binlake.values.gtid import GtidFilter
 from binlake.values.intervals import inside, intervals
+from binlake.values.log_names import index_path
 from binlake.values.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
 
-__all__ = ["COLUMNS", "INDEX_SUFFIX", "LogIndex", "Passage", "Stamp", "index_path", "read_index"]
-
-INDEX_SUFFIX = ".index.parquet"
+__all__ = ["COLUMNS", "LogIndex", "Passage", "Stamp", "read_index"]
 
 #: `pos` and `end_pos` in the log; `commit_us`, `duration_us`, `server_id`, `thread_id`, `gtid` as
 #: transactions have them; `inserts` … `bytes` of all its tables; `tables` as `database.table`.
@@ -98,13 +97,6 @@ class Stamp:
 
 def _digest(reader: ByteReader, start: int, end: int) -> str:
     return hashlib.sha256(reader.read_at(start, end - start)).hexdigest()
-
-
-def index_path(path: str) -> str:
-    """Where the index of a log is: beside it, without .gz or .zst."""
-    for suffix in (".gz", ".zst"):
-        path = path.removesuffix(suffix)
-    return path + INDEX_SUFFIX
 
 
 class Passage(NamedTuple):

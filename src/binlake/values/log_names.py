@@ -1,7 +1,8 @@
-"""Names of log files, as servers number them.
+"""Names of log files, as servers number them, and of what lies beside them.
 
 binlog.000012        <base>.<number>: both flavours; three digits at least until MySQL 4.0
 binlog-000012.ibb    MariaDB's InnoDB binlog
+binlog.000012.index.parquet    the index of a log (stream/log_index.py)
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["LogName"]
+__all__ = ["INDEX_SUFFIX", "LogName", "index_path"]
+
+INDEX_SUFFIX = ".index.parquet"
 
 _NUMBERED = re.compile(
     r"(?P<head>.+\.)(?P<digits>\d{1,255})|(?P<ibb>.+-)(?P<ibb_digits>\d{6,255})\.ibb"
@@ -53,3 +56,10 @@ class LogName(NamedTuple):
         # a number that outgrew its zeros does not say how many digits smaller ones have
         width = len(self.digits) if self.digits.startswith("0") else min(6, len(self.digits))
         return f"{self.head}{number:0{width}d}{self.tail}"
+
+
+def index_path(path: str) -> str:
+    """Where the index of a log is: beside it, without .gz or .zst."""
+    for suffix in (".gz", ".zst"):
+        path = path.removesuffix(suffix)
+    return path + INDEX_SUFFIX

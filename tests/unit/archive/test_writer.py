@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -183,3 +187,77 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     writer.close()
     other.resume()
     other.close()
+
+
+@pytest.fixture
+def syncing(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Nothing becomes durable before this is set."""
+    let_go = threading.Event()
+    real = os.fdatasync
+
+    def fdatasync(descriptor: int) -> None:
+        assert let_go.wait(30)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    yield let_go
+    let_go.set()
+
+
+def test_what_is_synced_meanwhile_is_told_when_it_is(
+    tmp_path: Path, sent: Sent, syncing: threading.Event
+) -> None:
+    writer = HistoryWriter(open_folder(str(tmp_path)), STATE_0)
+    writer.resume()
+    first, second, *_ = sent.blocks(300)
+    writer.take(first)
+    assert writer.sync_soon("a")
+    writer.take(second)
+    assert not writer.sync_soon("a,b"), "one at a time"
+    assert writer.state == STATE_0
+    assert writer.syncs == []
+    syncing.set()
+    writer.settle()
+    # as far as when it was asked for, though more is there by now
+    assert (writer.state.offset, writer.state.gtid_set) == (first.end, "a")
+    assert len(writer.syncs) == 1
+    assert writer.sync("a,b") == (second.file, second.end)
+    assert writer.state.gtid_set == "a,b"
+    writer.close()
+
+
+def test_a_log_begins_when_the_one_before_it_is_durable(
+    tmp_path: Path, sent: Sent, syncing: threading.Event
+) -> None:
+    writer = HistoryWriter(open_folder(str(tmp_path)), STATE_0)
+    writer.resume()
+    one, other, *_ = sent.logs
+    blocks = [block for block in sent.blocks(100_000) if block.file in (one, other)]
+    writer.take(blocks[0])
+    assert writer.sync_soon("")
+    thread = threading.Thread(target=lambda: [writer.take(block) for block in blocks[1:]])
+    thread.start()
+    thread.join(0.2)
+    assert not (tmp_path / other).exists()
+    syncing.set()
+    thread.join()
+    assert (tmp_path / other).exists()
+    writer.close()
+
+
+def test_a_failure_meanwhile_ends_it(
+    tmp_path: Path, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fdatasync(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    writer = HistoryWriter(open_folder(str(tmp_path)), STATE_0)
+    writer.resume()
+    writer.take(sent.blocks(300)[0])
+    writer.sync_soon("")
+    with pytest.raises(SourceError, match="Input/output"):
+        writer.settle()
+    with pytest.raises(SourceError, match="Input/output"):
+        writer.close()
+    assert ArchiveState.from_bytes((tmp_path / STATE).read_bytes(), "").offset == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import struct
 import time
 import zlib
@@ -21,6 +22,9 @@ __all__ = ["COMPRESSED_HEADER", "CompressedReceiver", "PlainReceiver", "Receiver
 
 #: Header of a packet of the compressed protocol: length as sent (3), sequence (1), inflated length (3).
 COMPRESSED_HEADER = struct.Struct("<HBBHB")
+
+# What a socket that does not wait says where nothing has come; TLS has words of its own.
+_NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 _FIRST_BUFFER = 256 << 10
 _RECEIVE_LEAST = 32 << 10
@@ -55,8 +59,14 @@ class Receiver(ABC):
     def fill(self) -> None:
         """Receive at least one byte more. Raises SilenceError, OSError, EOFError at the end."""
 
+    @abstractmethod
+    def fill_at_once(self) -> bool:
+        """Receive what has come already, waiting for nothing; whether anything had. Raises OSError,
+        EOFError at the end.
+        """
+
     def is_readable(self, seconds: float = 0.0) -> bool:
-        """Whether `fill` would find bytes within so many seconds."""
+        """Whether bytes come within so many seconds; `fill_at_once` is to take them."""
         pending = getattr(self.sock, "pending", None)
         if pending is not None and pending():
             return True
@@ -95,9 +105,21 @@ class Receiver(ABC):
         """Receive into `view`; how many bytes."""
         self.sock.settimeout(self._patience())
         try:
-            count = self.sock.recv_into(view)
+            return self._received(view)
         except TimeoutError:
             raise SilenceError("the server says nothing") from None
+
+    def _receive_at_once(self, view: memoryview) -> int:
+        """The same without waiting: 0 where nothing has come."""
+        if self.sock.gettimeout() != 0:  # to set it is a system call
+            self.sock.settimeout(0)
+        try:
+            return self._received(view)
+        except _NOTHING_YET:
+            return 0
+
+    def _received(self, view: memoryview) -> int:
+        count = self.sock.recv_into(view)
         if not count:
             raise EOFError("the server has closed the connection")
         return count
@@ -124,6 +146,13 @@ class PlainReceiver(Receiver):
         self._room(_RECEIVE_LEAST)
         with memoryview(self.data) as whole, whole[self.end :] as view:
             self.end += self._receive(view)
+
+    def fill_at_once(self) -> bool:
+        self._room(_RECEIVE_LEAST)
+        with memoryview(self.data) as whole, whole[self.end :] as view:
+            count = self._receive_at_once(view)
+        self.end += count
+        return count > 0
 
 
 class CompressedReceiver(Receiver):
@@ -153,8 +182,23 @@ class CompressedReceiver(Receiver):
         self.data[self.end : self.end + len(payload)] = payload
         self.end += len(payload)
 
+    def fill_at_once(self) -> bool:
+        while not self._has_whole():
+            if not self._raw.fill_at_once():
+                return False
+        self.fill()
+        return True
+
+    def _has_whole(self) -> bool:
+        """Whether the next compressed packet has come to its end."""
+        raw = self._raw
+        if raw.held < COMPRESSED_HEADER.size:
+            return False
+        low, high, *_ = COMPRESSED_HEADER.unpack_from(raw.data, raw.start)
+        return bool(raw.held - COMPRESSED_HEADER.size >= low | high << 16)
+
     def is_readable(self, seconds: float = 0.0) -> bool:
-        return self._raw.held > 0 or super().is_readable(seconds)
+        return self._has_whole() or super().is_readable(seconds)
 
     def _inflated(self, payload: bytes, size: int) -> bytes:
         try:

@@ -42,6 +42,9 @@ _SKIP_REPLICATION = 0x8000
 _MASK32 = 0xFFFFFFFF
 # After this long without a byte the consumer is told that it has all there is for now.
 _QUIET_S = 0.05
+# Who has sent so much at once is about to send more: waited for, it makes fewer and larger blocks.
+_BULK_BYTES = 64 << 10
+_BREATH_S = 0.002
 
 _LOOKED_AT = (
     ROTATE_EVENT,
@@ -144,13 +147,19 @@ class DumpStream:
             if reason == FULL:
                 yield from self._flush()
                 continue
-            if self._held and not receiver.is_readable():
-                yield from self._flush()
-                self._told_quiet = False
-            if not self._told_quiet and not receiver.is_readable(_QUIET_S):
-                self._told_quiet = True
-                yield self._idle(confirmed=False)
             try:
+                if receiver.fill_at_once():
+                    continue
+                if self._held >= _BULK_BYTES and receiver.is_readable(_BREATH_S):
+                    continue
+                if self._held:
+                    yield from self._flush()
+                    self._told_quiet = False
+                if not self._told_quiet:
+                    if receiver.is_readable(_QUIET_S):
+                        continue
+                    self._told_quiet = True
+                    yield self._idle(confirmed=False)
                 receiver.fill()
             except (OSError, EOFError):
                 yield from self._flush()  # what has come whole need not come again

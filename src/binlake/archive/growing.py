@@ -1,0 +1,188 @@
+"""A file that grows at its end, written by a thread, so that who has the bytes can go on.
+
+    file = GrowingFile(descriptor, size)
+    file.append(data)                # soon written; pieces keep their order
+    file.flush()                     # now all of it is
+    file.sync()                      # and durable, while another thread may append
+
+Small pieces are written at once: to hand them over would take longer. Large ones, of which there
+are many where much is fetched, leave the system's cache as soon as they are on the disk (Linux 6.14
+and later): making room for them there is most of what writing costs, and takes it from others.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["GrowingFile"]
+
+# Copying so much into the system's memory takes longer than waking a thread.
+_LARGE_BYTES = 64 << 10
+# Who appends faster than the system takes it waits when so much is held.
+_MOST_HELD_BYTES = 16 << 20
+
+# RWF_DONTCACHE, for which os has no name: https://man7.org/linux/man-pages/man2/readv.2.html
+_DONTCACHE = 0x80
+# What kernels and file systems say that do not know it.
+_UNKNOWN_FLAG = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+# A page that goes at once must not be written to again: only whole pages do.
+_PAGE_BYTES = 64 << 10  # the largest that a kernel is built with
+
+
+class GrowingFile:
+    """The file of an open descriptor, which it closes. `size` is its length with all that was
+    appended. One thread appends; any may `sync`.
+
+    Every method raises OSError. Once anything has failed everything does: what the system could
+    not write it forgets, and says so once.
+    """
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self.size = size
+        self._descriptor = descriptor
+        self._written = size
+        self._waiting: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._error: OSError | None = None
+        self._closed = False
+        self._write_pages = _write_uncached if sys.platform == "linux" else _write_cached
+
+    def append(self, data: bytes) -> None:
+        """Write at the end, at once or soon."""
+        with self._changed:
+            self._changed.wait_for(self._has_room)
+            self._check()
+            self.size += len(data)
+            if self._waiting or self._written + len(data) != self.size or len(data) >= _LARGE_BYTES:
+                self._waiting.append(data)
+                self._changed.notify_all()
+                self._start()
+                return
+        # nothing is under way, and nobody else appends
+        self._write(data)
+        self._check()
+
+    def flush(self) -> None:
+        """Wait until what was appended is written."""
+        with self._changed:
+            self._await(self.size)
+
+    def sync(self) -> int:
+        """Make durable what was appended until now; that length of the file."""
+        with self._changed:
+            size = self.size
+            self._await(size)
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            self._fail(error)
+            raise
+        return size
+
+    def truncate(self, size: int) -> None:
+        """Forget everything from byte `size` on, durably."""
+        self.flush()
+        os.ftruncate(self._descriptor, size)
+        os.fsync(self._descriptor)
+        self.size = self._written = size
+
+    def close(self) -> None:
+        """Let go of the file. What is not written (`flush`) is lost."""
+        if self._closed:
+            return
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        os.close(self._descriptor)
+
+    # -- what waits ----------------------------------------------------------------------------
+
+    def _has_room(self) -> bool:
+        return self._error is not None or self.size - self._written < _MOST_HELD_BYTES
+
+    def _await(self, size: int) -> None:
+        self._changed.wait_for(lambda: self._error is not None or self._written >= size)
+        self._check()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _fail(self, error: OSError) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="binlake-write", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if self._closed:
+                    return
+                data = self._waiting[0]
+            self._write(data)
+            with self._changed:
+                self._waiting.popleft()
+                if self._error is not None:
+                    return
+
+    def _write(self, data: bytes) -> None:
+        """Write behind what is written, and say so."""
+        at = self._written
+        end = at + len(data)
+        first, last = -(-at // _PAGE_BYTES) * _PAGE_BYTES, end // _PAGE_BYTES * _PAGE_BYTES
+        try:
+            with memoryview(data) as view:
+                if first < last:
+                    _write_all(self._descriptor, view[: first - at], at, _write_cached)
+                    self._write_whole_pages(view[first - at : last - at], first)
+                    _write_all(self._descriptor, view[last - at :], last, _write_cached)
+                else:
+                    _write_all(self._descriptor, view, at, _write_cached)
+        except OSError as error:
+            self._fail(error)
+            return
+        with self._changed:
+            self._written = end
+            self._changed.notify_all()
+
+    def _write_whole_pages(self, data: memoryview, at: int) -> None:
+        try:
+            _write_all(self._descriptor, data, at, self._write_pages)
+        except OSError as error:
+            if self._write_pages is _write_cached or error.errno not in _UNKNOWN_FLAG:
+                raise
+            self._write_pages = _write_cached
+            _write_all(self._descriptor, data, at, _write_cached)
+
+
+_Write = Callable[[int, memoryview, int], int]
+
+
+def _write_cached(descriptor: int, data: memoryview, at: int) -> int:
+    return os.pwrite(descriptor, data, at)
+
+
+def _write_uncached(descriptor: int, data: memoryview, at: int) -> int:
+    return os.pwritev(descriptor, [data], at, _DONTCACHE)
+
+
+def _write_all(descriptor: int, data: memoryview, at: int, write: _Write) -> None:
+    while data:
+        count = write(descriptor, data, at)
+        data, at = data[count:], at + count

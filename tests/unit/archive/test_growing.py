@@ -1,0 +1,190 @@
+"""A file that a thread writes: nothing lost or moved, failures told, no page written to after it goes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from binlake.archive import growing
+from binlake.archive.growing import GrowingFile
+
+PAGE = growing._PAGE_BYTES
+SIZES = (1, 4, 19, 300, PAGE - 1, PAGE, PAGE + 1, 200_000, 1 << 20)
+
+
+@pytest.fixture
+def pieces() -> list[bytes]:
+    chosen = random.Random(7)
+    return [chosen.randbytes(chosen.choice(SIZES)) for _ in range(120)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "binlog.000001"
+
+
+def grown(path: Path, flags: int = os.O_RDWR) -> GrowingFile:
+    return GrowingFile(os.open(path, flags | os.O_CREAT, 0o666), path.stat().st_size)
+
+
+def append_all(path: Path, pieces: list[bytes]) -> None:
+    with closing(grown(path)) as file:
+        for piece in pieces:
+            file.append(piece)
+        assert file.size == sum(map(len, pieces))
+        file.flush()
+
+
+def test_pieces_of_all_sizes(path: Path, pieces: list[bytes]) -> None:
+    append_all(path, pieces)
+    assert path.read_bytes() == b"".join(pieces)
+
+
+def test_going_on_at_the_end(path: Path, pieces: list[bytes]) -> None:
+    path.write_bytes(b"what was there")
+    with closing(grown(path)) as file:
+        for piece in pieces:
+            file.append(piece)
+        assert file.sync() == file.size
+    assert path.read_bytes() == b"what was there" + b"".join(pieces)
+
+
+def test_the_system_may_take_less_than_it_is_given(
+    path: Path, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_write_cached", "_write_uncached"):
+        monkeypatch.setattr(
+            growing, name, lambda descriptor, data, at: os.pwrite(descriptor, data[:9999], at)
+        )
+    append_all(path, pieces[:30])
+    assert path.read_bytes() == b"".join(pieces[:30])
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL])
+def test_kernels_and_file_systems_that_only_cache(
+    path: Path, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    asked = []
+
+    def refused(descriptor: int, data: memoryview, at: int) -> int:
+        asked.append(at)
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(growing, "_write_uncached", refused)
+    append_all(path, pieces)
+    assert path.read_bytes() == b"".join(pieces)
+    assert len(asked) == 1, "asked once a file"
+
+
+def test_what_leaves_the_cache_are_whole_pages_once(
+    path: Path, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone: set[int] = set()
+    cached: set[int] = set()
+
+    def pages(data: memoryview, at: int) -> set[int]:
+        return set(range(at // PAGE, -(-(at + len(data)) // PAGE)))
+
+    def uncached(descriptor: int, data: memoryview, at: int) -> int:
+        assert at % PAGE == len(data) % PAGE == 0
+        assert not pages(data, at) & (gone | cached)
+        gone.update(pages(data, at))
+        return os.pwrite(descriptor, data, at)
+
+    def ordinary(descriptor: int, data: memoryview, at: int) -> int:
+        assert not pages(data, at) & gone
+        cached.update(pages(data, at))
+        return os.pwrite(descriptor, data, at)
+
+    monkeypatch.setattr(growing, "_write_uncached", uncached)
+    monkeypatch.setattr(growing, "_write_cached", ordinary)
+    append_all(path, pieces)
+    assert gone
+    assert path.read_bytes() == b"".join(pieces)
+
+
+@pytest.mark.parametrize("size", [10, 1 << 20])
+def test_once_it_has_failed_it_says_so_for_ever(path: Path, size: int) -> None:
+    path.write_bytes(b"")
+    with closing(grown(path, os.O_RDONLY)) as file:
+        with pytest.raises(OSError, match="Bad file"):  # noqa: PT012 - of a large piece later
+            file.append(b"x" * size)
+            file.flush()
+        for again in (lambda: file.append(b"y"), file.flush, file.sync):
+            with pytest.raises(OSError, match="Bad file"):
+                again()
+    assert path.read_bytes() == b""
+
+
+def test_a_sync_that_failed_is_not_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel tells of lost pages once, and of the next sync that all is well."""
+    failures = iter([OSError(errno.EIO, "Input/output error")])
+
+    def fdatasync(descriptor: int) -> None:
+        for failure in failures:
+            raise failure
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    with closing(grown(path)) as file:
+        file.append(b"x")
+        for _ in range(2):
+            with pytest.raises(OSError, match="Input/output"):
+                file.sync()
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Large pieces are not written before this is set."""
+    let_go = threading.Event()
+
+    def write(descriptor: int, data: memoryview, at: int) -> int:
+        assert let_go.wait(30)
+        return os.pwrite(descriptor, data, at)
+
+    monkeypatch.setattr(growing, "_write_uncached", write)
+    yield let_go
+    let_go.set()
+
+
+def test_memory_is_bounded(path: Path, held: threading.Event) -> None:
+    piece = b"x" * (1 << 20)
+    with closing(grown(path)) as file:
+
+        def append() -> None:
+            for _ in range(40):
+                file.append(piece)
+
+        thread = threading.Thread(target=append)
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive(), "the appender waits"
+        assert file.size <= growing._MOST_HELD_BYTES + len(piece)
+        held.set()
+        thread.join()
+        file.flush()
+    assert path.stat().st_size == 40 << 20
+
+
+def test_a_sync_is_of_what_was_written(
+    path: Path, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths = []
+    monkeypatch.setattr(os, "fdatasync", lambda d: lengths.append(os.fstat(d).st_size))
+    found = []
+    with closing(grown(path)) as file:
+        file.append(b"x" * (1 << 20))
+        thread = threading.Thread(target=lambda: found.append(file.sync()))
+        thread.start()
+        thread.join(0.2)
+        assert not lengths, "nothing is synced that is not written"
+        held.set()
+        thread.join()
+    assert found == [1 << 20]
+    assert lengths[0] >= found[0]
