@@ -201,7 +201,8 @@ class Server:
 
     def purge_before(self, log: str) -> None:
         """Purge the logs before one. A server keeps in silence what a dump thread still has
-        open, and sees only later that its client has gone."""
+        open, and sees only later that its client has gone.
+        """
         deadline = time.monotonic() + STOP_SECONDS
         while self.rows("SHOW BINARY LOGS")[0][0] != log:
             if time.monotonic() > deadline:
