@@ -221,7 +221,7 @@ def inflated(data: bytes, size: int, unpacker: zstandard.ZstdDecompressor | None
     """
     try:
         if unpacker is None:
-            plain = zlib.decompressobj().decompress(data, size)
+            plain = zlib.decompressobj().decompress(data, size + 1)  # one more would be too many
         else:
             # the library takes as much memory as the frame's header says
             told = zstandard.frame_content_size(data)
