@@ -70,6 +70,12 @@ def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
         time.sleep(0.005)
 
 
+def await_another_second(server: Server) -> None:
+    """Logs of one name are told apart by the second in which they began: wait for the next one."""
+    began = int.from_bytes(server.log_files()[-1].read_bytes()[4:8], "little")
+    until(lambda: time.time() >= began + 1)
+
+
 def as_sent(data: bytes) -> bytes:
     """A file of a server as the server sends it: without the flag that it is in use."""
     if len(data) > _IN_USE_AT:

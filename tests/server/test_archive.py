@@ -21,6 +21,7 @@ from archiving import (
     Load,
     archive,
     archiving,
+    await_another_second,
     command,
     contents,
     has_caught_up,
@@ -208,6 +209,7 @@ def test_reset_while_away(fresh: Server, name: str, tmp_path: Path) -> None:
     assert archive(url_of(fresh), tmp_path).returncode == 0
     first = only_directory(tmp_path)
     before = contents(first)
+    await_another_second(fresh)
     fresh.execute(RESET[name], "DROP DATABASE shop")
     write(fresh, 12)
     done = archive(url_of(fresh), tmp_path)
@@ -230,6 +232,7 @@ def test_reset_while_following(fresh: Server, name: str, tmp_path: Path) -> None
         first = only_directory(tmp_path)
         until(lambda: has_caught_up(fresh, first))
         before = contents(first)
+        await_another_second(fresh)
         fresh.execute(RESET[name], "DROP DATABASE shop")
         write(fresh, 9)
         second = first.with_name(f"{first.name}.2")

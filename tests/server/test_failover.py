@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 import re
-import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import PositionLostError
-from binlake.source.replica.connection import connect
+from binlake.source.replica.connection import ConnectionLostError, connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle, Item
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
@@ -28,6 +27,7 @@ pytestmark = pytest.mark.server
 GTIDS = ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]
 BOTH = pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
 QUICK = {"backoff_s": 0.05, "longest_backoff_s": 0.2}
+BEHIND = re.compile("has never had|not in the master's binlog")
 ROW = re.compile(rb"row (\d+)\.")
 
 
@@ -74,6 +74,20 @@ def read_until(items: Iterator[Item], number: int, data: bytes = b"") -> bytes:
     return data
 
 
+class Refused(Follower):
+    """Counts how often a server was behind; at the second time `then` is done."""
+
+    refused = 0
+    then: Callable[[], None]
+
+    def _pause(self, error: ConnectionLostError) -> None:
+        if BEHIND.search(str(error)):
+            self.refused += 1
+            if self.refused == 2:
+                self.then()
+        super()._pause(error)
+
+
 @BOTH
 def test_a_server_that_is_behind_is_waited_for(name: str) -> None:
     """It has fewer transactions than were read; when it has caught up it is followed, at the first
@@ -87,14 +101,13 @@ def test_a_server_that_is_behind_is_waited_for(name: str) -> None:
         )
         urls = [url_of(first), url_of(second)]
         said: list[str] = []
-        with Follower(urls, Position("", "", 0), options, said.append) as follower:
+        with Refused(urls, Position("", "", 0), options, said.append) as follower:
+            follower.then = lambda: write(second, 3, 4, 5, 6, 7)
             items = iter(follower)
             data = read_until(items, 5)
             first.kill()
-            late = threading.Timer(0.5, write, (second, 3, 4, 5, 6, 7))
-            late.start()
             data = read_until(items, 7, data)
-            late.join()
+        assert follower.refused == 2
         assert rows_in(data) == dict.fromkeys(range(1, 8), 2)
 
 

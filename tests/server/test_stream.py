@@ -15,7 +15,7 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from pyspark import cloudpickle
 
-from archiving import until
+from archiving import await_another_second
 from binlake.errors import AuthError, OptionError, PositionLostError
 from binlake.source.replica.connection import ConnectionLostError
 from binlake.spark import server_logs
@@ -145,10 +145,7 @@ def test_purged(mysql: Server) -> None:
 
 def test_reset(mysql: Server) -> None:
     checkpoint = stopped(mysql)
-    # logs are told apart by the second in which they began
-    (log,) = mysql.log_files()
-    began = int.from_bytes(log.read_bytes()[4:8], "little")
-    until(lambda: time.time() >= began + 1)
+    await_another_second(mysql)
     mysql.execute("RESET BINARY LOGS AND GTIDS")
     with mysql.session() as session:
         for number in range(3, 20):
