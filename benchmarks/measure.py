@@ -72,6 +72,8 @@ def measure(
     # cases may start real servers, with what is in dev/
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(env or {})}
+    # what is installed has its bytecode: nobody compiles 250 modules at each start
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for _ in range(warmup):
         _once(words, environment, keep_output)
     results = [_once(words, environment, keep_output) for _ in range(runs)]

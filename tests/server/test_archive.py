@@ -31,7 +31,7 @@ from archiving import (
     url_of,
     write,
 )
-from binlake.cli.main import app
+from binlake.cli.main import app_of
 from dev.servers import Server, running
 from dev.servers.ports import ReservedPort
 
@@ -126,7 +126,7 @@ def test_mysqlbinlog_takes_every_option_of_the_tools(server: Server) -> None:
     text = server.read_log("--help").stdout.decode(errors="replace")
     theirs = set(re.findall(r"^  (?:-., |    )?(--[a-z][a-z0-9-]+)", text, re.MULTILINE))
     assert len(theirs) > 40
-    command_line: Any = typer.main.get_command(app)
+    command_line: Any = typer.main.get_command(app_of([]))
     ours = {
         name
         for parameter in command_line.commands["mysqlbinlog"].params

@@ -278,9 +278,9 @@ class Archiver:
         """What has become durable, as numbers."""
         metrics = self.metrics
         metrics.file, metrics.offset = writer.state.file, writer.state.offset
-        syncs, writer.syncs = writer.syncs, []
-        metrics.syncs += len(syncs)
-        metrics.sync_s += sum(syncs)
+        while writer.syncs:
+            metrics.syncs += 1
+            metrics.sync_s += writer.syncs.popleft()
 
     def _finish(self, writer: HistoryWriter, finisher: Finisher) -> None:
         names, writer.finished = writer.finished, []

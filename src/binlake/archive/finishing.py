@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
@@ -251,10 +252,19 @@ class Finisher:
         self._say(f"{logs} could not be finished{because}; tried again in {pause_s:.0f} s")
 
 
+class _WithoutPandas(MetaPathFinder):
+    """pyarrow imports pandas wherever it is installed, which takes as long as a small log's index."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("nothing here makes a DataFrame", name=name)
+
+
 def _main(arguments: list[str]) -> int:
     path, compression, index, *names = arguments
     finish = Finish.of_words(compression, index)
     os.nice(_NICENESS)
+    sys.meta_path.insert(0, _WithoutPandas())
     folder = open_folder(path)
     code = _DONE
     for name in names:

@@ -15,6 +15,7 @@ log is durable before the next one is begun.
 from __future__ import annotations
 
 import time
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -59,7 +60,7 @@ class HistoryWriter:
         self.folder = folder
         self.state = state
         self.finished: list[str] = []
-        self.syncs: list[float] = []
+        self.syncs: deque[float] = deque()
         self.resumed: Resumption | None = None
         self._log: LogWriter | None = None
         self._overlap: Overlap | None = None

@@ -26,6 +26,7 @@ from binlake.archive.retention import Retention, expired, purge
 from binlake.archive.writer import write_index_file
 from binlake.errors import SourceError
 from binlake.source.bytes import open_reader
+from binlake.values.log_names import index_path
 
 DAY = 86_400
 
@@ -231,3 +232,21 @@ def test_what_is_damaged_is_not_tried_again(folder: Folder) -> None:
     finisher.wait()
     assert said == []
     assert finisher._failed == []
+
+
+def test_its_process_is_quick_to_start(tmp_path: Path, golden: Path) -> None:
+    """pyarrow would import pandas, where that is installed; nothing here has a use for it."""
+    name = "binlog.000001"
+    (tmp_path / name).write_bytes((golden / "mysql-9.7/rotation" / name).read_bytes())
+    module = [sys.executable, "-X", "importtime", "-m", "binlake.archive.finishing"]
+    words = [*module, str(tmp_path), *Finish().to_words(), name]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert (tmp_path / index_path(name)).exists()
+    assert "pyarrow.lib" in done.stderr
+    assert "pandas._libs" not in done.stderr
+
+
+def test_who_follows_a_server_needs_no_pyarrow() -> None:
+    code = "import sys; import binlake.cli.archive, binlake.archive.raw; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pyarrow", "pandas", "numpy", "rich.console"} & set(done.stdout.split())

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from binlake.archive.folder import Folder, StoreFolder, open_folder
+from binlake.archive.folder import Folder, open_folder
 from binlake.archive.layout import STATE, ArchiveState
+from binlake.archive.store import StoreFolder
 from binlake.archive.writer import AnotherHistory, HistoryWriter
 from binlake.errors import ServerError, SourceError
 from binlake.source.replica.follower import Block
@@ -61,7 +62,7 @@ def folder(
 def store_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     from pyarrow import fs
 
-    from binlake.archive import folder as module
+    from binlake.archive import store as module
     from binlake.source import bytes as source_bytes
 
     def file_system_for(uri: str) -> tuple[fs.FileSystem, str]:
@@ -215,7 +216,7 @@ def test_what_is_synced_meanwhile_is_told_when_it_is(
     writer.take(second)
     assert not writer.sync_soon("a,b"), "one at a time"
     assert writer.state == STATE_0
-    assert writer.syncs == []
+    assert not writer.syncs
     syncing.set()
     writer.settle()
     # as far as when it was asked for, though more is there by now
