@@ -31,12 +31,14 @@ __all__ = [
     "MYSQLBINLOG_NAMES",
     "ROW_OPTIONS",
     "SQL_OPTIONS",
+    "STATS_OPTIONS",
     "with_event_options",
     "with_flags",
     "with_options",
     "with_read_options",
     "with_row_options",
     "with_sql_options",
+    "with_stats_options",
 ]
 
 _BOOL_PANEL = "How it is read and shown"
@@ -52,6 +54,12 @@ ROW_OPTIONS = frozenset(spec.name for spec in READ_OPTIONS) - {"zero_date", "met
 #: values in one form.
 SQL_OPTIONS = frozenset(
     (*FILTER_OPTIONS, "schema", "verify_checksum", "on_error", "on_unshown", "assume_charset", "batch_bytes",
+     "keyring", "keyring_password_file")
+)  # fmt: skip
+
+#: What a command that counts can obey: it looks at no value and names no column.
+STATS_OPTIONS = frozenset(
+    (*FILTER_OPTIONS, "verify_checksum", "on_error", "on_unshown", "uncommitted", "batch_bytes",
      "keyring", "keyring_password_file")
 )  # fmt: skip
 
@@ -195,6 +203,12 @@ def with_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., An
 def with_sql_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the read options that mean something for SQL (`SQL_OPTIONS`)."""
     specs = [spec for spec in _cli_specs() if spec.name in SQL_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
+
+
+def with_stats_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for counts (`STATS_OPTIONS`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in STATS_OPTIONS]
     return _with(command, specs, MYSQLBINLOG_NAMES)
 
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,6 +52,8 @@ def _refused(why: str) -> Callable[[typer.CallbackParam, Any], None]:
 
 def _show_version(asked: bool) -> None:
     if asked:
+        from importlib import metadata
+
         print(f"binlake mysqlbinlog {metadata.version('binlake')}")
         raise typer.Exit
 

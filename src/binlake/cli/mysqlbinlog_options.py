@@ -22,6 +22,7 @@ CONNECTION: dict[str, tuple[str, str, str]] = {
     "--zstd-compression-level": ("zstd-compression-level", "N", "Of what the server sends."),
     "--defaults-extra-file": ("extra-option-file", "FILE", "Read it, too, and last."),
     "--defaults-group-suffix": ("option-group-suffix", "TEXT", "Also groups that end with it."),
+    "--login-path": ("login-path", "NAME", "Of ~/.mylogin.cnf, which mysql_config_editor writes."),
     "--ssl-capath": ("ssl-capath", "DIR", "Authorities, by hash."),
     "--ssl-crl": ("ssl-crl", "FILE", "Revoked certificates."),
     "--ssl-crlpath": ("ssl-crlpath", "DIR", "Files of revoked certificates, by hash."),
@@ -36,6 +37,7 @@ UNNEEDED: dict[str, bool] = {
     "--open-files-limit": True,
     "--print-row-event-positions": False,
     "--gtid-strict-mode": False,
+    "--no-login-paths": False,  # none is read that is not named
     "--debug-check": False,
     "--debug-info": False,
 }
@@ -53,6 +55,7 @@ REFUSED: dict[str, tuple[bool, str]] = {
     "--table": (True, "see binlake rows --table, binlake sql --table"),
     "--skip-print-row-event-positions": (False, "they are no part of what is printed"),
     "--skip-gtid-strict-mode": (False, "positions are always held to be in order"),
+    "--print-defaults": (False, "see binlake mysqlbinlog --help"),
     "--binlog-row-event-max-size": (True, "events are printed as they are in the log"),
 }
 _PANEL = "From a server"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from binlake.cli.flags import with_read_options
+from binlake.cli.flags import with_stats_options
 from binlake.cli.stats_html import page
 from binlake.cli.stats_text import report, statement_line
 from binlake.cli.terminal import (
@@ -33,14 +33,24 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["stats"]
 
+_TOP = 10  # so long are lists
 
-@with_read_options
+
+@with_stats_options
 def stats(
     files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
     options: ReadOptions,
     top: Annotated[
-        int, typer.Option("--top", min=1, max=10_000, metavar="N", help="How long lists may be.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--top",
+            min=1,
+            max=10_000,
+            metavar="N",
+            help="How long lists may be.",
+            show_default="10",
+        ),
+    ] = None,
     by: Annotated[
         str | None,
         typer.Option("--by", metavar="UNIT", help=f"Unit of time ({'|'.join(UNITS)})."),
@@ -72,14 +82,18 @@ def stats(
         raise OptionError(f"--by {by}: not one of {', '.join(UNITS)}", name="by", value=by)
     say_time_zone(options, sys.argv)
     if list_statements:
-        if html is not None:
-            raise OptionError("--statements is a list, --html a page; give one", name="html")
+        for flag, value in (("--html", html), ("--by", by), ("--top", top)):
+            if value is not None:
+                raise OptionError(
+                    f"--statements lists every statement, {flag} is for the report; give one",
+                    name=flag,
+                )
         _print_statements(files, options, as_json)
         return
     ledger = Ledger()
     chains = resolve(files)
     with hinting(options), reading(files, ledger) as seen:
-        found = gather(chains, options, ledger, Statistics(top=top, unit=by), seen)
+        found = gather(chains, options, ledger, Statistics(top=top or _TOP, unit=by), seen)
     document = found.to_json(ledger)
     if by is not None and document["time"]["unit"] != by:
         note(f"the logs span too long a time for --by {by}")

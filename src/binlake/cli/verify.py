@@ -19,6 +19,7 @@ from binlake.stream.verify_file import FileReport
 from binlake.table.image_check import RowImages
 from binlake.table.logged_fractions import LoggedFractions
 from binlake.table.row_bytes import RowBytes
+from binlake.table.schema_file import declared_schema
 from binlake.values.ledger import counted
 from binlake.values.options import ReadOptions
 
@@ -27,7 +28,7 @@ __all__ = ["verify"]
 _NAMED = 3  # of the files that are left out
 
 
-@with_options("keyring", "keyring_password_file")
+@with_options("schema", "keyring", "keyring_password_file")
 def verify(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE|DIR…", help="Logs, directories, .index files.")
@@ -47,6 +48,9 @@ def verify(
     STOP, and GTIDs (PREVIOUS_GTIDS, GTID_LIST) without gap or overlap. Exit code 0 if all is
     well (a file in use alone is no failure), 1 if there are problems.
 
+    It looks at all of a log, so it takes no filters. --schema declares tables of which the logs hold no
+    DDL: where MariaDB's old temporal formats need that, their rows are judged, too.
+
     --reencode asks whether binlake understands all of a log: every event is decoded, encoded from
     its fields, its rows from their values, and compared byte for byte (what is compressed: by what
     it inflates to).
@@ -59,7 +63,8 @@ def verify(
       binlake verify --reencode binlog.000012
     """
     keyring = Keyring.of(options)
-    compared, decoded = LoggedFractions(), LoggedFractions()
+    schema = declared_schema(options)
+    compared, decoded = LoggedFractions(schema), LoggedFractions(schema)
     reencoding = Reencoding(lambda: RowBytes(compared), keyring)
     checks = [reencoding] if reencode else []
     report = check(files, images=lambda: RowImages(decoded), checks=checks, keyring=keyring)

@@ -161,10 +161,10 @@ def _pairs(
     definition: TableDefinition, declared: DeclaredTable
 ) -> list[tuple[ColumnDefinition, DeclaredColumn | None]]:
     """Each column of the log with its declaration: by name where the log has names, else by place."""
-    if definition.name_source != NameSource.NONE:
-        by_name = {column.name.lower(): column for column in declared.columns}
-        return [(column, by_name.get(column.name.lower())) for column in definition.columns]
     columns = _with_hidden(definition, declared)
+    if definition.name_source != NameSource.NONE:
+        by_name = {column.name.lower(): column for column in columns or declared.columns}
+        return [(column, by_name.get(column.name.lower())) for column in definition.columns]
     return list(zip(definition.columns, columns, strict=True)) if columns else []
 
 

@@ -35,12 +35,14 @@ _QUERIES = (QUERY_EVENT, QUERY_COMPRESSED_EVENT)
 class LoggedFractions:
     """What the DDL of the files so far tells of such columns; for one check, over all its files.
 
-    The logs of a directory with one base name are one server's.
+    The logs of a directory with one base name are one server's. `declared` are definitions for
+    tables of which the logs hold no DDL.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, declared: DeclaredSchema | None = None) -> None:
+        self._declared = declared if declared is not None else DeclaredSchema()
         self._histories: dict[tuple[str, str], SchemaHistory] = {}
-        self._history = SchemaHistory(DeclaredSchema())
+        self._history = SchemaHistory(self._declared)
         self._untold: set[int] = set()
 
     def statements(self, window: Window) -> list[int]:
@@ -93,7 +95,7 @@ class LoggedFractions:
 
     def _of(self, path: str, name: str) -> SchemaHistory:
         key = (path.rpartition("/")[0], name.rpartition(".")[0])
-        return self._histories.setdefault(key, SchemaHistory(DeclaredSchema()))
+        return self._histories.setdefault(key, SchemaHistory(self._declared))
 
 
 def _follows_gtid(window: Window, index: int) -> bool:

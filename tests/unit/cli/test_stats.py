@@ -236,3 +236,27 @@ def test_numbers_for_people() -> None:
         "< 1 s", "4 s", "3 min 05 s", "1 h 02 min",
     ]  # fmt: skip
     assert one_line("a\n b\x1b[31mc", 8) == "a b\\x1b…"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *(
+            ["--columns", "id"],
+            ["--schema", "x.sql"],
+            ["--nested"],
+            ["--query"],
+            ["--zero-date", "text"],
+        ),
+        *(["--statements", "--top", "3"], ["--statements", "--by", "day"]),
+    ],
+)
+def test_what_would_be_ignored_is_refused(
+    given: list[str], golden: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = golden / "mysql-9.7/rotation/binlog.000001"
+    assert main(["stats", str(log), *given]) == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert next(word for word in reversed(given) if word.startswith("--")) in said.err

@@ -148,3 +148,33 @@ def test_option_files(tmp_path: Path) -> None:
         client_options("none", str(tmp_path / "gone"))
     with pytest.raises(OptionError, match="cannot read the options file"):
         client_options(str(tmp_path / "gone"))
+
+
+# Made by mysql_config_editor 9.7: [client] with a user; [far] with user, password, host and port.
+LOGIN_FILE = bytes.fromhex(
+    "0000000011100c1f1a181d0310131b05131b11160d171517100000005b6e5994ee855907e4bf1bf60cf153152000"
+    "0000ee0a80e9c18949e805c8bcebe6b762449926b8bc84cbaa6af03512ab30ae68081000000005c9bb7e6b7ea8a9"
+    "057aa608f08270f4100000000d928d1802787850279bea5939a78156200000004c78da4dae78f51dc5e5c7c53842"
+    "0747fe71804bd6075a4a1722f8308ebd35a2200000003b2412b875b06b8408bb4021447b459a7dae2552aeda78e4"
+    "4f60c12597d191a410000000cc5cebea281930f6ea13a57cce14053d"
+)
+
+
+def test_login_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "login.cnf"
+    file.write_bytes(LOGIN_FILE)
+    monkeypatch.setenv("MYSQL_TEST_LOGIN_FILE", str(file))
+    far = {"user": "far", "password": 'ge"h#eim', "host": "127.0.0.1", "port": "3307"}
+    assert client_options("none", login_path="far") == far
+    assert client_options("none", login_path="client") == {"user": "nobody"}
+    assert client_options("none") == {}
+    with pytest.raises(OptionError, match="no login path near"):
+        client_options("none", login_path="near")
+    for size in range(24, len(LOGIN_FILE)):
+        file.write_bytes(LOGIN_FILE[:size])
+        with pytest.raises(OptionError) as raised:
+            client_options("none", login_path="nobody's")
+        assert "geheim" not in str(raised.value)
+    file.unlink()
+    with pytest.raises(OptionError, match="mysql_config_editor set --login-path=far"):
+        client_options("none", login_path="far")

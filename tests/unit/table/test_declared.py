@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -114,6 +115,24 @@ def test_columns_that_show_create_table_hides() -> None:
     hashed = _table(_bare(0, ct.MYSQL_TYPE_BLOB, length=2), _bare(1, ct.MYSQL_TYPE_LONGLONG))
     completed, _ = _schema("CREATE TABLE t (a text UNIQUE)").complete(hashed)
     assert [c.name for c in completed.columns] == ["a", "DB_ROW_HASH_1"]
+
+
+def test_hidden_columns_that_the_log_names() -> None:
+    """They are no reason to say that a declaration does not fit."""
+    named = replace(
+        _table(
+            replace(_bare(0, ct.MYSQL_TYPE_LONG), name="a"),
+            replace(_bare(1, ct.MYSQL_TYPE_BLOB, length=2), name="b"),
+            replace(_bare(2, ct.MYSQL_TYPE_LONGLONG), name="DB_ROW_HASH_1"),
+        ),
+        name_source=NameSource.METADATA,
+    )
+    completed, problem = _schema("CREATE TABLE t (a int unsigned, b text UNIQUE)").complete(named)
+    assert problem is None
+    assert [c.unsigned for c in completed.columns] == [True, None, True]
+    _, problem = _schema("CREATE TABLE t (a int, x text UNIQUE)").complete(named)
+    assert problem is not None
+    assert "it has no column b" in problem
 
 
 def test_old_temporal_types_take_their_digits_from_the_declaration() -> None:

@@ -15,6 +15,7 @@ from binlake.stream.verify import verify
 from binlake.table.image_check import RowImages
 from binlake.table.logged_fractions import LoggedFractions
 from binlake.table.row_bytes import RowBytes
+from binlake.table.schema_file import parse_schema
 from log_builder import MARIADB_GTID, QUERY, ROWS, TABLE_MAP, query_body
 from stream_log import STANDALONE, StreamLog, mariadb_gtid_body
 
@@ -53,14 +54,15 @@ class Log(StreamLog):
         return self
 
 
-def found(folder: Path, *logs: Log) -> tuple[list[str], list[str], int]:
+def found(folder: Path, *logs: Log, schema: str = "") -> tuple[list[str], list[str], int]:
     """What is wrong by decoding, by encoding again; and how many rows were the same again."""
     paths = []
     for number, log in enumerate(logs, 1):
         path = folder / f"binlog.{number:06}"
         path.write_bytes(log.bytes())
         paths.append(str(path))
-    decoded, compared = LoggedFractions(), LoggedFractions()
+    declared = parse_schema(f"USE shop; {schema}".encode()) if schema else None
+    decoded, compared = LoggedFractions(declared), LoggedFractions(declared)
     made: list[RowBytes] = []
 
     def rows() -> Callable[[Window], object]:
@@ -71,6 +73,14 @@ def found(folder: Path, *logs: Log) -> tuple[list[str], list[str], int]:
     again = verify(paths, checks=[Reencoding(rows)]).files  # type: ignore[arg-type]
     told = [[p.message for file in report for p in file.problems] for report in (images, again)]
     return told[0], told[1], sum(check.rows for check in made)
+
+
+def test_a_schema_tells_them_where_no_ddl_does(tmp_path: Path) -> None:
+    log = Log().rows(TIME_3)
+    assert found(tmp_path, log)[2] == 0
+    assert found(tmp_path, log, schema="CREATE TABLE t (a TIME(3))") == ([], [], 1)
+    decoded, compared, _ = found(tmp_path, log, schema="CREATE TABLE t (a TIME)")
+    assert decoded or compared, "it is judged"
 
 
 def test_ddl_tells_the_digits(tmp_path: Path) -> None:

@@ -158,9 +158,20 @@ def test_enum_and_set() -> None:
     same(column(ct.MYSQL_TYPE_SET, length=8), b"\xff" * 8)
 
 
-def test_an_empty_member_is_told_from_no_member_by_its_bytes_only() -> None:
+def test_an_empty_member_is_told_from_no_member() -> None:
+    """By its number, which SQL compares; as a text it is not, and its bytes are either's."""
     kind = column(ct.MYSQL_TYPE_ENUM, length=1, members=("x", ""), collation_id=UTF8MB4)
-    assert array_of(kind, b"\0", b"\2").to_pylist() == ["", ""]
+    values = array_of(kind, b"\0", b"\2", b"\1")
+    assert kind.to_json(values).to_pylist() == ['""', '""', '"x"']
+    assert [kind.to_wire(value) for value in values.to_pylist()] == [b"\0", b"\2", b"\1"]
+    assert kind.end_of_same(memoryview(b"\0"), 0, 2) == -1
+    literals = kind.to_sql(values)
+    assert literals.to_pylist() == ["0", "''", "'x'"]
+    needs = kind.sql_needs_any_value(values)
+    assert needs is not None
+    assert needs.to_pylist() == [True, False, False]
+    name = kind.sql_name
+    assert kind.sql_equal(values, literals).to_pylist() == [f"{name} <=> {n}" for n in (0, 2, 1)]
     assert kind.end_of_same(memoryview(b"\0"), 0, "") == 1
     assert kind.end_of_same(memoryview(b"\2"), 0, "") == 1
     assert kind.end_of_same(memoryview(b"\1"), 0, "") == -1

@@ -81,6 +81,7 @@ def connect(url: ServerUrl) -> ServerConnection:
         url.option("option-file"),
         url.option("extra-option-file"),
         url.option("option-group-suffix"),
+        url.option("login-path"),
     )
     password = given_password(url.account, url.option("password-file"), told.get("password"))
     try:

@@ -1,11 +1,16 @@
 """The group [client] of an options file (~/.my.cnf): what people have already told their clients.
 
+And of ~/.mylogin.cnf, which mysql_config_editor writes: the same, obscured with a key that lies beside
+it. After 4 unused bytes 20 of which the key is folded; then pieces: a length (int32), and so
+many bytes in AES-128-ECB, padded as PKCS #7.
+
 Format: https://dev.mysql.com/doc/refman/8.4/en/option-files.html. Of it: groups, `name=value`,
 `name`, quotes, escapes, comments and `!include`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -18,11 +23,15 @@ _GROUPS = ("client", "binlake")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " ", '"': '"', "'": "'"}
 _MAX_FILE = 1 << 20
 _MAX_INCLUDES = 10
+_LOGIN_HEAD_BYTES = 24
 
 
-def client_options(path: str, extra: str = "", suffix: str = "") -> dict[str, str]:
+def client_options(
+    path: str, extra: str = "", suffix: str = "", login_path: str = ""
+) -> dict[str, str]:
     """The options of [client] and [binlake] in a file, and in `extra` behind it; later lines win,
-    `_` is `-`. With `suffix` also those of [client<suffix>], [binlake<suffix>].
+    `_` is `-`. With `suffix` also those of [client<suffix>], [binlake<suffix>]; with `login_path`,
+    last, those of [client] and of that group in ~/.mylogin.cnf (or $MYSQL_TEST_LOGIN_FILE).
 
     "" means ~/.my.cnf, which need not be there; "none" means no file. Raises OptionError for a
     named file that cannot be read.
@@ -33,7 +42,52 @@ def client_options(path: str, extra: str = "", suffix: str = "") -> dict[str, st
         _read(Path(path or "~/.my.cnf").expanduser(), groups, options, required=bool(path), depth=0)
     if extra:
         _read(Path(extra).expanduser(), groups, options, required=True, depth=0)
+    if login_path:
+        options |= _login_options(login_path)
     return options
+
+
+def _login_options(name: str) -> dict[str, str]:
+    path = Path(os.environ.get("MYSQL_TEST_LOGIN_FILE", "~/.mylogin.cnf")).expanduser()
+    try:
+        text = _revealed(path.read_bytes()[:_MAX_FILE])
+    except OSError as error:
+        raise OptionError(
+            f"cannot read {path}: {error.strerror}",
+            name="login_path",
+            hint=f"mysql_config_editor set --login-path={name} … makes it",
+        ) from None
+    except ValueError:
+        raise OptionError(
+            f"{path} is not a file of mysql_config_editor", name="login_path"
+        ) from None
+    if f"[{name.lower()}]" not in (line.strip().lower() for line in text.splitlines()):
+        raise OptionError(f"{path} has no login path {name}", name="login_path", value=name)
+    options: dict[str, str] = {}
+    _take(text, ("client", name.lower()), options, depth=_MAX_INCLUDES)
+    return options
+
+
+def _revealed(data: bytes) -> str:
+    """The text of such a file. Raises ValueError."""
+    from binlake.source.aes import Aes
+
+    head, at = _LOGIN_HEAD_BYTES, 4
+    if len(data) < head:
+        raise ValueError("too short")
+    key = bytearray(16)
+    for index, byte in enumerate(data[at:head]):
+        key[index % 16] ^= byte
+    aes, text, at = Aes(bytes(key)), b"", head
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 4], "little")
+        piece = data[at + 4 : at + 4 + size]
+        if not size or size % 16 or len(piece) != size:
+            raise ValueError("a piece is cut")
+        plain = aes.decrypt_blocks(piece)
+        text += plain[: -plain[-1]]
+        at += 4 + size
+    return text.decode("utf-8", "surrogateescape")
 
 
 def _read(
@@ -48,6 +102,11 @@ def _read(
                 f"cannot read the options file {path}: {error.strerror}", name="option_file"
             ) from None
         return
+    _take(text, groups, options, depth=depth)
+
+
+def _take(text: str, groups: tuple[str, ...], options: dict[str, str], *, depth: int) -> None:
+    """The options of some groups in the text of a file."""
     group = ""
     for raw in text.splitlines():
         line = raw.strip()

@@ -49,6 +49,7 @@ URL_OPTIONS: dict[str, str] = {
     "option-file": "options file to read instead of ~/.my.cnf; none: read none",
     "extra-option-file": "options file to read behind the other one",
     "option-group-suffix": "also read the groups whose names end with it",
+    "login-path": "what of ~/.mylogin.cnf (mysql_config_editor) to use",
     "ssl-mode": "disabled, preferred, required, verify_ca or verify_identity",
     "ssl-ca": "PEM file of the authorities that sign the server's certificate",
     "ssl-cert": "PEM file of the client's certificate",

@@ -1,6 +1,7 @@
 """ENUM and SET: a number on the wire, the members' text when the log or a schema tells them.
 
-ENUM: index of the member from 1, 1 or 2 bytes; 0 is the empty string of an invalid value.
+ENUM: index of the member from 1, 1 or 2 bytes; 0 is the empty string of an invalid value. Where ''
+is a member, too, the text target keeps the index: SQL tells the two apart, text does not.
 SET: bitmap of members, 1 to 8 bytes (formats.md §2.2). Without members the number itself.
 """
 
@@ -36,6 +37,7 @@ class EnumType(ColumnType):
 
     def __init__(self, column: ColumnDefinition, context: ColumnContext) -> None:
         self.members: Sequence[str] | None = column.members
+        self._keeps_index = self._is_ambiguous(column, context)
         super().__init__(column, context)
         if self.members is None:
             context.not_told(Untold.MEMBERS, column)
@@ -50,10 +52,19 @@ class EnumType(ColumnType):
         if self.members is None:
             return indexes.cast(self.arrow_type)
         self._check(indexes, len(self.members))
-        return pa.array(["", *self.members], pa.string()).take(indexes)
+        return indexes.cast(self.arrow_type) if self._keeps_index else self._texts(indexes)
+
+    def _is_ambiguous(self, column: ColumnDefinition, context: ColumnContext) -> bool:
+        return context.target is Target.TEXT and "" in (column.members or ())
+
+    def _texts(self, values: pa.Array) -> pa.Array:
+        """The members' text; of an invalid value the empty one."""
+        if not self._keeps_index and pa.types.is_string(values.type):
+            return values
+        return pa.array(["", *(self.members or ())], pa.string()).take(values)
 
     def to_json(self, values: pa.Array) -> pa.Array:
-        return number(values) if self.members is None else quoted(values)
+        return number(values) if self.members is None else quoted(self._texts(values))
 
     def to_wire(self, value: int | str) -> bytes:
         number = self._number(value) if isinstance(value, str) else value
@@ -76,22 +87,28 @@ class EnumType(ColumnType):
     def to_sql(self, values: pa.Array) -> pa.Array:
         if self.members is None:
             return number(values)
-        literals = string_literal(values)
+        literals = string_literal(self._texts(values))
         invalid = self.sql_needs_any_value(values)
         return literals if invalid is None else pc.if_else(invalid, _INVALID, literals)
 
     def sql_needs_any_value(self, values: pa.Array) -> pa.Array | None:
         """Where the value is 0: what a server that is not strict made of an invalid one."""
-        if self.members is None:
+        if self.members is None or self._keeps_index:
             zero = pc.equal(values, pa.scalar(0, values.type))
-        elif "" in self.members:
-            return None  # it is that member, as far as the text tells
         else:
             zero = pc.equal(values, "")
         return zero if pc.any(zero).as_py() else None
 
+    def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        # as texts '' and the invalid value are the same; a number compares the index
+        compared = number(values).fill_null("NULL") if self._keeps_index else literals
+        return super().sql_equal(values, compared)
+
+    def sql_key_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
+        return super().sql_key_equal(values, number(values) if self._keeps_index else literals)
+
     def _type_of(self, numeric: pa.DataType) -> pa.DataType:
-        return numeric if self.members is None else pa.string()
+        return numeric if self.members is None or self._keeps_index else pa.string()
 
     def _check(self, values: pa.Array, largest: int) -> None:
         if len(values) and (pc.max(values).as_py() or 0) > largest:
@@ -123,6 +140,9 @@ class SetType(EnumType):
         coded = bitmaps.dictionary_encode()  # few different bitmaps, many rows
         texts = [self._text(bitmap) for bitmap in coded.dictionary.to_pylist()]
         return pa.array(texts, pa.string()).take(coded.indices)
+
+    def _is_ambiguous(self, column: ColumnDefinition, context: ColumnContext) -> bool:
+        return False
 
     def sql_needs_any_value(self, values: pa.Array) -> pa.Array | None:
         return None  # no members is a value like any other
