@@ -96,7 +96,9 @@ def test_a_server_that_is_behind_is_waited_for(name: str) -> None:
     with servers(name) as (first, second):
         write(first, 0, 1, 2, 3, 4, 5)
         write(second, 0, 1, 2)
-        options = FollowOptions.of(ServerUrl.parse(url_of(first)), **QUICK)
+        options = FollowOptions.of(
+            ServerUrl.parse(url_of(first)), backoff_s=0.5, longest_backoff_s=3
+        )
         urls = [url_of(first), url_of(second)]
         said: list[str] = []
         with Refused(urls, Position("", "", 0), options, said.append) as follower:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -247,6 +248,91 @@ def _executed(replica: Server) -> tuple[str, int]:
 def _io_error(replica: Server) -> dict[str, str] | None:
     found = status(replica)
     return found if found["Last_IO_Error"] else None
+
+
+# What ends the statement, what is set before it, and what the line of serve says then.
+MYSQL, MARIADB = "MASTER_AUTO_POSITION=1", "MASTER_USE_GTID=slave_pos"
+COMPRESSED = "SET GLOBAL slave_compressed_protocol = 1"
+WAYS = {
+    "mysql-5.6.24": [(MYSQL, [], ""), (MYSQL, [COMPRESSED], ", compressed by zlib")],
+    "mysql-9.7": [
+        (f"{MYSQL}, GET_MASTER_PUBLIC_KEY=1", [], " with TLS"),
+        (f"{MYSQL}, MASTER_SSL=1", [], " with TLS"),
+        *(
+            (f"{MYSQL}, MASTER_COMPRESSION_ALGORITHMS='{wanted}'", SEMI_SYNC["mysql-9.7"],
+             f" with TLS, compressed by {got}")
+            for wanted, got in (("zlib", "zlib"), ("zstd", "zstd"), ("zstd,zlib", "zlib"))
+        ),
+    ],
+    **{
+        name: [
+            (f"{MARIADB}, MASTER_SSL=0", [], ""),
+            (f"{MARIADB}, MASTER_SSL=1", [], " with TLS"),
+            (f"{MARIADB}, MASTER_SSL=1", [COMPRESSED, *SEMI_SYNC[name]],
+             " with TLS, compressed by zlib"),
+        ]
+        for name in ("mariadb-10.11", "mariadb-11.8")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(WAYS))
+def test_the_ways_in_which_replicas_connect(name: str, tmp_path: Path) -> None:
+    """With and without TLS, compressed or not, semi-synchronous too: the same tables."""
+    with ExitStack() as stack:
+        archive = Archive(
+            stack.enter_context(running(name, source_options(name))), tmp_path / "logs"
+        )
+        serve = stack.enter_context(serving(archive.folder))
+        options = [*source_options(name), "--server-id=2", "--relay-log=relay"]
+        replica = stack.enter_context(running(name, options))
+        said: list[str] = serve.said  # type: ignore[attr-defined]
+        ready: list[str] = []
+        for number, (how, before, line) in enumerate(WAYS[name]):
+            if before != ready:
+                replica.execute(*before)
+                ready = before
+            del said[:]
+            attach(replica, serve, how)
+            archive.change(
+                f"INSERT INTO a.t (v) SELECT REPEAT('{number}', 150) FROM a.t",
+                *[f"UPDATE a.u SET n = n + 1, d = '2026-02-0{number + 1}'"] * 30,
+            )
+            assert_follows(archive, replica)
+            connected = [one.partition(" connected")[2] for one in said if " connected" in one]
+            assert connected == [line], how
+            (listed,) = serve.replicas.listed()
+            eventually(lambda listed=listed: listed.progress.heartbeats, "heartbeats")
+            stop(replica)
+            verb = "RESET REPLICA ALL" if name == "mysql-9.7" else "RESET SLAVE ALL"
+            replica.execute(verb)
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+def test_clients_without_tls(name: str, tmp_path: Path) -> None:
+    """No password crosses the connection, so none asks for the server's key; a wrong one is refused."""
+    (tmp_path / "logs").mkdir()
+    with ExitStack() as stack:
+        source = stack.enter_context(running(name, source_options(name)))
+        for log in source.log_files():
+            (tmp_path / "logs" / log.name).write_bytes(log.read_bytes())
+        serve = stack.enter_context(serving(tmp_path / "logs"))
+        host, port = serve.address
+        ways = [["--ssl-mode=DISABLED"], ["--ssl-mode=DISABLED", "--get-server-public-key"]]
+        if name.startswith("mariadb"):
+            ways = [["--skip-ssl"], ["--skip-ssl", "--compress"]]
+        for way in ways:
+            for password, works in ((PASSWORD, True), ("wrong", False)):
+                run = subprocess.run(
+                    [*source.kind.client_command(), f"--host={host}", f"--port={port}",
+                     "--protocol=tcp", f"--user={USER}", f"--password={password}", *way,
+                     "--execute=SHOW BINARY LOGS"],
+                    capture_output=True, text=True, check=False,
+                )  # fmt: skip
+                assert (run.returncode == 0) == works, run.stderr
+                assert ("binlog.000001" in run.stdout) == works
+                assert works or "Access denied" in run.stderr
+        assert not any("TLS" in line for line in serve.said)  # type: ignore[attr-defined]
 
 
 def test_a_mariadb_replica_stops_at_its_gtid(tmp_path: Path) -> None:

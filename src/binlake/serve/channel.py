@@ -15,10 +15,12 @@ import time
 
 from binlake.errors import BinlogError, ServerError
 from binlake.serve.answers import NET_PACKET_TOO_LARGE
+from binlake.serve.compression import Compression
 
 __all__ = ["Channel", "PeerGoneError", "framed"]
 
 MAX_PACKET_BYTES = (1 << 24) - 1
+_HEADS_BYTES = 1024  # of packets, beside what they hold, in one compressed packet
 
 
 class PeerGoneError(BinlogError):
@@ -38,6 +40,7 @@ class Channel:
         self.is_tls = False
         self._socket = connection
         self._write_seconds = write_seconds
+        self._compression: Compression | None = None
 
     def read(self, max_bytes: int, deadline: float) -> bytes:
         """The next payload, of at most `max_bytes`, by `deadline` (of time.monotonic).
@@ -46,7 +49,7 @@ class Channel:
         """
         payload = b""
         while True:
-            head = self._take(4, deadline)
+            head = self._take(4, deadline, max_bytes)
             length = int.from_bytes(head[:3], "little")
             self.sequence = head[3] + 1 & 0xFF
             if len(payload) + length > max_bytes:
@@ -55,7 +58,7 @@ class Channel:
                     code=NET_PACKET_TOO_LARGE,
                     sqlstate="08S01",
                 )
-            payload += self._take(length, deadline)
+            payload += self._take(length, deadline, max_bytes)
             if length < MAX_PACKET_BYTES:
                 return payload
 
@@ -69,6 +72,8 @@ class Channel:
 
     def send(self, packets: bytes | bytearray) -> None:
         """Send packets that have their headers. Raises PeerGoneError when they are not taken in time."""
+        if self._compression is not None:
+            packets = self._compression.packed(packets)
         try:
             self._socket.settimeout(self._write_seconds)
             self._socket.sendall(packets)
@@ -81,6 +86,8 @@ class Channel:
     def has_input(self) -> bool:
         """Whether reading would not wait: there are bytes, or the peer has gone."""
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return True
+        if self._compression is not None and self._compression.held:
             return True
         try:
             poll = select.poll()
@@ -100,6 +107,15 @@ class Channel:
             raise PeerGoneError(f"TLS failed: {_reason(error)}") from None
         self.is_tls = True
 
+    @property
+    def compression(self) -> str:
+        """How what is said is compressed: "", zlib or zstd."""
+        return "" if self._compression is None else self._compression.algorithm
+
+    def compress(self, compression: Compression) -> None:
+        """Go on in the compressed protocol."""
+        self._compression = compression
+
     def abort(self) -> None:
         """End it from another thread: what waits on the socket wakes up."""
         with contextlib.suppress(OSError):
@@ -109,7 +125,14 @@ class Channel:
         with contextlib.suppress(OSError):
             self._socket.close()
 
-    def _take(self, count: int, deadline: float) -> bytes:
+    def _take(self, count: int, deadline: float, max_bytes: int) -> bytes:
+        if self._compression is None:
+            return self._receive(count, deadline)
+        return self._compression.take(
+            count, lambda size: self._receive(size, deadline), max_bytes + _HEADS_BYTES
+        )
+
+    def _receive(self, count: int, deadline: float) -> bytes:
         parts: list[bytes] = []
         while count:
             try:

@@ -199,7 +199,9 @@ class EventStream:
             out.append(data[position : position + length])
             position += length
         channel.sequence = channel.sequence + len(lengths) & 0xFF
-        if self._request.semi_sync:  # an ACK of the last event is one of all before it
+        # An ACK of the last event is one of all before it. Compressed packets would have to end
+        # with it, since it makes both sides count them anew: so there none is asked for.
+        if self._request.semi_sync and not channel.compression:
             out[-2] = out[-2][:-1] + bytes((ACK_FLAG,))
             channel.sequence = 1  # both sides count anew then: the ACK has the number 0
 

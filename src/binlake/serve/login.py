@@ -27,6 +27,7 @@ from binlake.serve.answers import (
     refused,
 )
 from binlake.serve.channel import Channel
+from binlake.serve.compression import Compression
 from binlake.serve.passwords import (
     CACHING_SHA2,
     NATIVE,
@@ -45,16 +46,18 @@ LONG_PASSWORD = 0x1
 LONG_FLAG = 0x4
 CONNECT_WITH_DB = 0x8
 PROTOCOL_41 = 0x200
+COMPRESS = 0x20
 SSL = 0x800
 TRANSACTIONS = 0x2000
 SECURE_CONNECTION = 0x8000
 PLUGIN_AUTH = 0x80000
 CONNECT_ATTRS = 0x100000
 PLUGIN_AUTH_LENENC = 0x200000
+ZSTD_COMPRESSION = 0x4000000
 
 _OFFERED = (
     LONG_PASSWORD | LONG_FLAG | CONNECT_WITH_DB | PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION
-    | PLUGIN_AUTH | CONNECT_ATTRS | PLUGIN_AUTH_LENENC
+    | PLUGIN_AUTH | CONNECT_ATTRS | PLUGIN_AUTH_LENENC | COMPRESS | ZSTD_COMPRESSION
 )  # fmt: skip
 
 #: Clients send a name, a proof and some attributes: 64 KB of the latter at most.
@@ -89,13 +92,15 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What a client said when it logged in."""
+    """What a client said when it logged in; `compression` is "", zlib or zstd."""
 
     user: str
     answer: bytes
     plugin: str
     attributes: dict[str, str]
     wants_tls: bool = False
+    compression: str = ""
+    zstd_level: int = 0
 
 
 def greeting(who: Identity, connection_id: int, nonce: bytes, *, tls: bool) -> bytes:
@@ -153,11 +158,18 @@ def _parse_response(reader: BodyReader, size: int) -> Login:
     attributes = {}
     if capabilities & CONNECT_ATTRS and reader.left:
         attributes = _attributes(BodyReader(reader.counted("attributes")))
+    compression, level = "", 0
+    if capabilities & COMPRESS:  # which servers prefer where a client offers both
+        compression = "zlib"
+    elif capabilities & ZSTD_COMPRESSION:
+        compression, level = "zstd", reader.u8("zstd level") if reader.left else 0
     return Login(
         user.decode("utf-8", "replace"),
         answer,
         plugin.decode("ascii", "replace") or NATIVE,
         attributes,
+        compression=compression,
+        zstd_level=level,
     )
 
 
@@ -215,4 +227,6 @@ def log_in(
     if tls is not None and channel.is_tls and plugin == NATIVE and who.flavour == "mariadb":
         proof = certificate_proof(settings.password, nonce, tls.fingerprint)
     channel.write(ok(proof))
+    if login.compression:
+        channel.compress(Compression(login.compression, login.zstd_level))
     return login

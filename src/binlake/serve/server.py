@@ -165,7 +165,9 @@ class BinlogServer:
         try:
             if self._log_in(channel, replica, number, host):
                 self.replicas.add(replica)
-                self._say(f"{replica.address} connected" + (" with TLS" if channel.is_tls else ""))
+                ways = [" with TLS"] * channel.is_tls
+                ways += [f", compressed by {channel.compression}"] * bool(channel.compression)
+                self._say(f"{replica.address} connected" + "".join(ways))
                 account = f"{self.settings.user}@{host}"
                 Session(channel, self._served, replica, account).run()
                 self._say(f"{replica.name} left{_reached(replica)}")

@@ -113,7 +113,7 @@ class Session:
                 raise
             except ServerError as problem:
                 self._channel.write(error(problem))
-                if command[0] != COM_QUERY:  # clients try what a server may know
+                if command[:1] != bytes((COM_QUERY,)):  # clients try what a server may know
                     self._served.say(f"{self._replica.name} was refused: {problem.message}")
                 if problem.code == SERVER_SHUTDOWN:
                     return

@@ -217,6 +217,16 @@ def test_any_command_is_answered_or_refused(shared: BinlogServer, code: int, bod
     serves_still.close()
 
 
+def test_a_command_of_no_bytes(shared: BinlogServer) -> None:
+    with client(shared) as connection:
+        for _ in range(3):
+            connection._sock.sendall(packet(b""))
+            connection._next_seq_id = 1
+            with pytest.raises(pymysql.MySQLError, match="Unknown command"):
+                connection._read_packet()
+    serves(shared)
+
+
 @pytest.mark.parametrize("length", [5 << 20, (1 << 24) - 1])
 def test_a_command_that_is_too_long(logs: Path, length: int) -> None:
     with serving(logs) as server:

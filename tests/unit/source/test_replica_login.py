@@ -102,6 +102,26 @@ def test_no_tls_where_it_is_insisted_on() -> None:
     assert heard[0].heard == []
 
 
+def test_what_was_said_before_tls_is_not_taken_for_safe() -> None:
+    """Who sits in between can put words before the encrypted ones: an OK, so that no proof is asked."""
+    pytest.importorskip("cryptography")
+    from binlake.serve.tls import ServerTls
+
+    def talk(talk: Conversation) -> None:
+        first = greeting(capabilities=0xC1FFFFFF & ~0x01000000)
+        ok = len(OK).to_bytes(3, "little") + b"\2" + OK
+        talk.sock.sendall(len(first).to_bytes(3, "little") + b"\0" + first + ok)
+        talk.hear()
+        context = ServerTls(None, None).context
+        with context.wrap_socket(talk.sock, server_side=True) as talk.sock:
+            talk.hear()
+            talk.hear()
+
+    error, heard = refused(talk, ssl_mode="required")
+    assert "sent something before TLS had begun" in str(error)
+    assert len(heard[0].heard) <= 2
+
+
 @pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog", b"mysql_old_password"])
 def test_plugins_that_hand_over_the_password(plugin: bytes) -> None:
     def ask(talk: Conversation) -> None:

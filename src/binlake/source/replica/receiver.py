@@ -18,7 +18,14 @@ import zstandard
 
 from binlake.errors import ServerError
 
-__all__ = ["COMPRESSED_HEADER", "CompressedReceiver", "PlainReceiver", "Receiver", "SilenceError"]
+__all__ = [
+    "COMPRESSED_HEADER",
+    "CompressedReceiver",
+    "PlainReceiver",
+    "Receiver",
+    "SilenceError",
+    "inflated",
+]
 
 #: Header of a packet of the compressed protocol: length as sent (3), sequence (1), inflated length (3).
 COMPRESSED_HEADER = struct.Struct("<HBBHB")
@@ -202,13 +209,27 @@ class CompressedReceiver(Receiver):
 
     def _inflated(self, payload: bytes, size: int) -> bytes:
         try:
-            if self._zstd is not None:
-                plain: bytes = self._zstd.decompress(payload, max_output_size=size)
-            else:
-                inflater = zlib.decompressobj()
-                plain = inflater.decompress(payload, size)
-        except (zlib.error, zstandard.ZstdError) as error:
+            return inflated(payload, size, self._zstd)
+        except ValueError as error:
             raise ServerError(f"a compressed packet of the server is damaged: {error}") from None
-        if len(plain) != size:
-            raise ServerError(f"a compressed packet has {len(plain)} bytes, not the {size} it says")
-        return plain
+
+
+def inflated(data: bytes, size: int, unpacker: zstandard.ZstdDecompressor | None) -> bytes:
+    """The `size` bytes of a compressed packet, zlib's without `unpacker`.
+
+    Memory is taken for `size` bytes, whatever the data says of itself. Raises ValueError.
+    """
+    try:
+        if unpacker is None:
+            plain = zlib.decompressobj().decompress(data, size + 1)  # one more would be too many
+        else:
+            # the library takes as much memory as the frame's header says
+            told = zstandard.frame_content_size(data)
+            if told > size:
+                raise ValueError(f"it holds {told} bytes, not the {size} it says")
+            plain = unpacker.decompress(data, max_output_size=size)
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise ValueError(str(error)) from None
+    if len(plain) != size:
+        raise ValueError(f"it holds {len(plain)} bytes, not the {size} it says")
+    return plain
