@@ -304,6 +304,7 @@ def test_the_ways_in_which_replicas_connect(name: str, tmp_path: Path) -> None:
             (listed,) = serve.replicas.listed()
             eventually(lambda listed=listed: listed.progress.heartbeats, "heartbeats")
             stop(replica)
+            eventually(lambda: not serve.replicas.listed(), "it was gone")
             verb = "RESET REPLICA ALL" if name == "mysql-9.7" else "RESET SLAVE ALL"
             replica.execute(verb)
 

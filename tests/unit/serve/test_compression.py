@@ -25,7 +25,7 @@ from binlake.source.replica.receiver import COMPRESSED_HEADER, CompressedReceive
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
 from log_builder import LogBuilder
-from serving import PASSWORD, USER, client, eventually, rows, serving
+from serving import PASSWORD, SECONDS, USER, client, eventually, rows, serving
 
 BOTH = pytest.mark.parametrize("algorithm", ["zlib", "zstd"])
 
@@ -96,7 +96,7 @@ def test_packets_that_are_none(algorithm: str, size_and_data: tuple[int, bytes])
         with ours, theirs:
             theirs.sendall(packet)
             receiver = CompressedReceiver(ours, algorithm)
-            receiver.timeout = 5
+            receiver.timeout = SECONDS
             with pytest.raises(ServerError, match="compressed packet"):
                 receiver.take(10)
         assert tracemalloc.get_traced_memory()[1] < 40 << 20
@@ -160,20 +160,20 @@ def test_a_command_byte_by_byte_has_one_deadline(tmp_path: Path) -> None:
     with serving(tmp_path, idle_seconds=1) as server:
         began = time.monotonic()
         with client(server) as connection, suppress(ConnectionError):
-            while time.monotonic() - began < 15:
+            while time.monotonic() - began < SECONDS:
                 connection._sock.sendall(b"\x01")
                 time.sleep(0.1)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < SECONDS / 2
         eventually(lambda: not server._open, "it was gone")
 
 
 def test_a_level_that_would_keep_us_busy() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     data = bytes(range(256)) * 4096
     for level in (0, 3, 22, 255):
         packed = Compression("zstd", level).packed(data)
         assert Compression("zstd").take(len(data), receiving(packed), 1 << 22) == data
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @BOTH
