@@ -65,5 +65,5 @@ def text_step(text: bytes) -> tuple[Step, bytes]:
 def _unquote(name: bytes) -> bytes:
     quote = name[:1]
     if quote in (b"`", b'"') and len(name) > 1:
-        return name[1:-1].replace(quote * 2, quote)
+        return name[1 : len(name) - 1].replace(quote * 2, quote)
     return name
