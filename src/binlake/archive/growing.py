@@ -79,7 +79,7 @@ class GrowingFile:
             size = self.size
             self._await(size)
         try:
-            os.fdatasync(self._descriptor)
+            _make_durable(self._descriptor)
         except OSError as error:
             self._fail(error)
             raise
@@ -180,6 +180,10 @@ def _write_cached(descriptor: int, data: memoryview, at: int) -> int:
 
 def _write_uncached(descriptor: int, data: memoryview, at: int) -> int:
     return os.pwritev(descriptor, [data], at, _DONTCACHE)
+
+
+def _make_durable(descriptor: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(descriptor)  # macOS has no fdatasync
 
 
 def _write_all(descriptor: int, data: memoryview, at: int, write: _Write) -> None:
