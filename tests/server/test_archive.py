@@ -493,9 +493,11 @@ def test_failover_to_a_replica(fresh: Server, name: str, tmp_path: Path) -> None
             fresh.stop()
             replica.execute("STOP REPLICA", "FLUSH BINARY LOGS")
             write(replica, 5)
-            second = tmp_path / "server-2"
+            directory = "server-2-*"
             if name.startswith("mysql"):
-                second = tmp_path / str(replica.rows("SELECT @@GLOBAL.server_uuid")[0][0])
+                directory = str(replica.rows("SELECT @@GLOBAL.server_uuid")[0][0])
+            until(lambda: list(tmp_path.glob(f"{directory}/archive.json")))
+            (second,) = tmp_path.glob(directory)
             until(lambda: has_caught_up(replica, second))
         logs = of_server(replica)
         assert contents(second) == {name: logs[name] for name in sorted(logs)[-1:]}
