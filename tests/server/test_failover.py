@@ -29,6 +29,7 @@ BOTH = pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
 QUICK = {"backoff_s": 0.05, "longest_backoff_s": 0.2}
 BEHIND = re.compile("has never had|not in the master's binlog")
 ROW = re.compile(rb"row (\d+)\.")
+FILLER = "INSERT INTO mysql.rows_of_ours VALUES (REPEAT('x', 200))"
 
 
 def options_of(name: str) -> list[str]:
@@ -43,8 +44,11 @@ def servers(name: str) -> Iterator[tuple[Server, Server]]:
         yield first, second
 
 
-def write(server: Server, *numbers: int) -> None:
-    """Transactions under GTIDs that are the same on every server; the table comes with number 0."""
+def write(server: Server, *numbers: int, filler: int = 0) -> None:
+    """Transactions under GTIDs that are the same on every server; the table comes with number 0.
+
+    Between the two rows of each are `filler` others, of 200 bytes.
+    """
     for number in numbers:
         with server.session() as session:
             if server.flavour == "mysql":
@@ -55,7 +59,7 @@ def write(server: Server, *numbers: int) -> None:
                 session.execute(gtid, "CREATE TABLE mysql.rows_of_ours (v VARCHAR(200))")
             else:
                 row = f"INSERT INTO mysql.rows_of_ours VALUES (CONCAT('row ', {number}, '.'))"
-                session.execute(gtid, "BEGIN", row, row, "COMMIT")
+                session.execute(gtid, "BEGIN", row, *[FILLER] * filler, row, "COMMIT")
 
 
 def cut_often(proxy: FlakyProxy, most_bytes: int, rng: random.Random) -> None:
@@ -164,6 +168,63 @@ def test_by_gtid_across_cut_connections(name: str) -> None:
         assert proxy.cuts >= 5
         assert rows_in(b"".join(one.data for one in blocks)) == dict.fromkeys(range(4, 100), 2)
         assert all(a.end <= b.start for a, b in pairwise(blocks) if a.file == b.file)
+
+
+class Lost(Follower):
+    """Whenever a connection is lost `then` is done before the next one."""
+
+    then: Callable[[], None]
+
+    def _pause(self, error: ConnectionLostError) -> None:
+        self.then()
+        super()._pause(error)
+
+
+@BOTH
+def test_a_server_that_dies_inside_of_a_transaction(name: str) -> None:
+    """The next one does not have the transaction yet. It is followed, lost and followed again, and
+    gives all of the transaction when it has it.
+    """
+    own = ["SET gtid_domain_id = 4"] if name.startswith("mariadb") else []
+    own += ["INSERT INTO mysql.rows_of_ours VALUES (CONCAT('row ', 90, '.'))", "COMMIT"]
+    user = ("CREATE USER ada@'127.0.0.1' IDENTIFIED BY 'pw'", "GRANT ALL ON *.* TO ada@'127.0.0.1'")
+    with servers(name) as pair:
+        first, second = pair
+        for server in pair:
+            server.execute("SET sql_log_bin = 0", *user)
+            write(server, 0, 1)
+        second.execute(*own)
+        proxies = [FlakyProxy(server.port) for server in pair]
+        urls = [
+            f"mysql://ada:pw@127.0.0.1:{p.port}/?option-file=none&heartbeat=0.2" for p in proxies
+        ]
+        options = FollowOptions.of(ServerUrl.parse(urls[0]), **QUICK)
+        losses = list[bool]()
+        try:
+            with Lost(urls, Position("", "", 0), options) as follower:
+                items = iter(follower)
+                read_until(items, 1)
+                follower.then = proxies[0].refuse  # it does not come back
+                proxies[0].cut(100_000)
+                write(first, 2, filler=1_000)
+                came: dict[str, bytes] = {}
+                while len(came) < 2 or not rows_in(came[list(came)[1]])[90]:
+                    block = next_block(items)
+                    came[block.source] = came.get(block.source, b"") + block.data
+                half, data = came.values()
+                assert rows_in(half) == {2: 1}
+                idle = next(item for item in items if isinstance(item, Idle) and item.confirmed)
+                follower.then = lambda: losses.append(True)
+                proxies[1].cut()
+                while not losses:
+                    next(items)
+                assert next(items).file == idle.file
+                write(second, 2, filler=1_000)
+                data = read_until(items, 2, data)
+        finally:
+            for proxy in proxies:
+                proxy.close()
+        assert rows_in(data) == {90: 1, 2: 2}
 
 
 @pytest.mark.parametrize("name", ["mariadb-10.11", "mariadb-11.8"])

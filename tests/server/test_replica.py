@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,12 @@ import pytest
 from archiving import until
 from binlake.core.frames import FrameBlock, scan
 from binlake.errors import OptionError, PositionLostError
+from binlake.format.event_types import ANNOTATE_ROWS_EVENT
+from binlake.source.replica import session as replica_session
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
 from binlake.source.replica.url import ServerUrl
+from binlake.values.gtid import GtidSet
 from binlake.values.position import Position
 from dev.servers import RefusedError, Server, running
 from live import files_of, next_block, to_the_end, url_of
@@ -199,6 +203,65 @@ def test_a_position_among_gtids(server: Server, logs: list[str]) -> None:
         assert follower.position == after
 
 
+@pytest.mark.not_on("mysql-5.6.24", "mysql-9.7")
+@pytest.mark.parametrize("asked", [True, False])
+def test_annotations_come_to_who_asks_for_them(
+    server: Server, logs: list[str], monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    """MariaDB sends ANNOTATE_ROWS for the dump flag, which we set, and leaves them out without."""
+    if not asked:
+        monkeypatch.setattr(replica_session, "BINLOG_SEND_ANNOTATE_ROWS", 0)
+    # `filter` lets a server leave out events
+    items = to_the_end(url_of(server, skip_replication="filter"), Position("", logs[0], 4))
+    got = b"".join(item.data for item in items if isinstance(item, Block) and item.file == logs[0])
+    whole = _file(server, logs[0])[4:]
+    assert ANNOTATE_ROWS_EVENT in types_of(whole)
+    wanted = [kind for kind in types_of(whole) if asked or kind != ANNOTATE_ROWS_EVENT]
+    assert types_of(got) == wanted
+
+
+def types_of(events: bytes) -> list[int]:
+    """The types of events back to back."""
+    frames, found, at = FrameBlock(), list[int](), 0
+    while at < len(events):
+        frames.truncate(0)
+        at, _ = scan(events, 0, at, len(events), 19, frames)
+        found += frames.type_code[: len(frames)]
+    return found
+
+
+@pytest.mark.not_on("mysql-5.6.24", "mysql-9.7")
+def test_duplicates_are_ignored_where_wanted(server: Server, logs: list[str]) -> None:
+    """A MariaDB that is behind the position of a domain refuses it; with gtid-ignore-duplicates it
+    is followed, and leaves out what it gets up to there: that came from another server.
+    """
+
+    def write(number: int) -> None:
+        named = f"SET gtid_domain_id = 5, server_id = 7, gtid_seq_no = {number}"
+        row = f"INSERT INTO live.t (v) VALUES (CONCAT('from elsewhere ', {number}))"
+        with server.session() as session:
+            session.execute(named, row, "COMMIT")
+
+    with connect(ServerUrl.parse(url_of(server))) as connection:
+        others = connection.position().gtid_set
+    for number in (1, 2):
+        write(number)
+    start = Position("", "", 0, f"{others},5-7-4")
+    with pytest.raises(PositionLostError, match="5-7-4, which is not in the master's binlog"):
+        to_the_end(url_of(server), start)
+    url = ServerUrl.parse(url_of(server, gtid_ignore_duplicates="on"))
+    with Follower(url, start) as follower:
+        items = iter(follower)
+        next(item for item in items if isinstance(item, Idle) and item.confirmed)
+        for number in (3, 4, 5, 6):
+            write(number)
+        got = b""
+        while b"elsewhere 6" not in got:
+            got += next_block(items).data
+        assert "5-7-6" in follower.position.gtid_set.split(",")
+    assert [number for number in range(1, 7) if b"elsewhere %d" % number in got] == [5, 6]
+
+
 @pytest.mark.not_on("mysql-5.6.24")  # comes without its plugins
 def test_acknowledgements_release_the_source(server: Server, logs: list[str]) -> None:
     """A semi-synchronous source waits for us, and for nobody who has not said it is durable."""
@@ -260,6 +323,34 @@ def test_transactions_of_nobody_else_are_said(pair: tuple[Server, Server]) -> No
         match = "999999, which is not in the master's binlog"
     with pytest.raises(PositionLostError, match=match):
         to_the_end(url_of(second), Position("", "", 0, errant))
+
+
+@pytest.mark.parametrize("pair", ["mysql-9.7"], indirect=True)
+def test_tagged_gtids_are_left_out_one_by_one(pair: tuple[Server, Server]) -> None:
+    """COM_BINLOG_DUMP_GTID with each subset of transactions with and without a tag."""
+    _, server = pair
+    with connect(ServerUrl.parse(url_of(server))) as connection:
+        before, uuid = connection.position().gtid_set, connection.identity
+    gtids = ["north:1", "1", "south:1", "north:2"]
+    with server.session() as session:
+        for number, gtid in enumerate(gtids):
+            tag = ":" + gtid.partition(":")[0] if ":" in gtid else ""
+            row = f"INSERT INTO a.t VALUES (CONCAT('tagged ', {number}))"
+            session.execute(f"SET gtid_next = 'AUTOMATIC{tag}'", row, "COMMIT")
+    with connect(ServerUrl.parse(url_of(server))) as connection:
+        after = connection.position().gtid_set
+    assert GtidSet.parse(after) == GtidSet.parse(f"{before},{uuid}:1:north:1-2:south:1")
+    url = ServerUrl.parse(url_of(server))
+    options = FollowOptions.of(url, until_current=True, attempts=3)
+    for size in range(len(gtids) + 1):
+        for left_out in combinations(range(len(gtids)), size):
+            known = ",".join([before, *(f"{uuid}:{gtids[number]}" for number in left_out)])
+            with Follower(url, Position("", "", 0, known), options) as follower:
+                got = b"".join(item.data for item in follower if isinstance(item, Block))
+                assert follower.position.gtid_set == after
+            came = [number for number in range(len(gtids)) if b"tagged %d" % number in got]
+            assert came == [number for number in range(len(gtids)) if number not in left_out]
+            assert b"row 5" not in got
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])

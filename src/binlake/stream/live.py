@@ -58,13 +58,14 @@ class LiveReader:
         return self._reader.runs(self._ranges(), on_ddl)
 
     def _ranges(self) -> Iterator[FileRange]:
-        name, ordinal, head = "", -1, b""
+        log, ordinal, head = ("", ""), -1, b""
         for item in self._follower:
             if not isinstance(item, Block):
                 self._on_idle()
                 continue
-            if item.file != name:
-                name, ordinal = item.file, ordinal + 1
+            name = item.file
+            if (item.source, name) != log:  # another server may have a log of the same name
+                log, ordinal = (item.source, name), ordinal + 1
                 head = MAGIC + self._follower.format_description
             reader = _BlockReader(name, head, item, self._spool)
             yield FileRange(LogFile(reader, name, ordinal), item.start, item.end)

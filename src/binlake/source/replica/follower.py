@@ -192,6 +192,9 @@ class Follower:
         progress = self._progress
         assert progress is not None
         gtids = progress.gtid_set() if by_gtid else None
+        if gtids is not None and not known[0]:
+            # what came of a transaction elsewhere is forgotten: it comes again whole, or is not here
+            progress = Progress(server.flavour, gtids)
         until = server.end() if self.options.until_current else None
         report = start_dump(server, self.options, self._file, self._offset, gtids, self._replica_id)
         self._replica_id = report.replica_id
@@ -227,7 +230,8 @@ class Follower:
     def _take_note(self, stream: DumpStream, item: Item, identity: str, *, by_gtid: bool) -> None:
         """Something has come of the server `identity`: the place behind it is where we are now.
 
-        Not before: until then the place is one of the server that was followed before.
+        Not before: until then the place, and the transaction that is open there, are those of the
+        server that was followed before.
         """
         self._check_created(stream, identity)
         self._failures = self._refusals = 0
@@ -235,6 +239,7 @@ class Follower:
             return
         if stream.created is not None or (identity, item.file) != (self._identity, self._file):
             self._created = stream.created
+        self._progress = stream.progress
         self._identity, self._file, self._by_gtid = identity, item.file, by_gtid
         self._offset = item.end if isinstance(item, Block) else item.offset
 

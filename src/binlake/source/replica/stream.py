@@ -103,7 +103,8 @@ class DumpStream:
     """The blocks of one dump that began at `offset` of `file`; `by_gtid` when the source chose where.
 
     `file` and `offset` are always where the next event lies. `created` is the timestamp of the
-    current file's format description, `format` the format that it sets. What lies before `known`,
+    current file's format description, `format` the format that it sets, `progress` counts the
+    transactions that come. What lies before `known`,
     a place where an event begins, has come by another connection: it is passed over. Iterating ends
     where a dump that does not wait ends; raises ServerError, ChecksumError, OSError and EOFError (lost).
     """
@@ -120,7 +121,7 @@ class DumpStream:
         self.format: EventFormat | None = None
         self.awaited: tuple[str, int] | None = None
         self._reader = reader
-        self._progress = progress
+        self.progress = progress
         self._source = source
         self._verify = verify
         self._drops = drops
@@ -147,7 +148,7 @@ class DumpStream:
                 answer = reader.take()
                 if answer.status == EOF_STATUS:
                     yield from self._flush()
-                    self._progress.settle()
+                    self._settle()
                     yield self._idle(confirmed=True)
                     return
                 yield from self._look(answer)
@@ -266,7 +267,7 @@ class DumpStream:
         self._append(raw)
         if frame.type_code == ROTATE_EVENT:
             yield from self._flush()
-            self._progress.settle()
+            self._settle()
 
     def _heartbeat(self, frame: Frame, raw: bytes) -> Idle:
         raw = _without_checksum(raw)
@@ -289,7 +290,7 @@ class DumpStream:
             )
         if not same:  # it has passed over what we have
             self.offset = position
-        self._progress.settle()
+        self._settle()
         return self._idle(confirmed=True)
 
     # -- what goes on ------------------------------------------------------------------------
@@ -307,6 +308,11 @@ class DumpStream:
         self._out[self._held : end] = raw
         self._held = end
         self.offset += len(raw)
+
+    def _settle(self) -> None:
+        """The source is between two transactions; while it repeats what is known, not where we are."""
+        if self._announced and self.offset >= self._pass_to:
+            self.progress.settle()
 
     def _idle(self, *, confirmed: bool) -> Idle:
         if self.offset < self._pass_to:
@@ -344,7 +350,7 @@ class DumpStream:
             frames.truncate(bad)
             self.offset = start + len(data)
         if data:
-            self._progress.feed(data, start, frames, self.format)
+            self.progress.feed(data, start, frames, self.format)
             yield from self._kept(Block(self.file, start, data, now, self._source), frames)
         if error is not None:
             raise error

@@ -73,7 +73,7 @@ URL_OPTIONS: dict[str, str] = {
     "semi-sync": "on: acknowledge what is durable, as a semi-synchronous replica",
     "skip-replication": "events with that flag: keep, drop, or filter (the server leaves them out)",
     "gtid-strict": "off: a MariaDB position that the server never had is taken all the same",
-    "gtid-ignore-duplicates": "on: MariaDB leaves out what came by another way",
+    "gtid-ignore-duplicates": "on: a MariaDB behind our position is followed, without what it gets up to there",
     "until-gtid": "MariaDB: the server ends the stream at these GTIDs",
 }
 
