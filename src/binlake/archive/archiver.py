@@ -132,9 +132,18 @@ class Archiver:
         finally:
             for finisher in self._finishers.values():
                 finisher.wait()
+                if self._closed.is_set():
+                    finisher.stop()
+
+    @property
+    def failed(self) -> int:
+        """How many complete logs could not be indexed or compressed; why is on stderr."""
+        return sum(finisher.failed for finisher in self._finishers.values())
 
     def close(self) -> None:
-        """End, from another thread or a signal handler."""
+        """End, from another thread or a signal handler: what is not indexed or compressed yet is
+        left to the next start.
+        """
         self._closed.set()
         if self._follower is not None:
             self._follower.close()
@@ -147,7 +156,9 @@ class Archiver:
         self._was_connected, self._identity = True, writer.state.identity
         path = writer.folder.path
         if path not in self._finishers:
-            self._finishers[path] = Finisher(writer.folder, self._options.finish, self._say)
+            self._finishers[path] = Finisher(
+                writer.folder, self._options.finish, self._say, self._closed
+            )
         finisher = self._finishers[path]
         try:
             finisher.begin(writer.end[0])
@@ -298,6 +309,7 @@ class Archiver:
             return
         writer.settle()  # it writes the index file, too
         purge(writer.folder, names)
+        finisher.forget(names)
         for name in names:
             self._say(f"{name} is removed: it is not to be kept any longer")
 

@@ -13,13 +13,15 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import zstandard
 
@@ -46,8 +48,11 @@ _LEVEL = 3
 _PIECE_BYTES = 4 << 20
 # What is done here must not be in the way of what comes from the server.
 _NICENESS = 10
-# What the process ends with: everything is done; what failed may succeed later; it will not.
-_DONE, _AGAIN, _IN_VAIN = 0, 1, 3
+# What the process says of each log: it is done; it failed and may succeed later; it will not.
+_DONE, _AGAIN, _IN_VAIN = "done", "again", "in-vain"
+# How soon one who waits for the process notices that he is not to.
+_NOTICE_SECONDS = 0.2
+_TERMINATION_SECONDS = 5.0
 _PAUSE_SECONDS = 30.0
 _LONGEST_PAUSE_SECONDS = 3600.0
 
@@ -164,26 +169,41 @@ class Finisher:
     """Finishes logs of one directory in a process of its own, one after the other.
 
     What fails in a way that may mend (a full disk, a store that does not answer, a killed process)
-    is tried again, after a pause that doubles. `say` is told of it in a line.
+    is tried again, after a pause that doubles. Of any other log (a damaged one) the process has said
+    why, and it is given up: not begun again, but counted. `say` is told of the former in a line.
+    Once `closed` is set, nothing more is begun or waited for.
     """
 
     def __init__(
-        self, folder: Folder, finish: Finish, say: Callable[[str], None] = lambda _: None
+        self,
+        folder: Folder,
+        finish: Finish,
+        say: Callable[[str], None] = lambda _: None,
+        closed: threading.Event | None = None,
     ) -> None:
         self._folder = folder
         self._finish = finish
         self._say = say
+        self._closed = threading.Event() if closed is None else closed
         self._waiting: list[str] = []
         self._failed: list[str] = []
+        self._given_up: set[str] = set()
+        self._done: set[str] = set()  # also those that cannot have an index, and so seem unfinished
         self._failures = 0
         self._again_at = 0.0
         self._under_way: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
+        self._report: IO[bytes] | None = None
 
     @property
     def unfinished(self) -> int:
-        """How many logs wait, are under way, or have failed."""
-        return len({*self._waiting, *self._under_way, *self._failed})
+        """How many logs wait, are under way, have failed, or are given up."""
+        return len({*self._waiting, *self._under_way, *self._failed, *self._given_up})
+
+    @property
+    def failed(self) -> int:
+        """How many logs have failed: those that are tried again, and those that are given up."""
+        return len({*self._failed, *self._given_up})
 
     def is_at(self, name: str) -> bool:
         """Whether a log may be being finished just now."""
@@ -195,28 +215,54 @@ class Finisher:
         self.add(unfinished_logs(self._folder, self._finish, growing))
 
     def add(self, names: Iterable[str]) -> None:
-        """More logs are complete."""
+        """More logs are complete. What is known here is not begun anew."""
         if not self._finish.nothing:
-            known = {*self._waiting, *self._failed, *self._under_way}
+            known = {*self._waiting, *self._failed, *self._under_way, *self._given_up, *self._done}
             self._waiting += [name for name in names if name not in known]
         self.poll()
+
+    def forget(self, names: Iterable[str]) -> None:
+        """These logs are removed."""
+        gone = set(names)
+        self._waiting = [name for name in self._waiting if name not in gone]
+        self._failed = [name for name in self._failed if name not in gone]
+        self._given_up -= gone
+        self._done -= gone
 
     def poll(self) -> None:
         """Go on with the next ones, if nothing is under way."""
         if self._process is not None and (code := self._process.poll()) is not None:
             self._process = None
             self._ended(code)
+        if self._closed.is_set():
+            return
         if self._process is None and self._failed and time.monotonic() >= self._again_at:
             self._waiting, self._failed = [*self._failed, *self._waiting], []
         if self._process is None and self._waiting:
             self._start()
 
     def wait(self) -> None:
-        """Until everything is done, or has failed."""
-        while self._process is not None or self._waiting:
+        """Until everything is done, or has failed, or `closed` is set."""
+        while not self._closed.is_set() and (self._process is not None or self._waiting):
             self.poll()
             if self._process is not None:
-                self._process.wait()
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_NOTICE_SECONDS)
+
+    def stop(self) -> None:
+        """Forget what waits, and end what is under way: the next process takes it up."""
+        self._waiting = []
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_TERMINATION_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._told()
+        self._under_way = []
 
     def _start(self) -> None:
         self._under_way, self._waiting = self._waiting, []
@@ -226,24 +272,45 @@ class Finisher:
             *self._under_way,
         ]
         try:
+            # a file: nobody reads while the process runs
+            self._report = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115 - `_told` closes it
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=self._report, start_new_session=True
             )
         except OSError as error:
-            self._ended(_AGAIN, f"no process could be started: {error.strerror}")
+            self._ended(None, f"no process could be started: {error.strerror}")
 
-    def _ended(self, code: int, why: str = "") -> None:
-        """A process has ended, with a code or (negative) by a signal."""
+    def _told(self) -> dict[str, str]:
+        """What the process has said of its logs, by name."""
+        report, self._report = self._report, None
+        if report is None:
+            return {}
+        with report:
+            report.seek(0)
+            lines = report.read().decode("utf-8", "replace").splitlines()
+        words = [line.split(maxsplit=1) for line in lines]
+        return {pair[1]: pair[0] for pair in words if len(pair) == 2}
+
+    def _ended(self, code: int | None, why: str = "") -> None:
+        """A process has ended, with a code or (negative) by a signal; None: there was none."""
         names, self._under_way = self._under_way, []
-        if code in (_DONE, _IN_VAIN):
+        told = self._told()
+        for name in names:
+            if told.get(name) == _DONE:
+                self._done.add(name)
+            elif told.get(name) == _IN_VAIN:
+                self._given_up.add(name)
+        failed = [name for name in names if told.get(name) == _AGAIN]
+        untold = [name for name in names if name not in told]
+        if untold:
+            left = set(unfinished_logs(self._folder, self._finish, ""))
+            failed += [name for name in untold if name in left]
+        if not failed:
             self._failures = 0
             return
-        if code < 0:
+        self._failed += failed
+        if code is not None and code < 0:
             why = f"their process was ended by signal {-code}"
-        left = set(unfinished_logs(self._folder, self._finish, ""))
-        self._failed = [*self._failed, *(name for name in names if name in left)]
-        if not self._failed:
-            return
         pause_s = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(self._failures, 16))
         self._failures += 1
         self._again_at = time.monotonic() + pause_s
@@ -266,15 +333,15 @@ def _main(arguments: list[str]) -> int:
     os.nice(_NICENESS)
     sys.meta_path.insert(0, _WithoutPandas())
     folder = open_folder(path)
-    code = _DONE
     for name in names:
+        outcome = _DONE
         try:
             finish_log(folder, name, finish)
         except BinlogError as error:
             print(f"binlake: {name} is not finished: {error}", file=sys.stderr)
-            mends = isinstance(error, SourceError)
-            code = _AGAIN if mends or code == _AGAIN else _IN_VAIN
-    return code
+            outcome = _AGAIN if isinstance(error, SourceError) else _IN_VAIN
+        print(outcome, name, flush=True)
+    return 0
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from binlake.archive.start import OLDEST
 from binlake.cli.server_flags import ServerUrls, with_server_flags_except
 from binlake.cli.terminal import console, is_watched, note
 from binlake.errors import OptionError
+from binlake.values.ledger import counted
 from binlake.values.options import parse_bytes
 
 __all__ = ["archive"]
@@ -140,6 +141,12 @@ def archive(
             served.server_close()
     if metrics.file:
         note(f"everything before {metrics.file}:{metrics.offset} is in {directory}")
+    if until_current and archiver.failed:
+        note(
+            f"binlake: {counted(archiver.failed, 'complete log')} could not be indexed or compressed "
+            "(why is said above): what is here of them is as it came"
+        )
+        raise typer.Exit(1)
 
 
 def _size(text: str | None) -> int | None:
@@ -152,10 +159,15 @@ def _size(text: str | None) -> int | None:
 
 
 def _end_by_signal(end: Callable[[], None]) -> None:
-    """SIGTERM and Ctrl-C end in order: what has come is made durable."""
+    """SIGTERM and Ctrl-C end in order: what has come is made durable. A second Ctrl-C does not wait."""
+
+    def on_signal(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        end()
+
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(ValueError):  # not the main thread
-            signal.signal(number, lambda *_: end())
+            signal.signal(number, on_signal)
 
 
 class _Status:

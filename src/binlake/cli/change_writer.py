@@ -6,7 +6,7 @@ import errno
 import select
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -103,8 +103,12 @@ def _is_abandoned(target: BinaryIO) -> bool:
 
 
 @contextmanager
-def open_target(output: Path | None, form: str) -> Iterator[BinaryIO]:
-    """The open output: standard output, or a file that is complete when it appears. Raises OptionError."""
+def open_target(
+    output: Path | None,
+    form: str,
+    opened: Callable[[Path, str], AbstractContextManager[BinaryIO]] = output_file,
+) -> Iterator[BinaryIO]:
+    """The open output: standard output, or a file as `opened` makes it. Raises OptionError."""
     if output is None:
         if form in _BINARY_FORMATS and sys.stdout.isatty():
             raise OptionError(
@@ -116,7 +120,7 @@ def open_target(output: Path | None, form: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with output_file(output, "output") as file:
+    with opened(output, "output") as file:
         yield file
 
 

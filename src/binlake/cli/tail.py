@@ -11,6 +11,8 @@ import typer
 
 from binlake.cli.change_writer import ChangeWriter, check_format, open_target
 from binlake.cli.flags import with_row_options
+from binlake.cli.interrupts import Interrupts
+from binlake.cli.output_file import growing_file
 from binlake.cli.server_flags import ServerUrls, with_server_flags
 from binlake.cli.terminal import fail_if_lost, hinting, note, say_result, say_time_zone
 from binlake.errors import OptionError
@@ -42,7 +44,9 @@ def tail(
     ] = "json",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write here as it comes, not to stdout."
+        ),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="Stop after N rows.")
@@ -61,7 +65,8 @@ def tail(
 
     Begins now, at --start FILE:POS, behind the GTIDs of --after, or with the oldest log
     (--from-start). Lines are those of `binlake rows`, and so are the filters. A lost connection
-    is made again, and goes on where it was. Interrupt it to end it.
+    is made again, and goes on where it was. Interrupt it to end it: also then, and after an error,
+    the file of --output has what came.
 
     Examples:
       binlake tail mysql://repl@db1/ --table shop.orders
@@ -82,14 +87,17 @@ def tail(
     decoder = ChangeDecoder(options, Target.TEXT, ledger, schema)
     with (
         hinting(options),
-        open_target(output, form) as target,
+        Interrupts() as interrupts,
+        open_target(output, form, growing_file) as target,
         Follower(server, start, following, note) as follower,
         ChangeWriter(form, options, target, limit) as writer,
     ):
 
         def show(changes: Iterable[Changes]) -> None:
             for change in columns.watch(changes):
-                if not writer.write(change):
+                with interrupts.later():  # half a line, or half a message of arrow, is none
+                    enough = not writer.write(change)
+                if enough:
                     raise _Enough
             writer.flush()
 

@@ -64,7 +64,8 @@ class StreamOffset:
         if self.commit_us is not None:
             moment = _EPOCH + timedelta(microseconds=self.commit_us)
             value["commit_time"] = moment.isoformat().replace("+00:00", "Z")
-        if self.trail is not None:
+        # where it ends is not written: it is taken from the position
+        if self.trail is not None and self.trail.end == self.position.offset:
             value["last_events"] = {"start": self.trail.start, "digest": self.trail.digest}
         if self.initial:
             value["initial"] = True

@@ -85,7 +85,7 @@ class BoundaryScan:
 
     `bytes`, `rows` and `transactions` are those taken so far, `commit_us` the commit time of the
     last of them (None: none was taken), `full` whether a limit ended the scan. `gtids` is kept up
-    to `offset`, `trail` is what was passed last before it, if anything was. With a limit on rows, `rows` needs a counter.
+    to `offset`. With a limit on rows, `rows` needs a counter.
     """
 
     def __init__(
@@ -102,18 +102,27 @@ class BoundaryScan:
         self.bytes = self.rows = self.transactions = 0
         self.commit_us: int | None = None
         self.full = False
-        self.trail: Trail | None = None
+        self._trail: Trail | None = None
         self._limits = limits
         self._counter = counter if limits.rows is not None else None
         self._on_damage = on_damage
         self._start = FIRST_EVENT
         self._bytes_before = 0
 
+    @property
+    def trail(self) -> Trail | None:
+        """The events right before `offset`; None if none of that file were passed."""
+        trail = self._trail
+        return trail if trail is not None and trail.end == self.offset else None
+
     def through(self, log: LogFile, start: int, stop: int | None = None) -> None:
         """Scan a file that nobody writes any more, from the boundary `start` to its end (or to the
         boundary `stop`), or until a limit is reached. Raises BinlogError.
         """
-        self._scan(log, start, stop)
+        opened, window = self._scan(log, start, stop)
+        if opened is not None and window is not None and not self.full:
+            self._reach(opened.end.offset)
+            self._leave_trail(window)
 
     def as_far_as(self, log: LogFile, start: int, stop: int | None = None) -> None:
         """The same for the newest file: what it ends in, if it is not whole yet, is left.
@@ -121,21 +130,25 @@ class BoundaryScan:
         Raises BinlogError.
         """
         try:
-            grouper = self._scan(log, start, stop)
+            opened, _ = self._scan(log, start, stop)
         except TruncatedError as error:
             if error.kind != TORN_TAIL:
                 raise
             return
-        if grouper.open is not None and not self.full:
-            self._reach(grouper.open.start.offset)
+        if opened is not None and not self.full:
+            self._reach(opened.start.offset)
 
     # -- walking --------------------------------------------------------------------------------
 
-    def _scan(self, log: LogFile, start: int, stop: int | None) -> Grouper:
+    def _scan(
+        self, log: LogFile, start: int, stop: int | None
+    ) -> tuple[Group | None, Window | None]:
+        """The transaction that is open where the walk ended, and the window that was last."""
         self._start = self.offset = start
-        self.trail = None
+        self._trail = None
         self._bytes_before = self.bytes
         grouper = Grouper()
+        window = None
         for window in self._windows(log, start, stop):
             self.gtids.pass_head(window)
             for item in grouper.window(window):
@@ -146,16 +159,14 @@ class BoundaryScan:
                     self._take_run(item, grouper.steps)
                 if self.full:
                     self._leave_trail(window)
-                    return grouper
+                    return grouper.open, window
             opened = grouper.open
             self._reach(window.end if opened is None else opened.start.offset)
             self._leave_trail(window)
             if opened is not None and self._too_much(opened, window):
                 self.full = True
-                return grouper
-        if grouper.open is not None:
-            self._reach(grouper.open.end.offset)
-        return grouper
+                return grouper.open, window
+        return grouper.open, window
 
     def _windows(self, log: LogFile, start: int, stop: int | None) -> Iterator[Window]:
         size = _LARGEST_WINDOW
@@ -168,7 +179,7 @@ class BoundaryScan:
     def _leave_trail(self, window: Window) -> None:
         """Note what is before the boundary, if that has come into this window."""
         if window.start < self.offset <= window.end:
-            self.trail = Trail.before(window, self.offset)
+            self._trail = Trail.before(window, self.offset)
 
     def _reach(self, offset: int) -> None:
         self.offset = offset

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import binlake
 from archiving import until
 from binlake.archive import finishing
+from binlake.archive.archiver import ArchiveOptions, Archiver
 from binlake.archive.finishing import (
     Finish,
     Finisher,
@@ -24,8 +26,10 @@ from binlake.archive.finishing import (
 from binlake.archive.folder import Folder, open_folder
 from binlake.archive.retention import Retention, expired, purge
 from binlake.archive.writer import write_index_file
+from binlake.cli.main import main
 from binlake.errors import SourceError
 from binlake.source.bytes import open_reader
+from binlake.source.replica.url import ServerUrl
 from binlake.values.log_names import index_path
 
 DAY = 86_400
@@ -228,10 +232,132 @@ def test_what_is_damaged_is_not_tried_again(folder: Folder) -> None:
     path.write_bytes(data)
     said: list[str] = []
     finisher = Finisher(folder, Finish("zstd"), said.append)
-    finisher.begin("binlog.000002")
+    finisher.begin("binlog.000003")
     finisher.wait()
     assert said == []
     assert finisher._failed == []
+    assert "binlog.000002.zst" in folder.sizes()
+    assert finisher.unfinished == finisher.failed == 1, "it is counted"
+    for begin in (lambda: finisher.begin("binlog.000003"), lambda: finisher.add([path.name])):
+        begin()
+        assert finisher._process is None, "not begun again by the next connection"
+    assert finisher.unfinished == 1
+    finisher.forget([path.name])
+    assert finisher.unfinished == 0
+
+
+def test_a_log_that_can_have_no_index_is_begun_once(folder: Folder) -> None:
+    said: list[str] = []
+    finisher = Finisher(folder, Finish(), said.append)
+    finisher.begin("binlog.000003")
+    finisher.wait()
+    Path(folder.path_of(index_path("binlog.000001"))).unlink()
+    finisher.begin("binlog.000003")
+    assert finisher._process is None
+    assert (finisher.unfinished, said) == (0, [])
+
+
+def busy(folder: Folder, closed: threading.Event | None = None) -> tuple[Finisher, Path]:
+    """One whose process is in the middle of a log, and what that writes."""
+    os.truncate(folder.path_of("binlog.000002"), 1 << 30)  # a hole, which takes no room
+    finisher = Finisher(folder, Finish("zstd", index=False), closed=closed)
+    finisher.add(["binlog.000002", "binlog.000003"])
+    partials = Path(folder.path).glob
+    until(lambda: list(partials("*.partial")))
+    return finisher, next(iter(partials("*.partial")))
+
+
+def test_who_is_stopped_ends_what_is_under_way(folder: Folder) -> None:
+    finisher, partial = busy(folder)
+    process = finisher._process
+    assert process is not None
+    finisher.add(["binlog.000004"])
+    finisher.stop()
+    assert process.returncode == -signal.SIGTERM
+    assert finisher.unfinished == 0
+    assert {"binlog.000002", "binlog.000003", "binlog.000004"} <= set(folder.sizes())
+    assert remove_leftovers(folder) == [partial.name]
+    finisher.stop()
+
+
+def test_who_is_closed_neither_waits_nor_begins_more(folder: Folder) -> None:
+    closed = threading.Event()
+    finisher, _ = busy(folder, closed)
+    process = finisher._process
+    assert process is not None
+    timer = threading.Timer(0.1, closed.set)
+    timer.start()
+    finisher.wait()
+    assert process.poll() is None, "it came back before the process had ended"
+    finisher.stop()
+    finisher.add(["binlog.000004"])
+    assert finisher._process is None
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_an_archiver_waits_unless_it_is_closed(
+    folder: Folder, closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archiver = Archiver(
+        [ServerUrl.parse("mysql://repl@db1/")], folder, ArchiveOptions(until_current=True)
+    )
+    asked: list[str] = []
+
+    class Told(Finisher):
+        def wait(self) -> None:
+            asked.append("wait")
+            super().wait()
+
+        def stop(self) -> None:
+            asked.append("stop")
+            super().stop()
+
+    def follow(*_: object) -> None:
+        archiver._finishers["x"] = Told(folder, Finish("zstd"), closed=archiver._closed)
+        if closed:
+            archiver.close()
+        archiver._finishers["x"].begin("binlog.000005")
+
+    monkeypatch.setattr(archiver, "_follow", follow)
+    archiver.run()
+    assert asked == (["wait", "stop"] if closed else ["wait"])
+    assert ("binlog.000001.zst" in folder.sizes()) is not closed
+    assert archiver.failed == 0
+
+
+def test_a_second_interrupt_does_not_wait() -> None:
+    code = """if True:
+        import os, signal
+        from binlake.cli.archive import _end_by_signal
+        asked = []
+        _end_by_signal(lambda: asked.append(1))
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked == [1, 1]
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            print("at once")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "at once\n"
+
+
+@pytest.mark.parametrize("failed", [0, 2])
+def test_a_run_that_ends_says_what_could_not_be_finished(
+    failed: int, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Archiver, "run", lambda _: None)
+    monkeypatch.setattr(Archiver, "failed", failed)
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    command = ["archive", "mysql://repl@db1/", str(tmp_path), "--until-current", "-q"]
+    try:
+        assert main(command) == (1 if failed else 0)
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
+            signal.signal(number, handler)
+    lines = capfd.readouterr().err.splitlines()
+    assert [line for line in lines if "2 complete logs could not be indexed" in line] == lines
 
 
 def test_its_process_is_quick_to_start(tmp_path: Path, golden: Path) -> None:

@@ -7,11 +7,14 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from binlake.cli.main import main
+from binlake.cli.output_file import growing_file, output_file
 
 LOG = "mysql-9.7/transactions/binlog.000001"
 DEMO = Path(__file__).resolve().parents[3] / "demo"
@@ -84,6 +87,81 @@ def test_a_link_stays_and_what_it_leads_to_is_written(golden: Path, tmp_path: Pa
     assert link.is_symlink()
     assert real.read_text(encoding="utf-8").startswith('{"op"')
     assert sorted(tmp_path.iterdir()) == [link, real]
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "all.json", "link.json"])
+@pytest.mark.parametrize("write", [output_file, growing_file])
+def test_what_standard_output_goes_to_keeps_what_is_in_it(
+    tmp_path: Path, name: str, write: Callable[[Path, str], Any]
+) -> None:
+    """`-o /dev/stdout >> all.json`, and `-o all.json >> all.json`."""
+    there = tmp_path / "all.json"
+    there.write_text("old\n")
+    (tmp_path / "link.json").symlink_to("/dev/stdout")
+    code = (
+        "import pathlib, sys; from binlake.cli.output_file import growing_file, output_file\n"
+        f"with {write.__name__}(pathlib.Path(sys.argv[1]), 'output') as file: file.write(b'new')"
+    )
+    with there.open("ab") as stdout:
+        command = [sys.executable, "-c", code, name]
+        subprocess.run(command, cwd=tmp_path, stdout=stdout, check=True)
+    assert there.read_text() == "old\nnew"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_descriptor_of_ours_is_written_where_it_is(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w+b") as file:
+        file.write(b"old")
+        file.flush()
+        with output_file(Path(f"/dev/fd/{file.fileno()}"), "output") as output:
+            output.write(b"new")
+        file.seek(0)
+        assert file.read() == b"oldnew"
+
+
+def test_two_write_one_file_and_the_users_files_stay(tmp_path: Path) -> None:
+    target, users = tmp_path / "out", tmp_path / "out.partial"
+    users.write_text("of the user")
+    with output_file(target, "output") as one, output_file(target, "output") as other:
+        one.write(b"one")
+        other.write(b"another")
+        assert not target.exists()
+    assert target.read_text() == "one", "who ended last"
+    assert users.read_text() == "of the user"
+    assert sorted(tmp_path.iterdir()) == [target, users]
+
+
+def test_what_goes_wrong_with_reading_is_no_error_of_writing(tmp_path: Path) -> None:
+    with (
+        pytest.raises(PermissionError, match="the log"),
+        output_file(tmp_path / "out", "output"),
+    ):
+        raise PermissionError("the log")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has /dev/full")
+@pytest.mark.parametrize("form", ["json", "csv", "arrow", "parquet"])
+def test_what_cannot_be_written_is_named(
+    golden: Path, form: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["rows", str(golden / LOG), "-f", form, "-o", str(FULL)]) == 2
+    assert "cannot write /dev/full: No space left on device" in capfd.readouterr().err
+    missing = tmp_path / "missing" / "out"
+    assert main(["rows", str(golden / LOG), "-f", form, "-o", str(missing)]) == 2
+    assert f"cannot write {missing}: No such file or directory" in capfd.readouterr().err
+
+
+def test_a_growing_file_has_what_came(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("what was there before")
+    with pytest.raises(ValueError, match="lost"), growing_file(path, "output") as file:  # noqa: PT012
+        file.write(b"what came")
+        file.flush()
+        assert path.read_bytes() == b"what came"
+        file.write(b", and more")
+        raise ValueError("lost")
+    assert path.read_bytes() == b"what came, and more"
 
 
 @pytest.mark.parametrize("command", ["rows", "mysqlbinlog"])

@@ -25,6 +25,8 @@ from binlake.archive.layout import ArchiveState
 from binlake.errors import OptionError, PositionLostError, SchemaError, SourceError
 from binlake.source.log_file import LogFile
 from binlake.spark.offsets import StreamOffset
+from binlake.stream.trail import Trail
+from binlake.values.position import Position
 from reading import lines_without_ddl
 from stream_log import SID, StreamLog
 from stream_query import Checkpoint, Query41, Query42
@@ -169,6 +171,37 @@ def test_a_log_that_is_compressed_while_a_batch_is_read(split_bytes: int, tmp_pa
     else:
         run.checkpoint.rows.append(read())
     assert keys(run.checkpoint.all_rows) == expected(path)
+
+
+@QUERIES
+def test_a_log_that_a_crash_ended_and_the_next_that_has_not_begun(
+    query: type[Query41], tmp_path: Path
+) -> None:
+    """The place behind what will never be whole is found again, in every batch and restart."""
+    torn = many(3).gtid(4).query(b"BEGIN").rows().write(tmp_path)
+    following = tmp_path / "binlog.000002"
+    following.touch()
+    checkpoint = Checkpoint()
+    for _ in range(2):
+        run = query(checkpoint, path=tmp_path, starting_offsets="earliest")
+        run.start()
+        run.drain()
+    end = json.loads(checkpoint.ends[-1])
+    assert (end["file"], end["offset"]) == (torn.name, torn.stat().st_size)
+    assert end["last_events"]
+    following.write_bytes(many(2, first=4).bytes())
+    run = query(checkpoint, path=tmp_path, starting_offsets="earliest")
+    run.start()
+    run.drain()
+    assert keys(checkpoint.all_rows) == expected(torn, following)
+
+
+def test_a_trail_that_ends_elsewhere_is_not_written() -> None:
+    position = Position(OLD, "binlog.000001", 500, "")
+    trail = Trail(300, 400, "00" * 8)
+    assert "last_events" not in StreamOffset(position, trail=trail).to_json()
+    here = StreamOffset(position, trail=Trail(300, 500, "00" * 8))
+    assert StreamOffset.from_json(here.to_json()) == here
 
 
 # -- limits -----------------------------------------------------------------------------------------

@@ -91,6 +91,8 @@ def test_a_finished_log_ends_at_its_end(tmp_path: Path) -> None:
         scan.through(log, 4)
     assert scan.offset == path.stat().st_size
     assert scan.gtids.text == f"{SID}:1"
+    assert scan.trail is not None
+    assert scan.trail.end == scan.offset, "the trail is what is before the place"
     path.write_bytes(path.read_bytes()[:-3])
     with LogFile.open(str(path)) as log, pytest.raises(TruncatedError):
         BoundaryScan(UNLIMITED, GtidProgress()).through(log, 4)

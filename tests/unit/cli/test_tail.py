@@ -1,0 +1,126 @@
+"""`tail` into a file: however it ends, the file has what came."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import binlake.cli.tail
+from binlake.cli.interrupts import Interrupts
+from binlake.cli.main import main
+from binlake.errors import PositionLostError
+from binlake.source.chain import resolve
+from binlake.stream.ddl import TakesDdl
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import Run
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+from binlake.values.position import Position
+
+LOG = "mysql-9.7/transactions/binlog.000001"
+
+
+def lost() -> None:
+    raise PositionLostError("the server has purged what comes next")
+
+
+def terminated() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def interrupted() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.fixture
+def end_by(golden: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """A server that sends a log, and then something happens."""
+
+    def prepare(ending: Callable[[], None]) -> None:
+        class Live:
+            def __init__(
+                self, _: object, options: ReadOptions, ledger: Ledger, on_idle: Callable[[], None]
+            ) -> None:
+                [self.reader] = LogReader.of_chains(resolve([str(golden / LOG)]), options, ledger)
+                self.on_idle = on_idle
+
+            def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
+                yield from self.reader.runs(on_ddl)
+                self.on_idle()
+                ending()
+                raise AssertionError("the end was not heard")
+
+        monkeypatch.setattr(binlake.cli.tail, "LiveReader", Live)
+        monkeypatch.setattr(binlake.cli.tail, "Follower", lambda *_: nullcontext())
+        monkeypatch.setattr(binlake.cli.tail, "_start", lambda *_, **__: Position("", "", 0))
+
+    return prepare
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "arrow"])
+@pytest.mark.parametrize(
+    ("ending", "code"), [(lost, 1), (terminated, 0), (interrupted, 0)], ids=lambda value: str(value)
+)
+def test_the_file_has_what_came(
+    ending: Callable[[], None],
+    code: int,
+    form: str,
+    end_by: Callable[[Callable[[], None]], None],
+    golden: Path,
+    tmp_path: Path,
+) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    end_by(ending)
+    came, expected = tmp_path / "came", tmp_path / "expected"
+    assert main(["rows", str(golden / LOG), "-f", form, "-o", str(expected)]) == 0
+    assert main(["tail", "mysql://repl@db1/", "-f", form, "-o", str(came)]) == code
+    assert content(came, form) == content(expected, form)
+    assert came.stat().st_size
+    assert sorted(tmp_path.iterdir()) == [came, expected]
+    assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+def content(path: Path, form: str) -> Any:
+    """Of an arrow stream the rows, if it has its end."""
+    data = path.read_bytes()
+    if form != "arrow":
+        return data
+    assert data.endswith(b"\xff\xff\xff\xff\0\0\0\0")
+    return pa.ipc.open_stream(io.BytesIO(data)).read_all().to_pylist()
+
+
+def test_it_is_in_the_file_while_the_server_is_idle(
+    end_by: Callable[[Callable[[], None]], None], tmp_path: Path
+) -> None:
+    came, seen = tmp_path / "came", []
+
+    def look() -> None:
+        seen.append(came.read_bytes())
+        lost()
+
+    end_by(look)
+    assert main(["tail", "mysql://repl@db1/", "-o", str(came)]) == 1
+    assert seen == [came.read_bytes()]
+    assert seen[0].endswith(b"\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_what_has_to_be_whole(number: signal.Signals) -> None:
+    done = False
+    with Interrupts() as interrupts:
+        with pytest.raises(KeyboardInterrupt), interrupts.later():  # noqa: PT012
+            os.kill(os.getpid(), number)
+            done = True
+        with interrupts.later():
+            pass
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+    assert done
