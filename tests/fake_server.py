@@ -89,15 +89,18 @@ def fake_server(talk: Callable[[Conversation], None]) -> Iterator[tuple[int, lis
     conversations: list[Conversation] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
+        def converse(conversation: Conversation) -> None:
+            with conversation.sock, suppress(OSError):
+                talk(conversation)
+
         def serve() -> None:
             while True:
                 try:
                     sock, _ = listener.accept()
                 except OSError:
                     return
-                with sock, suppress(OSError):
-                    conversations.append(Conversation(sock))
-                    talk(conversations[-1])
+                conversations.append(Conversation(sock))
+                threading.Thread(target=converse, args=conversations[-1:], daemon=True).start()
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()

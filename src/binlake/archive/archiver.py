@@ -13,7 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -51,7 +51,6 @@ _STORE_SYNC_SECONDS = 10.0
 # An idle server need not be told more often that everything is durable.
 _IDLE_SYNC_SECONDS = 0.05
 _LOOK_SECONDS = 15.0
-_HOUSEKEEPING_SECONDS = 60.0
 _TRIES_PER_SERVER = 3
 
 
@@ -105,6 +104,7 @@ class Archiver:
         self._was_connected = False
         self._end: tuple[str, int] = ("", 0)  # of what is here
         self._failed_at: tuple[str, int] | None = None
+        self._damaged: tuple[str, str, int] | None = None  # where a wrong checksum came last
         for url in self._urls:
             if url.option("skip-replication", "keep") != "keep":
                 raise OptionError(
@@ -168,6 +168,8 @@ class Archiver:
                 finisher.wait()
                 self._purge(writer, finisher)
         finally:
+            if self._follower is not None:
+                self._damaged = self._follower.damaged
             self._follower = None
             self._end = writer.end
             self.metrics.lost_connection()
@@ -180,18 +182,16 @@ class Archiver:
         identity, state = history_of(self._root, known, server)
         why = self._reset[1] if self._reset[0] == identity else ""
         if state is not None and not why:
-            writer = HistoryWriter(self._root.sub(state.directory), state)
-            start = writer.resume()
-            try:
+            with ExitStack() as unused:
+                writer = HistoryWriter(self._root.sub(state.directory), state)
+                start = writer.resume()
+                unused.callback(writer.close)
                 why = self._why_not(server, writer, start) or ""
-            except BaseException:
-                writer.close()
-                raise
-            if not why:
-                start = start or self._first(server, [])
-                self._greet(server, writer, start)
-                return writer, replace(start, server_uuid=server.identity)
-            writer.close()
+                if not why:
+                    start = start or self._first(server, [])
+                    self._greet(server, writer, start)
+                    unused.pop_all()
+                    return writer, replace(start, server_uuid=server.identity)
         generation = 1 if state is None else state.generation + 1
         begun = ArchiveState(
             identity, server.flavour, generation, server_uid=server.uid, address=server.where
@@ -200,10 +200,13 @@ class Archiver:
         start = self._first(server, [] if state is not None else others)
         if state is not None:
             self._say(f"{why}: the server's logs go on in {begun.directory}/; what is here is kept")
-        writer = HistoryWriter(self._root.sub(begun.directory), begun)
-        writer.resume()
-        self._reset = ("", "")
-        self._greet(server, writer, start)
+        with ExitStack() as unused:
+            writer = HistoryWriter(self._root.sub(begun.directory), begun)
+            writer.resume()
+            unused.callback(writer.close)
+            self._reset = ("", "")
+            self._greet(server, writer, start)
+            unused.pop_all()
         return writer, replace(start, server_uuid=server.identity)
 
     def _why_not(
@@ -248,20 +251,25 @@ class Archiver:
     def _copy(
         self, url: ServerUrl, writer: HistoryWriter, start: Position, finisher: Finisher
     ) -> None:
-        options = FollowOptions.of(url, attempts=0, until_current=self._options.until_current)
+        until_current = self._options.until_current
+        options = FollowOptions.of(
+            url, attempts=0, until_current=until_current, damaged=self._damaged
+        )
         pacer = _Pacer(writer, self._options, options.semi_sync)
+        begun_at = writer.end
         with Follower(url, start, options) as follower:
             self._follower = follower
             if self._closed.is_set():
                 return
             for item in follower:
-                self._failures = 0
                 self.metrics.connected = True
                 if isinstance(item, Block):
                     writer.take(item)
                     self._count(item)
                 else:
                     self.metrics.nothing_more()
+                if writer.end != begun_at or _is_the_end(item, writer):
+                    self._failures = 0
                 if pacer.is_due(item):
                     self._sync(writer, follower)
                     pacer.synced()
@@ -360,6 +368,14 @@ class Archiver:
         doubled = options.backoff_s * 2 ** min(self._failures - 1, 16)
         longest = min(options.longest_backoff_s, doubled)
         self._closed.wait(random.uniform(longest / 2, longest))
+
+
+def _is_the_end(item: Block | Idle, writer: HistoryWriter) -> bool:
+    """Whether a server has said that it has no more than what is here.
+
+    That a connection brings what is here already is no progress: the next event may end it, again.
+    """
+    return isinstance(item, Idle) and item.confirmed and (item.file, item.offset) == writer.end
 
 
 class _Pacer:

@@ -245,9 +245,10 @@ class LocalLog(LogWriter):
             self._file = GrowingFile(descriptor, os.fstat(descriptor).st_size)
             if new:
                 sync_directory(path.parent)
+            # what a killed process wrote may be in the system's memory only
+            self.durable = 0 if new else self._file.sync()
         except OSError as error:
             raise writing_error(str(path), error) from error
-        self.durable = self._file.size
 
     @property
     def size(self) -> int:

@@ -19,6 +19,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from binlake.source.durable import sync_data, sync_file
+
 __all__ = ["GrowingFile"]
 
 # Copying so much into the system's memory takes longer than waking a thread.
@@ -49,21 +51,23 @@ class GrowingFile:
         self._waiting: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._error: OSError | None = None
+        self._error: BaseException | None = None
         self._closed = False
-        self._write_pages = _write_uncached if sys.platform == "linux" else _write_cached
+        uncached = sys.platform == "linux" and hasattr(os, "pwritev")
+        self._write_pages = _write_uncached if uncached else _write_cached
 
     def append(self, data: bytes) -> None:
         """Write at the end, at once or soon."""
         with self._changed:
             self._changed.wait_for(self._has_room)
             self._check()
-            self.size += len(data)
-            if self._waiting or self._written + len(data) != self.size or len(data) >= _LARGE_BYTES:
+            if self._waiting or self._written != self.size or len(data) >= _LARGE_BYTES:
+                self._start()  # nothing has changed where that fails
                 self._waiting.append(data)
+                self.size += len(data)
                 self._changed.notify_all()
-                self._start()
                 return
+            self.size += len(data)
         # nothing is under way, and nobody else appends
         self._write(data)
         self._check()
@@ -79,7 +83,7 @@ class GrowingFile:
             size = self.size
             self._await(size)
         try:
-            _make_durable(self._descriptor)
+            sync_data(self._descriptor)
         except OSError as error:
             self._fail(error)
             raise
@@ -89,7 +93,7 @@ class GrowingFile:
         """Forget everything from byte `size` on, durably."""
         self.flush()
         os.ftruncate(self._descriptor, size)
-        os.fsync(self._descriptor)
+        sync_file(self._descriptor)
         self.size = self._written = size
 
     def close(self) -> None:
@@ -113,10 +117,13 @@ class GrowingFile:
         self._check()
 
     def _check(self) -> None:
-        if self._error is not None:
+        if isinstance(self._error, OSError):
             raise self._error
+        if self._error is not None:
+            what = f"{type(self._error).__name__} {self._error}".strip()
+            raise OSError(f"the thread that writes has ended: {what}") from self._error
 
-    def _fail(self, error: OSError) -> None:
+    def _fail(self, error: BaseException) -> None:
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
@@ -124,11 +131,22 @@ class GrowingFile:
     # -- writing -------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="binlake-write", daemon=True)
-            self._thread.start()
+        if self._thread is not None:
+            return
+        thread = threading.Thread(target=self._run, name="binlake-write", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # of Python, for whatever the system said
+            raise OSError(errno.EAGAIN, str(error)) from error
+        self._thread = thread
 
     def _run(self) -> None:
+        try:
+            self._write_what_waits()
+        except BaseException as error:  # noqa: BLE001 - nobody would hear of it, and all wait
+            self._fail(error)
+
+    def _write_what_waits(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closed)
@@ -154,8 +172,10 @@ class GrowingFile:
                     _write_all(self._descriptor, view[last - at :], last, _write_cached)
                 else:
                     _write_all(self._descriptor, view, at, _write_cached)
-        except OSError as error:
-            self._fail(error)
+        except BaseException as error:
+            self._fail(error)  # else `sync` would wait for these bytes for ever
+            if not isinstance(error, Exception):
+                raise
             return
         with self._changed:
             self._written = end
@@ -164,8 +184,10 @@ class GrowingFile:
     def _write_whole_pages(self, data: memoryview, at: int) -> None:
         try:
             _write_all(self._descriptor, data, at, self._write_pages)
-        except OSError as error:
-            if self._write_pages is _write_cached or error.errno not in _UNKNOWN_FLAG:
+        except (OSError, NotImplementedError) as error:
+            # Python knows the call, but was built where the C library has no flags for it
+            unknown = isinstance(error, NotImplementedError) or error.errno in _UNKNOWN_FLAG
+            if self._write_pages is _write_cached or not unknown:
                 raise
             self._write_pages = _write_cached
             _write_all(self._descriptor, data, at, _write_cached)
@@ -180,10 +202,6 @@ def _write_cached(descriptor: int, data: memoryview, at: int) -> int:
 
 def _write_uncached(descriptor: int, data: memoryview, at: int) -> int:
     return os.pwritev(descriptor, [data], at, _DONTCACHE)
-
-
-def _make_durable(descriptor: int) -> None:
-    getattr(os, "fdatasync", os.fsync)(descriptor)  # macOS has no fdatasync
 
 
 def _write_all(descriptor: int, data: memoryview, at: int, write: _Write) -> None:

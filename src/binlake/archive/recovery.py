@@ -7,18 +7,29 @@ is behind the last good event is forgotten.
 The server is then asked for the log from a little before that place: from its last transaction
 on. What comes must be what is here, byte for byte. So a log that has only the name of ours, because
 the server's logs were reset in between, is noticed before one byte of it is written.
+
+Where a log has no checksums, zeros inside of an event, for a page that never reached the disk, look
+like any other bytes. Then all is asked for that was not known to be durable, and taken from the server
+where there are zeros here.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from binlake.archive.folder import LogWriter
 from binlake.errors import FormatError, SourceError
 from binlake.events.gtid_list import GtidListEvent
 from binlake.events.previous_gtids import PreviousGtidsEvent
-from binlake.format.event_types import EVENT_TYPES, Role
+from binlake.format.event_types import (
+    EVENT_TYPES,
+    GTID_LIST_EVENT,
+    PREVIOUS_GTIDS_LOG_EVENT,
+    Role,
+)
 from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.source.reader import ByteReader
 from binlake.source.replica.progress import Progress
@@ -28,6 +39,8 @@ from binlake.stream.event_at import event_at
 __all__ = ["Overlap", "Resumption", "recover"]
 
 _GTIDS = b"".join(re.escape(bytes((c,))) for c, t in EVENT_TYPES.items() if t.role is Role.GTID)
+# What a disk writes whole.
+_SECTOR_BYTES = 512
 _LAST_GTID = re.compile(b"[" + _GTIDS + b"](?=[^" + _GTIDS + b"]*$)", re.DOTALL)
 
 
@@ -47,8 +60,10 @@ class Resumption:
     lost: int = 0
 
 
-def recover(writer: LogWriter, flavour: str) -> Resumption:
-    """Read what there is of a log, forget what is not whole. Raises SourceError."""
+def recover(writer: LogWriter, flavour: str, durable: int = 0) -> Resumption:
+    """Read what there is of a log, forget what is not whole. The first `durable` bytes are known to
+    have reached the disk. Raises SourceError.
+    """
     reader = writer.reader()
     try:
         log = LogFile(reader, writer.name)
@@ -56,7 +71,7 @@ def recover(writer: LogWriter, flavour: str) -> Resumption:
         reader.close()
         return _nothing(writer)
     with log:
-        found = _survey(log, flavour)
+        found = _survey(log, flavour, durable)
     if found is None:
         return _nothing(writer)
     lost = writer.size - found.size
@@ -72,9 +87,11 @@ def _nothing(writer: LogWriter) -> Resumption:
     return Resumption(0, FIRST_EVENT, "", None, lost)
 
 
-def _survey(log: LogFile, flavour: str) -> Resumption | None:
+def _survey(log: LogFile, flavour: str, durable: int) -> Resumption | None:
     size, last_event, last_gtid, created = 0, FIRST_EVENT, None, None
     before: str | None = None
+    proved = log.format is not None and log.format.checksum_bytes > 0
+    latest = sys.maxsize if proved else max(durable, FIRST_EVENT)  # where `start` may lie
     try:
         for window in log.windows():
             if created is None:
@@ -82,8 +99,11 @@ def _survey(log: LogFile, flavour: str) -> Resumption | None:
             if before is None:
                 before = _gtids_before(window)
             size = window.end
-            last_event = window.frame(len(window) - 1).offset
-            codes = bytes(window.block.type_code[: len(window)])
+            count = bisect_right(window.block.offset, latest, 0, len(window))
+            if not count:
+                continue
+            last_event = window.frame(count - 1).offset
+            codes = bytes(window.block.type_code[:count])
             match = _LAST_GTID.search(codes)
             if match is not None:
                 last_gtid = window.frame(match.start()).offset
@@ -102,6 +122,8 @@ def _survey(log: LogFile, flavour: str) -> Resumption | None:
 def _gtids_before(window: Window) -> str | None:
     """What was executed before the log began, if the beginning of it says so."""
     for index in range(min(len(window), 8)):
+        if window.block.type_code[index] not in (PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT):
+            continue
         event = event_at(window, index)
         if isinstance(event, PreviousGtidsEvent):
             return str(event.gtids)
@@ -125,6 +147,20 @@ class Overlap:
             return None
         self.at += known
         return data[known:]
+
+    def has_holes(self, data: bytes) -> bool:
+        """Whether it is the same log, but for zeros where pages of it never reached the disk.
+
+        A sector is there whole, as it was when it ended earlier, or not at all: from the first byte
+        on that differs it is zero.
+        """
+        known = min(len(data), self.size - self.at)
+        here = self._reader.read_at(self.at, known)
+        for at in range(-(self.at % _SECTOR_BYTES), known, _SECTOR_BYTES):
+            ours, theirs = (b[max(at, 0) : min(at + _SECTOR_BYTES, known)] for b in (here, data))
+            if not theirs.startswith(ours.rstrip(b"\0")):
+                return False
+        return True
 
     @property
     def is_over(self) -> bool:

@@ -249,7 +249,8 @@ def begins_alike(server: ServerConnection, log: ByteReader) -> bool:
 
 def _beginning(server: ServerConnection, name: str) -> Iterator[bytes]:
     """The first bytes of a server's log, from its first event on."""
-    options = FollowOptions.of(server.url, attempts=0, until_current=True, semi_sync=False)
+    # one more attempt: a wrong checksum is an error only when it comes again
+    options = FollowOptions.of(server.url, attempts=1, until_current=True, semi_sync=False)
     start = Position(server.identity, name, _FIRST_EVENT)
     left = _BEGINNING_BYTES
     with Follower(server.url, start, replace(options, block_bytes=_BEGINNING_BYTES)) as follower:

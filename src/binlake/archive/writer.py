@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["AnotherHistory", "HistoryWriter", "write_index_file"]
 
 _FIRST_EVENT = 4
-# The state tells others how far a log is durable; it is not what recovery goes by.
+# The state tells others how far a log is durable; recovery goes by it only where a log has no checksums.
 _STATE_SECONDS = 1.0
 
 
@@ -88,7 +88,8 @@ class HistoryWriter:
         while names and self._is_growing(names[-1]):
             last = names.pop()
             self._log = self.folder.open_log(last)
-            found = recover(self._log, self.state.flavour)
+            durable = self.state.offset if self.state.file == last else 0
+            found = recover(self._log, self.state.flavour, durable)
             if found.size:
                 return self._go_on(self._log, found)
             # nothing of it is whole; that the one before it is the server's can be proved
@@ -157,13 +158,22 @@ class HistoryWriter:
         overlap, log = self._overlap, self._log
         assert overlap is not None
         assert log is not None
-        rest = overlap.take(block.data) if block.file == log.name else None
-        if rest is None or block.start != overlap.at - (len(block.data) - len(rest)):
+        is_next = block.file == log.name and block.start == overlap.at
+        if is_next and (rest := overlap.take(block.data)) is not None:
+            if overlap.is_over:
+                self._end_overlap()
+            return rest
+        if not is_next or not overlap.has_holes(block.data):
             raise AnotherHistory(f"{log.name} of the server is not the one that is here")
-        if overlap.is_over:
-            overlap.close()
+        self._end_overlap()
+        log.truncate(block.start)
+        self.state = replace(self.state, offset=block.start)
+        return block.data
+
+    def _end_overlap(self) -> None:
+        if self._overlap is not None:
+            self._overlap.close()
             self._overlap = None
-        return rest
 
     def _begin(self, block: Block) -> None:
         """A block of another log than the one that is being written."""

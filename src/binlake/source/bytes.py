@@ -24,6 +24,7 @@ from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 from binlake.errors import SourceError
+from binlake.source.durable import sync_file
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.reader import ByteReader, holds_secret, source_error, what, without_secrets
 from binlake.source.replica.url import is_server_url
@@ -238,7 +239,7 @@ def writing_whole(target: Path) -> Iterator[IO[bytes]]:
         try:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
             partial.replace(target)
         except BaseException:
             partial.unlink(missing_ok=True)
@@ -297,7 +298,7 @@ def sync_directory(folder: Path) -> None:
     """Make names in a directory durable. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
 

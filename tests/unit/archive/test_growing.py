@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import random
 import threading
@@ -14,6 +15,7 @@ import pytest
 
 from binlake.archive import growing
 from binlake.archive.growing import GrowingFile
+from binlake.source.bytes import write_whole
 
 PAGE = growing._PAGE_BYTES
 SIZES = (1, 4, 19, 300, PAGE - 1, PAGE, PAGE + 1, 200_000, 1 << 20)
@@ -188,3 +190,99 @@ def test_a_sync_is_of_what_was_written(
         thread.join()
     assert found == [1 << 20]
     assert lengths[0] >= found[0]
+
+
+@pytest.fixture
+def unlucky(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large pieces cannot be written, for a reason that is not the system's."""
+
+    def write(descriptor: int, data: memoryview, at: int) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr(growing, "_write_uncached", write)
+    monkeypatch.setattr(growing, "_write_cached", write)
+
+
+@pytest.mark.usefixtures("unlucky")
+@pytest.mark.parametrize("size", [10, 1 << 20])
+def test_whatever_ends_the_writing_is_told(path: Path, size: int) -> None:
+    errors = []
+
+    def fail() -> None:
+        with closing(grown(path)) as file:
+            for step in (lambda: file.append(b"x" * size), file.flush, file.sync):
+                try:
+                    step()
+                except OSError as error:
+                    errors.append(str(error))
+
+    thread = threading.Thread(target=fail, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "it waits for a thread that is dead"
+    assert len(errors) >= 2
+    assert all("MemoryError" in text for text in errors)
+
+
+def test_a_python_that_knows_no_flags_caches(
+    path: Path, pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(descriptor: int, data: memoryview, at: int) -> int:
+        raise NotImplementedError("pwritev2: not available on this platform")
+
+    monkeypatch.setattr(growing, "_write_uncached", refused)
+    done = threading.Event()
+    thread = threading.Thread(target=lambda: (append_all(path, pieces), done.set()), daemon=True)
+    thread.start()
+    assert done.wait(60)
+    assert path.read_bytes() == b"".join(pieces)
+
+
+def test_a_thread_that_does_not_start_changes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    piece = b"x" * (1 << 20)
+    with closing(grown(path)) as file:
+        file.append(b"abc")
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", start)
+            with pytest.raises(OSError, match="new thread"):
+                file.append(piece)
+        assert file.sync() == file.size == 3
+        file.append(piece)
+        file.flush()
+    assert path.read_bytes() == b"abc" + piece
+
+
+@pytest.mark.parametrize("code", [None, errno.ENOTSUP, errno.EIO])
+def test_where_a_drive_has_a_cache_it_is_emptied(
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
+) -> None:
+    """As macOS does, whose fsync leaves bytes in the drive; a file system may not know how."""
+    asked, synced = [], []
+
+    def control(descriptor: int, command: int) -> int:
+        asked.append(command)
+        if code is not None:
+            raise OSError(code, os.strerror(code))
+        return 0
+
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", control)
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with closing(grown(path)) as file:
+        file.append(b"x")
+        if code == errno.EIO:
+            with pytest.raises(OSError, match="Input/output"):
+                file.sync()
+        else:
+            file.sync()
+    assert asked == [51]
+    assert len(synced) == (code == errno.ENOTSUP)
+    if code != errno.EIO:
+        write_whole(str(path), b"all of it")
+        assert asked == [51, 51, 51], "the file and its directory"

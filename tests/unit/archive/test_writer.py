@@ -6,7 +6,7 @@ import errno
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from binlake.archive.store import StoreFolder
 from binlake.archive.writer import AnotherHistory, HistoryWriter
 from binlake.errors import ServerError, SourceError
 from binlake.source.replica.follower import Block
+from log_builder import GTID, QUERY, ROWS, XID, LogBuilder, query_body
 
 UUID = "78157433-e595-11f1-a5e0-02fc00000001"
 STATE_0 = ArchiveState(UUID, "mysql")
@@ -262,3 +263,87 @@ def test_a_failure_meanwhile_ends_it(
     with pytest.raises(SourceError, match="Input/output"):
         writer.close()
     assert ArchiveState.from_bytes((tmp_path / STATE).read_bytes(), "").offset == 0
+
+
+@pytest.fixture
+def unchecked() -> Sent:
+    """A log of transactions with GTIDs and without checksums, of 200 kB."""
+    made = LogBuilder(alg=0)
+    for number in range(1, 9):
+        gtid = bytes(1) + bytes(16) + number.to_bytes(8, "little") + bytes(17)
+        made.add(GTID, gtid)
+        made.add(QUERY, query_body(b"BEGIN"))
+        made.add(ROWS, bytes([number]) * 25_000)
+        made.add(XID, bytes(8))
+    return Sent({"binlog.000001": made.bytes()})
+
+
+@pytest.mark.parametrize("durable", [None, 0, 4, 60_000, 150_000])
+@pytest.mark.parametrize("hole", [70_000, 130_000, 190_000])
+def test_pages_that_never_reached_the_disk(
+    tmp_path: Path, unchecked: Sent, durable: int | None, hole: int
+) -> None:
+    """Without checksums nothing tells zeros in an event from what was there, but the server."""
+    folder = open_folder(str(tmp_path))
+    ((name, whole),) = unchecked.logs.items()
+    ends = [block.end for block in unchecked.blocks(1)]
+    state = STATE_0
+    if durable is not None:
+        durable = max((end for end in (4, *ends) if end <= durable), default=0)
+        state = replace(STATE_0, file=name, offset=durable)
+        hole = max(hole, durable)
+    end = (hole // 4096 + 1) * 4096
+    (tmp_path / name).write_bytes(whole[:hole] + bytes(end - hole) + whole[end:])
+    writer = HistoryWriter(folder, state)
+    start = writer.resume()
+    assert start is not None
+    assert start.offset <= max(durable or 0, 4)
+    assert durable is None or start.offset > durable - 30_000 or start.offset == 4
+    blocks = unchecked.blocks(9000, start.file, start.offset)
+    for block in blocks:
+        writer.take(block)
+    writer.close()
+    assert files(folder) == unchecked.logs
+
+
+@pytest.mark.parametrize("other", [b"\xff" * 10, bytes(10)])
+def test_what_is_not_a_hole_is_another_log(tmp_path: Path, unchecked: Sent, other: bytes) -> None:
+    ((name, whole),) = unchecked.logs.items()
+    kept = whole[:130_000] + other + whole[130_010:]
+    (tmp_path / name).write_bytes(kept)
+    writer = HistoryWriter(open_folder(str(tmp_path)), STATE_0)
+    start = writer.resume()
+    assert start is not None
+
+    def take_all() -> None:
+        for block in unchecked.blocks(9000, start.file, start.offset):
+            writer.take(block)
+
+    with pytest.raises(AnotherHistory):
+        take_all()
+    writer.close()
+    assert (tmp_path / name).read_bytes() == kept
+
+
+def test_what_a_killed_process_wrote_is_synced_before_it_is_told(
+    tmp_path: Path, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name, whole), *_ = sent.logs.items()
+    (tmp_path / name).write_bytes(whole)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", lambda d: synced.append(os.fstat(d).st_size))
+    writer = HistoryWriter(open_folder(str(tmp_path)), STATE_0)
+    writer.resume()
+    assert synced == [len(whole)]
+    writer.close()
+
+
+def test_an_event_that_cannot_be_decoded_is_kept(tmp_path: Path) -> None:
+    """Recovery looks for GTIDs at the beginning; what it does not need it does not judge."""
+    made = LogBuilder()
+    made.transaction(b"row", gtid=None)  # its table map is none
+    (tmp_path / "binlog.000001").write_bytes(made.bytes())
+    writer = HistoryWriter(open_folder(str(tmp_path)), STATE_0)
+    writer.resume()
+    assert writer.end == ("binlog.000001", len(made.data))
+    writer.close()

@@ -105,7 +105,7 @@ class Follower:
         self._replica_id = 0
         self._failures = 0
         self._refusals = 0
-        self._bad_at: tuple[str, int] | None = None
+        self._bad_at = self.options.damaged
         self._closed = False
         self._turn = 0
         # Whether the server was asked by GTID. Then it is asked so again: what comes behind the
@@ -122,6 +122,11 @@ class Follower:
     def created(self) -> int | None:
         """The timestamp of the current file's format description, None while it is not known."""
         return self._created
+
+    @property
+    def damaged(self) -> tuple[str, str, int] | None:
+        """Where a wrong checksum came last, for the `FollowOptions` of a follower that asks again."""
+        return self._bad_at
 
     @property
     def format_description(self) -> bytes:
@@ -217,7 +222,7 @@ class Follower:
                 self._take_note(stream, item, server.identity, by_gtid=by_gtid)
                 yield item
         except ChecksumError as error:
-            self._damaged(error, stream)
+            self._judge_damage(error, (server.identity, stream.file, stream.offset))
         except ServerError as error:
             self._check_created(stream, server.identity)
             raise self._judged(error, server) from None
@@ -348,9 +353,8 @@ class Follower:
             return "and does not say what it has"
         return f"there are {logs}" + (f"; purged: {purged}" if purged else "")
 
-    def _damaged(self, error: ChecksumError, stream: DumpStream) -> None:
+    def _judge_damage(self, error: ChecksumError, place: tuple[str, str, int]) -> None:
         """A wrong checksum once may be the network's; twice at one place it is the log's."""
-        place = (stream.file, stream.offset)
         if self._bad_at == place:
             raise error
         self._bad_at = place

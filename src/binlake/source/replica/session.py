@@ -58,6 +58,7 @@ class FollowOptions:
     progress before the follower gives up, None: never. `until_gtid`, `strict`,
     `ignore_duplicates`: MariaDB's. `created`: the timestamp of the format description of the
     file in which following begins, None when not known: another one means another file.
+    `damaged` is a place (server's identity, file, offset) where a wrong checksum has come before.
     """
 
     replica_id: int = 0
@@ -79,6 +80,7 @@ class FollowOptions:
     strict: bool = True
     ignore_duplicates: bool = False
     created: int | None = None
+    damaged: tuple[str, str, int] | None = None
     replica_uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @classmethod

@@ -1,0 +1,115 @@
+"""An archiver whose source damages, cuts off and refuses: it ends where no other try would mend it."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from binlake.archive.archiver import ArchiveOptions, Archiver
+from binlake.archive.folder import open_folder
+from binlake.archive.layout import ArchiveState
+from binlake.archive.writer import HistoryWriter
+from binlake.errors import BinlogError, ChecksumError, ServerError
+from binlake.source.replica.commands import Dump
+from binlake.source.replica.connection import ConnectionLostError
+from binlake.source.replica.url import ServerUrl
+from fake_server import Conversation, fake_server
+from fake_source import NAME, UUID, Stream, damaged, source, whole
+from log_builder import LogBuilder
+
+# Before each dump that is archived another one looks at the beginning of the log.
+LOOK = whole
+STATE_0 = ArchiveState(UUID, "mysql")
+
+
+@pytest.fixture
+def log() -> LogBuilder:
+    """Longer than the beginning that is looked at."""
+    made = LogBuilder()
+    for number in range(6):
+        made.transaction(bytes([number]) * 50_000, gtid=None)
+    return made
+
+
+def cut(conversation: Conversation, packets: bytes) -> None:
+    """Always in the same event, the last one."""
+    conversation.sock.sendall(packets[:-9])
+
+
+def refuse(conversation: Conversation, packets: bytes) -> None:
+    conversation.send(b"\xff" + struct.pack("<H", 1236) + b"#HY000bogus data in log event", 1)
+
+
+def archive(
+    root: Path, log: LogBuilder, streams: list[Stream], attempts: int = 5
+) -> tuple[BinlogError | None, list[Dump]]:
+    """Archive to the end; what it raised, and the dumps that it asked for."""
+    asked: list[Dump] = []
+    options = ArchiveOptions(until_current=True, attempts=attempts, backoff_s=0.01)
+    with fake_server(source(log, streams, asked)) as (port, _):
+        url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
+        try:
+            Archiver([ServerUrl.parse(url)], open_folder(str(root)), options).run()
+        except BinlogError as error:
+            return error, asked
+    return None, asked
+
+
+def test_a_checksum_that_was_wrong_once_was_the_networks(tmp_path: Path, log: LogBuilder) -> None:
+    error, asked = archive(tmp_path, log, [LOOK, damaged, LOOK, whole])
+    assert error is None
+    assert len(asked) == 4
+    assert (tmp_path / UUID / NAME).read_bytes() == log.bytes()
+
+
+def test_a_checksum_that_is_wrong_twice_is_an_error(tmp_path: Path, log: LogBuilder) -> None:
+    error, asked = archive(tmp_path, log, [LOOK, damaged] * 9)
+    assert isinstance(error, ChecksumError)
+    assert len(asked) == 4
+    last = log.offsets[-1]
+    assert (tmp_path / UUID / NAME).read_bytes() == log.bytes()[:last], "what is before is kept"
+
+
+def test_a_damaged_beginning_is_an_error(tmp_path: Path) -> None:
+    made = LogBuilder()
+    made.transaction(b"row", gtid=None)
+    error, asked = archive(tmp_path, made, [damaged] * 9)
+    assert isinstance(error, ChecksumError)
+    assert len(asked) == 2
+
+
+def test_what_is_here_already_is_no_progress(tmp_path: Path, log: LogBuilder) -> None:
+    error, asked = archive(tmp_path, log, [LOOK, cut] * 30, attempts=3)
+    assert isinstance(error, ConnectionLostError)
+    # the first one brings something, and three more may fail
+    assert len(asked) <= 2 * 5
+    assert (tmp_path / UUID / NAME).read_bytes() == log.bytes()[: log.offsets[-1]]
+
+
+def test_who_cannot_begin_lets_others_write(tmp_path: Path, log: LogBuilder) -> None:
+    """Where a history of the server is here without a log."""
+    folder = open_folder(str(tmp_path)).sub(UUID)
+    before = HistoryWriter(folder, STATE_0)
+    before.resume()
+    before.close()
+    error, _ = archive(tmp_path, log, [refuse])
+    assert "bogus data" in str(error)
+    other = HistoryWriter(open_folder(folder.path), STATE_0)
+    other.resume()
+    other.close()
+
+
+def test_who_cannot_begin_anew_lets_others_write(
+    tmp_path: Path, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def greet(*_: object) -> None:
+        raise ServerError("it has gone")
+
+    monkeypatch.setattr(Archiver, "_greet", greet)
+    error, _ = archive(tmp_path, log, [LOOK])
+    assert "it has gone" in str(error)
+    other = HistoryWriter(open_folder(str(tmp_path / UUID)), STATE_0)
+    other.resume()
+    other.close()
