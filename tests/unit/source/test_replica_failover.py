@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from binlake.errors import PositionLostError
 from binlake.source.replica.commands import (
     COM_BINLOG_DUMP,
     COM_BINLOG_DUMP_GTID,
@@ -16,6 +17,7 @@ from binlake.source.replica.commands import (
     Dump,
     DumpGtid,
 )
+from binlake.source.replica.connection import ConnectionLostError
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Item
 from binlake.source.replica.packets import event_packet
 from binlake.source.replica.url import ServerUrl
@@ -95,7 +97,12 @@ def is_silent(conversation: Conversation, asked: int) -> None:
 
 @contextmanager
 def source(
-    uuid: UUID, log: LogBuilder, answers: list[Answer | None], asked: list[str], executed: str
+    uuid: UUID,
+    log: LogBuilder,
+    answers: list[Answer | None],
+    asked: list[str],
+    executed: str,
+    purged: str = "",
 ) -> Iterator[int]:
     """A source that answers dumps by the next of `answers`; None: it is not there. Its port.
 
@@ -106,6 +113,7 @@ def source(
         "SELECT @@GLOBAL.server_uuid": (str(uuid),),
         "SELECT @@GLOBAL.server_id": ("7",),
         "SELECT @@GLOBAL.gtid_executed": (executed,),
+        "SELECT @@GLOBAL.gtid_purged": (purged,),
     }
 
     def talk(conversation: Conversation) -> None:
@@ -281,3 +289,37 @@ def test_logs_of_one_name_of_two_servers_are_two(first: LogBuilder) -> None:
                 break
     assert found == [(0, first.offsets[1]), (1, begins)]
     assert ledger.transactions == {Outcome.COMMITTED: 2, Outcome.TORN: 1}
+
+
+def test_what_was_purged_before_the_oldest_log_is_not_asked_of_another_server(
+    first: LogBuilder, second: LogBuilder
+) -> None:
+    """It lies before the start."""
+    asked: list[str] = []
+    lost: list[Answer | None] = [sends(first, 4, first.offsets[6]), None]
+    there: list[Answer | None] = [sends(second, second.offsets[11], len(second.data))]
+    purged = f"{OTHERS}:1-9"
+    with (
+        source(FIRST, first, lost, asked, "", purged) as one,
+        source(SECOND, second, there, asked, f"{OTHERS}:1-9,{ASKED_FOR}:1-2") as other,
+        follower_of([one, other], Position("", "", 0)) as follower,
+    ):
+        read_until(iter(follower), str(SECOND), len(second.data))
+    assert asked == ["4", f"{OTHERS}:1-9,{ASKED_FOR}:1"]
+
+
+def test_a_start_whose_past_is_not_known_is_not_followed_on_another_server(
+    first: LogBuilder, second: LogBuilder
+) -> None:
+    """It would send what lies before the start."""
+    begins = first.offsets[6]
+    asked: list[str] = []
+    lost: list[Answer | None] = [sends(first, begins, len(first.data)), *[None] * 20]
+    with (
+        source(FIRST, first, lost, asked, "") as one,
+        source(SECOND, second, [is_silent] * 20, asked, f"{ASKED_FOR}:1-2") as other,
+        follower_of([one, other], Position("", NAME, begins)) as follower,
+        pytest.raises((PositionLostError, ConnectionLostError), match="before the start"),
+    ):
+        list(follower)
+    assert asked == [str(begins)]

@@ -40,6 +40,7 @@ __all__ = [
 #: How far TLS is insisted on, as the servers' clients name it.
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 
+_FIRST_EVENT = 4
 _CONNECT_SECONDS = 10.0
 _MOST_ZSTD_LEVEL = 22
 _TLS_FILES = ("ssl-ca", "ssl-cert", "ssl-key", "ssl-capath", "ssl-crl", "ssl-crlpath")
@@ -388,6 +389,15 @@ class ServerConnection:
         if self.flavour == "mariadb" or self.version < (5, 6, 5):
             return ""
         return _one_line(self.value("SELECT @@GLOBAL.gtid_purged"))
+
+    def gtids_before(self, name: str, offset: int) -> str | None:
+        """The GTIDs of all that lies before a place of the logs; None: the server does not tell.
+        Raises ServerError.
+        """
+        if self.flavour == "mariadb":
+            return self._gtids_at(name, offset)
+        is_oldest = (name, offset) == (self.logs()[0].name, _FIRST_EVENT)
+        return self.purged() if is_oldest and self.version >= (5, 6, 5) else None
 
     def end(self) -> tuple[str, int]:
         """The current log and the end of what is in it. Raises ServerError."""

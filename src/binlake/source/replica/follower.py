@@ -111,6 +111,9 @@ class Follower:
         # Whether the server was asked by GTID. Then it is asked so again: what comes behind the
         # place may hold transactions that came from another server, in another order.
         self._by_gtid = False
+        # Whether the GTIDs before the start are known, which another server is not to send.
+        self._past_known = bool(start.gtid_set) or not start.file
+        self._past_sought = self._past_known
 
     @property
     def position(self) -> Position:
@@ -267,10 +270,13 @@ class Follower:
         if self._file and same and not bounded and not self._by_gtid:
             self._check_log(server)
             self._identity = server.identity
+            self._look_before(server)
             return False
         if not self._file and not gtids and not bounded:
             self._file, self._offset = server.logs()[0].name, _FIRST_EVENT
             self._identity = server.identity
+            self._past_known = self._past_sought = False
+            self._look_before(server)
             return False
         if not gtids and not bounded:
             raise PositionLostError(
@@ -278,8 +284,29 @@ class Follower:
                 f"{self._file}:{self._offset} is wanted",
                 hint="without GTIDs a position means nothing on another server",
             )
+        if not same and not self._past_known:
+            start = (
+                f"{self._start.file}:{self._start.offset}"
+                if self._start.file
+                else "(the oldest log)"
+            )
+            raise PositionLostError(
+                f"{server.where} is {server.identity}, not {self._identity}, of which what is before"
+                f" the start {start} is not known",
+                hint="a start by GTID can be followed on another server, too",
+            )
         _check_gtids(server, gtids)
         return True
+
+    def _look_before(self, server: ServerConnection) -> None:
+        """Learn, before anything has come, the GTIDs of what is before the start."""
+        if self._past_sought:
+            return
+        self._past_sought = True
+        with contextlib.suppress(ServerError):  # who may not ask learns nothing
+            past = server.gtids_before(self._file, self._offset)
+            self._past_known = past is not None
+            self._progress = Progress(server.flavour, past or "")
 
     def _known(self, server: ServerConnection, *, by_gtid: bool) -> tuple[str, int]:
         """The place on this server before which all has come; ("", 0) where there is none."""
