@@ -490,8 +490,8 @@ def test_failover_to_a_replica(fresh: Server, name: str, tmp_path: Path) -> None
             first = only_directory(tmp_path)
             until(lambda: has_caught_up(fresh, first))
             before = contents(first)
-            fresh.stop()
             replica.execute("STOP REPLICA", "FLUSH BINARY LOGS")
+            fresh.stop()
             write(replica, 5)
             directory = "server-2-*"
             if name.startswith("mysql"):

@@ -16,7 +16,7 @@ from binlake.source.replica.progress import Progress
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
 from log_builder import event
 
-GTID, QUERY, STOP, XID, MARIADB_GTID = 33, 2, 3, 16, 162
+GTID, QUERY, STOP, XID, CHECKPOINT, MARIADB_GTID = 33, 2, 3, 16, 161, 162
 SIDS = (bytes(range(16)), bytes(range(15)) + b"\0")
 
 
@@ -100,3 +100,25 @@ def test_gtids_that_cannot_be(bad: tuple[int, bytes]) -> None:
     data, frames = log_of([bad], 4)
     with pytest.raises(MalformedError):
         Progress("mysql", "").feed(data, 4, frames, None)
+
+
+@pytest.mark.parametrize(
+    "behind", [[], [STOP], [CHECKPOINT]], ids=["nothing", "STOP", "checkpoint"]
+)
+def test_the_last_transaction_counts_when_it_is_whole(behind: list[int]) -> None:
+    """Also where MariaDB has written, late, which logs a recovery would need."""
+    begun = [
+        mariadb_gtid(0, 1),
+        (QUERY, bytes(20)),
+        (XID, bytes(8)),
+        mariadb_gtid(0, 2),
+        (QUERY, bytes(20)),
+    ]
+    data, frames = log_of(begun, 4)
+    progress = Progress("mariadb", "")
+    progress.feed(data, 4, frames, None)
+    assert not progress.gtid_set().endswith("-2")
+    more = [(XID, bytes(8)), *((kind, bytes(20)) for kind in behind)]
+    data, frames = log_of(more, 1000)
+    progress.feed(data, 1000, frames, None)
+    assert progress.gtid_set().endswith("-2")

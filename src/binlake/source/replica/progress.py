@@ -13,6 +13,7 @@ from binlake.events.gtid_tagged import GtidTaggedEvent
 from binlake.events.query import QueryEvent
 from binlake.events.registry import decode_event
 from binlake.format.event_types import (
+    BINLOG_CHECKPOINT_EVENT,
     GTID_EVENT,
     GTID_TAGGED_LOG_EVENT,
     QUERY_EVENT,
@@ -29,8 +30,11 @@ __all__ = ["Progress"]
 
 _MARIADB_GTID_BYTES = HEADER_BYTES + 8 + 4 + 1
 _GTID_BYTES = HEADER_BYTES + 1 + 16 + 8  # of GTID_LOG_EVENT, to the end of gno
-# A server writes STOP_EVENT, when it shuts down, behind whole transactions only.
-_ENDING_TYPES = (XID_EVENT, XA_PREPARE_LOG_EVENT, TRANSACTION_PAYLOAD_EVENT, STOP_EVENT)
+# A server writes STOP_EVENT, when it shuts down, behind whole transactions only, and so does MariaDB
+# its BINLOG_CHECKPOINT_EVENT, some time after a log has begun.
+_ENDING_TYPES = (
+    XID_EVENT, XA_PREPARE_LOG_EVENT, TRANSACTION_PAYLOAD_EVENT, STOP_EVENT, BINLOG_CHECKPOINT_EVENT,
+)  # fmt: skip
 _MARIADB_QUERY_COMPRESSED = 165
 _QUERY_TYPES = (QUERY_EVENT, _MARIADB_QUERY_COMPRESSED)
 
