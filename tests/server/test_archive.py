@@ -1,4 +1,7 @@
-"""`binlake archive` against real servers: byte for byte, whatever happens in between."""
+"""`binlake archive` against real servers: byte for byte, whatever happens in between.
+
+Long: every way in which an archive is made, interrupted and taken up again, once.
+"""
 
 from __future__ import annotations
 
