@@ -1,4 +1,4 @@
-# Everything runs in .venv, which is made on first use with the exact versions of constraints.txt.
+# Everything runs in .venv, which is made on first use with the exact versions and contents of requirements.lock.
 # Other Python or other places:  make PYTHON=python3.12 VENV=/somewhere demo
 
 .DEFAULT_GOAL := help
@@ -7,9 +7,11 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON ?= python3
 VENV ?= .venv
-PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)/bin/pip install --quiet --constraint constraints.txt
+# Only packages whose contents have a hash in the lock file are installed.
+HASHED := --quiet --disable-pip-version-check --no-build-isolation --require-hashes
+PIP := $(VENV)/bin/pip install $(HASHED)
 PYTEST := $(VENV)/bin/python -m pytest
-CORE := $(wildcard src/binlake/core/*.py src/binlake/core/*.pxd)
+CORE := $(wildcard src/binlake/core/*.py src/binlake/core/*.pyx src/binlake/core/*.pxd)
 
 .PHONY: help
 help: ## what there is to make
@@ -19,19 +21,24 @@ help: ## what there is to make
 
 # --- the environment ---
 
-$(VENV)/ready: constraints.txt pyproject.toml setup.py
+$(VENV)/ready: requirements.lock pyproject.toml setup.py
 	@$(PYTHON) dev/check_tools.py python build
+	@$(PYTHON) dev/check_tools.py libdeflate || true
 	@echo "setting up $(VENV) …" >&2
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) pip 'setuptools>=77' wheel Cython
-	@$(PIP) --no-build-isolation --editable '.[spark,server,dev]'
+	@sed -n '/^[a-z]/h;G;/\n\(pip\|setuptools\|packaging\|wheel\)==/P' requirements.lock > $(VENV)/first.lock
+	@$(PIP) --requirement $(VENV)/first.lock
+	@$(PIP) --requirement requirements.lock
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --no-index --editable .
 	@touch $@ $(VENV)/compiled
 
-# The installation above has compiled the core already; later only what changed is compiled.
+# The installation above has compiled the core already; later only what changed is compiled. The
+# file's time is that of the beginning: what changes while it compiles is compiled the next time.
 $(VENV)/compiled: $(VENV)/ready $(CORE)
+	@touch $@.begun
 	@if [ ! -e $@ ] || [ -n "$$(find $(CORE) -newer $@)" ]; then \
 		$(VENV)/bin/python setup.py --quiet build_ext --inplace; fi
-	@touch $@
+	@mv $@.begun $@
 
 .PHONY: setup java
 setup: $(VENV)/compiled ## make .venv and compile the core (every target does this when needed)
@@ -40,12 +47,25 @@ java:
 	@$(PYTHON) dev/check_tools.py java
 
 .PHONY: build
-build: $(VENV)/compiled ## wheels into dist/ (manylinux where auditwheel can)
-	@$(VENV)/bin/python dev/build_wheels.py
+build: $(VENV)/compiled ## source archive and wheel into dist/ (PYTHONS="python3.11 python3.12": one for each)
+	@$(VENV)/bin/python -m dev.build_wheels $(PYTHONS)
+
+.PHONY: test-install
+test-install: java ## install the wheel of dist/ without a compiler, with each set of extras, and try it (ARGS=server: that one)
+	@PYTHONPATH= $(VENV)/bin/python -m dev.test_install $(ARGS)
+
+.PHONY: man
+man: $(VENV)/compiled ## man pages into build/man
+	@$(VENV)/bin/python -m dev.man_pages build/man
+
+.PHONY: docs
+docs: $(VENV)/compiled ## the documentation site into build/site; a broken link is an error
+	@$(VENV)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/site
+	@echo build/site/index.html
 
 .PHONY: clean
 clean: ## remove what was built, not .venv
-	rm -rf build dist demo-out src/binlake.egg-info
+	rm -rf build dist man demo-out src/binlake.egg-info
 	rm -f src/binlake/core/*.so $(VENV)/compiled
 
 # --- seeing it work ---
@@ -57,6 +77,10 @@ demo: $(VENV)/compiled java ## real MySQL and MariaDB logs to tables with Spark,
 .PHONY: live-demo
 live-demo: $(VENV)/compiled java ## a real server (downloaded once), rows that change, and Spark that sees them arrive
 	@$(VENV)/bin/python -m dev.live_demo
+
+.PHONY: mirror-demo
+mirror-demo: $(VENV)/compiled java ## a real server mirrored into Iceberg: writes, an ALTER, a kill -9, then the proof
+	@$(VENV)/bin/python -m dev.mirror_demo
 
 # --- checking it ---
 
@@ -72,19 +96,33 @@ format: $(VENV)/ready ## ruff's formatting and safe fixes
 	$(VENV)/bin/ruff format .
 
 .PHONY: test
-test: $(VENV)/compiled java ## every test, core compiled
-	BINLAKE_CORE=compiled $(PYTEST) $(ARGS)
+test: $(VENV)/compiled ## the tests of about ten minutes: no real server, no Spark; says what it left out
+	$(PYTEST) -m "not server and not spark and not costs" $(ARGS)
+
+.PHONY: test-all
+test-all: $(VENV)/compiled java ## every test; downloads the real servers first (1.2 GB unpacked)
+	@$(VENV)/bin/python -m dev.servers provision
+	$(PYTEST) -m "not lakes" $(ARGS)
+
+# A JVM takes the formats' jars when it starts, so these tests share it with no others.
+.PHONY: test-lakes
+test-lakes: $(VENV)/compiled java ## tables of Iceberg and Delta, written, merged and read; downloads their jars first
+	@$(VENV)/bin/python -m dev.servers provision lake-jars
+	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/spark $(ARGS)
+	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror $(ARGS)
+
+.PHONY: test-mirror
+test-mirror: $(VENV)/compiled java ## the mirror's short proof: 20 kills on two servers, then verify; downloads Iceberg's jar first
+	@$(VENV)/bin/python -m dev.servers provision lake-jars
+	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_kills_at_places.py $(ARGS)
 
 .PHONY: soak
 soak: $(VENV)/compiled java ## exactly-once against real servers with 200 kills (BINLAKE_KILLS, BINLAKE_SEED)
 	BINLAKE_KILLS=$${BINLAKE_KILLS:-200} BINLAKE_REQUIRE=1 $(PYTEST) -s tests/proof $(ARGS)
-
-# A copy without the compiled modules: beside its .py a compiled module always wins.
-.PHONY: test-pure
-test-pure: $(VENV)/compiled ## units and golden logs, core uncompiled
-	@rm -rf build/pure && mkdir -p build/pure
-	@cp -R src/. build/pure && find build/pure -name '*.so' -delete
-	BINLAKE_CORE=pure PYTHONPATH=build/pure $(PYTEST) -m "not spark" $(or $(ARGS),tests/unit tests/meta tests/truth/test_golden.py)
+	@$(VENV)/bin/python -m dev.servers provision lake-jars
+	BINLAKE_KILLS=$${BINLAKE_KILLS:-200} BINLAKE_REQUIRE=1 $(PYTEST) -s -m lakes tests/mirror/test_kills_at_places.py
+	BINLAKE_KILLS=20 BINLAKE_REQUIRE=1 $(PYTEST) -s -m lakes tests/mirror/test_kills.py
+	BINLAKE_MIRROR_ROUNDS=1000 BINLAKE_REQUIRE=1 $(PYTEST) -s -m lakes tests/mirror/test_compaction.py
 
 # Spark's newest supported line, in its own environment.
 .PHONY: setup-spark43 test-spark43
@@ -92,28 +130,33 @@ setup-spark43:
 	@$(MAKE) --no-print-directory VENV=.venv-spark43 .venv-spark43/spark43 java
 
 test-spark43: setup-spark43 ## the Spark tests on PySpark 4.3.0
-	BINLAKE_CORE=compiled .venv-spark43/bin/python -m pytest -m spark $(ARGS)
+	.venv-spark43/bin/python -m pytest -m "spark and not lakes" $(ARGS)
 
-.venv-spark43/spark43: .venv-spark43/compiled
-	@sed '/^pyspark==/d' constraints.txt > $@.txt
-	@PIP_DISABLE_PIP_VERSION_CHECK=1 .venv-spark43/bin/pip install --quiet --constraint $@.txt 'pyspark[connect]==4.3.0'
+.venv-spark43/spark43: .venv-spark43/compiled dev/locks/spark43.lock
+	@.venv-spark43/bin/pip install $(HASHED) --requirement dev/locks/spark43.lock
 	@touch $@
 
 .PHONY: test-asan
-test-asan: $(VENV)/compiled ## core tests and mutations under AddressSanitizer
+test-asan: $(VENV)/compiled ## core tests and mutations under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(VENV)/bin/python dev/asan.py $(ARGS)
 
+# Coverage-guided fuzzing needs clang; what it finds stays in build/fuzz, and later runs begin there.
+.PHONY: fuzz-core
+fuzz-core: $(VENV)/compiled ## a minute of libFuzzer on the core under sanitizers (ARGS=SECONDS: longer)
+	@$(VENV)/bin/python -m dev.fuzz $(ARGS)
+
 .PHONY: fuzz
-fuzz: $(VENV)/compiled ## 100,000 seeded mutations of the golden logs
+fuzz: $(VENV)/compiled ## 100,000 seeded mutations of the golden logs, then an hour of libFuzzer
 	BINLAKE_FUZZ_CASES=$${BINLAKE_FUZZ_CASES:-100000} $(PYTEST) -m fuzz $(ARGS)
+	@$(VENV)/bin/python -m dev.fuzz 3600
 
 .PHONY: fidelity
 fidelity: $(VENV)/compiled ## values, events, character sets against real servers; writes docs/fidelity.md
 	@$(VENV)/bin/python -m dev.fidelity $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/compiled java ## a 500 MB log against the other decoders; writes benchmarks/results/
-	@$(PIP) mysql-replication
+bench: $(VENV)/compiled java ## a 300 MB log against the other decoders; writes benchmarks/results/
+	@$(PIP) --requirement dev/locks/benchmarks.lock
 	@$(VENV)/bin/python -m benchmarks $(ARGS)
 
 # --- making test data anew ---
@@ -125,3 +168,33 @@ golden: $(VENV)/compiled ## tests/golden from real servers (downloads them once,
 .PHONY: demo-logs
 demo-logs: $(VENV)/compiled ## the logs that `make demo` shows, from real servers
 	@$(VENV)/bin/python -m dev.demo_logs $(ARGS)
+
+# --- the supply chain ---
+
+# `make lock` needs a registry; everything else checks what it installs against these hashes. No file
+# names a registry: pip takes the one of its own settings (PIP_INDEX_URL).
+LOCK := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+.PHONY: lock
+lock: .venv-lock/ready ## requirements.lock and dev/locks anew, for every Python and system, with hashes
+	@printf 'pip\nsetuptools\nwheel\n' > .venv-lock/more.in
+	@$(LOCK) --constraint constraints.txt --all-extras --output-file requirements.lock pyproject.toml .venv-lock/more.in
+	@sed '/^pyspark==/d' constraints.txt > .venv-lock/without-pyspark.txt
+	@for name in audit benchmarks spark43 uv; do \
+		$(LOCK) --constraint .venv-lock/without-pyspark.txt --output-file dev/locks/$$name.lock dev/locks/$$name.in || exit; done
+	@$(LOCK) --output-file dev/locks/object-store.lock dev/locks/object-store.in
+
+.venv-lock/ready: dev/locks/uv.lock
+	@$(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/pip install $(HASHED) --requirement dev/locks/uv.lock
+	@touch $@
+
+.PHONY: audit
+audit: .venv-audit/ready ## ask the advisory service for known vulnerabilities of all pinned packages
+	@.venv-audit/bin/python -m dev.audit $(ARGS)
+
+.venv-audit/ready: dev/locks/audit.lock
+	@$(PYTHON) -m venv .venv-audit
+	@.venv-audit/bin/pip install $(HASHED) --requirement dev/locks/audit.lock
+	@touch $@

@@ -1,7 +1,6 @@
-"""Build of the compiled core (Cython, pure-Python mode). Everything else is in pyproject.toml.
+"""Build of the compiled core (Cython). Everything else is in pyproject.toml.
 
-A build without a C compiler stops with a message: uncompiled, the core gives the same results
-a hundred times slower, and nobody should get that by accident.
+A build without a C and C++ compiler stops with a message: binlake does not run without its core.
 
 BINLAKE_CFLAGS and BINLAKE_LDFLAGS are added to the compiler's and linker's flags.
 """
@@ -20,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 CORE = Path("src/binlake/core")
 
 sys.path.insert(0, str(HERE))
-from dev.check_tools import missing_build_tools  # noqa: E402 - setup.py is run, never imported
+from dev.check_tools import missing_build_tools, missing_libdeflate  # noqa: E402 - setup.py is run, never imported
 
 # Bounds checks stay on: the core reads untrusted bytes.
 DIRECTIVES = {
@@ -32,6 +31,9 @@ DIRECTIVES = {
     "embedsignature": True,
 }
 
+OPTIONS = ["-O3", "-g0"]
+CXX = ("number_text",)  # the shortest digits of a double are in C++'s standard library
+
 
 def extensions() -> list[Extension]:
     """One extension module per module of core/."""
@@ -39,11 +41,15 @@ def extensions() -> list[Extension]:
         Extension(
             f"binlake.core.{path.stem}",
             [path.as_posix()],
-            libraries=["z"] if path.stem == "checksum" else [],
-            extra_compile_args=["-O3", *os.environ.get("BINLAKE_CFLAGS", "").split()],
+            extra_compile_args=[
+                *OPTIONS,
+                *(["-std=c++17"] if path.stem in CXX else []),
+                *os.environ.get("BINLAKE_CFLAGS", "").split(),
+            ],
+            language="c++" if path.stem in CXX else "c",
             extra_link_args=os.environ.get("BINLAKE_LDFLAGS", "").split(),
         )
-        for path in sorted(CORE.glob("*.py"))
+        for path in sorted([*CORE.glob("*.py"), *CORE.glob("*.pyx")])
         if path.name != "__init__.py"
     ]
 
@@ -67,8 +73,23 @@ class BuildCore(build_ext):
         sources = {module.name: module.sources for module in translated}
         for module in self.extensions:
             module.sources = sources[module.name]
+            if module.name == "binlake.core.checksum":
+                self._choose_crc32(module)
         super().build_extensions()
+
+    def _choose_crc32(self, checksum: Extension) -> None:
+        """Link libdeflate for CRC32, or else zlib, which is several times slower."""
+        missing = missing_libdeflate()
+        for problem in missing:
+            print(f"binlake: building with zlib's CRC32. Missing: {problem}", file=sys.stderr)
+        checksum.libraries = ["z"] if missing else ["deflate"]
+        checksum.define_macros = [] if missing else [("BINLAKE_LIBDEFLATE", "1")]
 
 
 os.chdir(HERE)
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore})
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildCore},
+    # only in a source archive: `make build` writes them, because they need the compiled package
+    data_files=[("share/man/man1", sorted(map(str, Path("man").glob("*.1"))))],
+)

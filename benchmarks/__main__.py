@@ -3,6 +3,9 @@
 Makes (once, into build/bench) the logs of `dev/bench_log.py` with a real MySQL 9.7, times
 binlake and its peers on them, and writes `benchmarks/results/<date>.{json,md}` (of some parts
 only, `<date>-<parts>`). Ratios are of medians. Nothing here is a test: no figure makes it fail.
+
+Each measurement is kept in `measured.json` beside the logs; with --resume, a run that was stopped
+goes on with the first one that is missing.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.archive import TOOL, archive
+from benchmarks.commands import BINLAKE, starts, texts
 from benchmarks.measure import Measured, machine, measure
 from dev.servers import Server, installation
 
@@ -29,7 +33,30 @@ TABLE = "shop.orders"
 SERVER = "mysql-9.7"
 PYTHON_PEER_SECONDS = "20"
 FRESHNESS_SECONDS = 30
-PARTS = ("decoders", "memory", "python", "archive", "spark", "stream")
+PARTS = (
+    "decoders",
+    "commands",
+    "start",
+    "shapes",
+    "memory",
+    "python",
+    "archive",
+    "spark",
+    "stream",
+)
+
+
+#: Tables and transactions of other kinds, by the server that logged them (dev/bench_shapes.py).
+SHAPES = (
+    ("mysql-9.7", "narrow"),
+    ("mysql-9.7", "wide"),
+    ("mysql-9.7", "small"),
+    ("mysql-9.7", "compressed"),
+    ("mariadb-11.8", "narrow"),
+    ("mariadb-11.8", "wide"),
+    ("mariadb-11.8", "small"),
+    ("mariadb-11.8", "compressed"),
+)
 
 
 @dataclass
@@ -38,12 +65,24 @@ class Bench:
 
     folder: Path
     runs: int
-    partial: bool = False  # what is not measured was not asked for
+    parts: Sequence[str] = PARTS  # what was asked for
     done: dict[str, Measured] = field(default_factory=dict)
+    known: dict[str, Measured] = field(default_factory=dict)  # of a run that is resumed
+
+    @property
+    def kept(self) -> Path:
+        """Where measurements are kept."""
+        return self.folder / "measured.json"
+
+    def resume(self) -> None:
+        """Take over what a run before has measured."""
+        if self.kept.exists():
+            found = (Measured(**one) for one in json.loads(self.kept.read_text()))
+            self.known = {one.name: one for one in found}
 
     @property
     def log(self) -> Path:
-        """500 MB, one table."""
+        """The log of one table."""
         return self.folder / "binlog.000001"
 
     def case(self, name: str, script: str, *args: object, warmup: int = 1) -> Measured:
@@ -56,9 +95,13 @@ class Bench:
     ) -> Measured:
         """Time any command and remember it."""
         print(f"  {name} …", flush=True)
-        result = measure(name, command, runs=self.runs, warmup=warmup, keep_output=keep_output)
+        result = self.known.get(name) or measure(
+            name, command, runs=self.runs, warmup=warmup, keep_output=keep_output
+        )
         print(f"    {result.seconds:.3f} s, peak {result.peak_memory_bytes >> 20} MB", flush=True)
         self.done[name] = result
+        whole = {**self.known, **self.done}
+        self.kept.write_text(json.dumps([one.as_dict() for one in whole.values()], indent=1))
         return result
 
 
@@ -82,14 +125,18 @@ def _images_per_second(done: dict[str, Measured]) -> float:
 
 
 GOALS = (
-    Goal("decode to Arrow vs mysqlbinlog -vv", _ratio("mysqlbinlog -vv", "decode"), ">= 20", lambda v: v >= 20),
+    Goal("decode to Arrow, 1 thread, vs mysqlbinlog -vv", _ratio("mysqlbinlog -vv", "decode, 1 thread"), ">= 20", lambda v: v >= 20),
+    Goal("decode to Arrow, 2 threads, vs mysqlbinlog -vv", _ratio("mysqlbinlog -vv", "decode, 2 threads"), ">= 35", lambda v: v >= 35),
     Goal("decode vs python-mysql-replication (rate)",
          lambda d: _images_per_second(d) / d["python-mysql-replication"].output["images_per_second"],
          ">= 400", lambda v: v >= 400),
     Goal("decode vs mysql-binlog-connector-java", _ratio("java peer", "decode"), ">= 3", lambda v: v >= 3),
     Goal("decode vs connector-java, JSON as text in both", _ratio("java peer, JSON text", "decode"), "", bool),
-    Goal("verified scan vs zlib crc32 of the file", _ratio("scan", "crc32"), "<= 1.5", lambda v: v <= 1.5),
-    Goal("export vs df.write.parquet, 2 cores", _ratio("spark write.parquet", "export"), ">= 5", lambda v: v >= 5),
+    Goal("verified scan vs zlib crc32 of the file", _ratio("scan", "crc32"), "<= 1.2", lambda v: v <= 1.2),
+    Goal("export, Spark, vs df.write.parquet, warm, 2 cores", _ratio("spark write.parquet", "export"), ">= 5", lambda v: v >= 5),
+    Goal("export --engine local vs df.write.parquet, warm", _ratio("spark write.parquet", "export --engine local"), ">= 8", lambda v: v >= 8),
+    Goal("the same for the demo's logs, cold, Spark, s", lambda d: d["demo export, Spark"].seconds, "<= 12", lambda v: v <= 12),
+    Goal("the same, local, s", lambda d: d["demo export, local"].seconds, "", bool),
     Goal("bytes decoded for a 1 % window", lambda d: d["window 1 %"].output["decoded_share"], "<= 0.02", lambda v: v <= 0.02),
     Goal("2 of 13 columns vs all", _ratio("decode", "decode 2 columns"), "faster", lambda v: v > 1),
     Goal("catch-up of a stream vs a batch read, 2 cores", _ratio("stream catch-up", "batch read"), "<= 1.2", lambda v: v <= 1.2),
@@ -104,6 +151,34 @@ GOALS = (
     Goal("mysqlbinlog --raw: the server's tool vs binlake's", _ratio(TOOL, "binlake " + TOOL), ">= 1", lambda v: v >= 1),
     Goal("the same vs archive --no-index", _ratio(TOOL, "archive"), ">= 1", lambda v: v >= 1),
     Goal("the same vs archive until the indexes are there too", _ratio(TOOL, "archive, indexes"), "", bool),
+    *(
+        Goal(f"mysqlbinlog{form} vs the server's tool", _ratio(f"mysqlbinlog{form}", f"binlake mysqlbinlog{form}"),
+             ">= 1", lambda v: v >= 1)
+        for form in ("", " -v")
+    ),
+    Goal("mysqlbinlog -vv decode-rows vs the server's tool",
+         _ratio("mysqlbinlog -vv", "binlake mysqlbinlog -vv decode-rows"), ">= 1", lambda v: v >= 1),
+    Goal("inspect vs mysqlbinlog", _ratio("mysqlbinlog", "binlake inspect"), ">= 1.5", lambda v: v >= 1.5),
+    Goal("rows vs mysqlbinlog -vv", _ratio("mysqlbinlog -vv", "binlake rows"), ">= 4", lambda v: v >= 4),
+    Goal("stats vs decode without values", _ratio("stats", "decode without values"), "<= 1.5", lambda v: v <= 1.5),
+    Goal("index vs decode without values", _ratio("index", "decode without values"), "<= 1.5", lambda v: v <= 1.5),
+    Goal("verify vs zlib crc32 of the file", _ratio("binlake verify", "crc32"), "<= 2, and start", bool),
+    *(
+        Goal(f"peak memory of {name}, MB",
+             lambda d, name=name: d[f"binlake {name}"].peak_memory_bytes / (1 << 20),  # type: ignore[misc]
+             "<= 200", lambda v: v <= 200)
+        for name in ("inspect", "rows", "mysqlbinlog", "mysqlbinlog -vv decode-rows")
+    ),
+    Goal("--help, s", lambda d: d["binlake --help"].seconds, "<= 0.25", lambda v: v <= 0.25),
+    Goal("import binlake; binlake.open, s", lambda d: d["binlake.open"].seconds, "<= 0.3", lambda v: v <= 0.3),
+    Goal("import pyarrow alone, s", lambda d: d["import pyarrow"].seconds, "", bool),
+    Goal("first line of inspect, s", lambda d: d["first line of inspect"].seconds, "<= 0.35", lambda v: v <= 0.35),
+    Goal("first line of rows, s", lambda d: d["first line of rows"].seconds, "<= 0.6", lambda v: v <= 0.6),
+    *(
+        Goal(f"{shape}, {server}: decode vs tool -vv",
+             _ratio(f"{shape}, {server}: tool -vv", f"{shape}, {server}: decode"), "", bool)
+        for server, shape in SHAPES
+    ),
     Goal("cores busy during export of one file", lambda d: d["export"].output["cores_busy"], "about 2", lambda v: v > 1.6),
 )  # fmt: skip
 
@@ -119,6 +194,11 @@ def build_java() -> list[str | Path]:
 def decoders(bench: Bench) -> None:
     """Our decoder against the peers on the same file."""
     bench.case("decode", "decode.py", bench.log, TABLE)
+    for threads, shown in ((1, "1 thread"), (2, "2 threads")):
+        bench.case(f"decode, {shown}", "decode.py", bench.log, TABLE, f"threads={threads}")
+    bench.case("decode without values", "decode.py", bench.log, TABLE, "columns=id", "before=false")
+    for what in ("stats", "index"):
+        bench.case(what, "counting.py", what, bench.log)
     bench.case("decode 2 columns", "decode.py", bench.log, TABLE, "columns=id,state")
     bench.case("scan", "scan.py", bench.log, "frames")
     bench.case("crc32", "scan.py", bench.log, "crc32")
@@ -137,12 +217,34 @@ def decoders(bench: Bench) -> None:
     bench.command("java peer, JSON text", [*java, bench.log, "12"])
 
 
+def shapes(bench: Bench) -> None:
+    """Other tables, other transactions, the other flavour: each beside its server's tool."""
+    folder = bench.folder / "shapes"
+    if not (folder / "made").exists():
+        subprocess.run([sys.executable, "-m", "dev.bench_shapes", folder], cwd=ROOT, check=True)
+    for server, shape in SHAPES:
+        log = folder / server / f"{shape}.000001"
+        tool = installation(server).reader_command()
+        words: list[str | Path] = [*tool, "-vv", "--base64-output=decode-rows", log]
+        bench.command(f"{shape}, {server}: tool -vv", words, keep_output=False)
+        bench.case(f"{shape}, {server}: decode", "decode.py", log, f"bench.{shape}")
+
+
 def spark(bench: Bench, scratch: Path) -> None:
-    """Our export and Spark's own writer, each in a fresh session of two cores."""
+    """Exports on two cores, with Spark (second in a session) and without, beside Spark's own writer."""
     for name, what in (("export", "export"), ("spark write.parquet", "write")):
         target = scratch / what
         bench.case(name, "spark_export.py", what, bench.log, TABLE, target, warmup=0)
         shutil.rmtree(target, ignore_errors=True)
+    demo = ROOT / "demo" / SERVER
+    for name, log, engine in (
+        ("export --engine local", bench.log, "local"),
+        ("demo export, local", demo, "local"),
+        ("demo export, Spark", demo, "spark"),
+    ):
+        target = scratch / engine
+        words: list[str | Path] = ["export", log, target, "--overwrite", "--engine", engine]
+        bench.command(name, [*BINLAKE, *words], warmup=0, keep_output=False)
 
 
 def streams(bench: Bench, scratch: Path) -> None:
@@ -196,7 +298,7 @@ def report(bench: Bench, commands: str) -> str:
         try:
             value = goal.value(bench.done)
         except KeyError as missing:
-            if bench.partial:
+            if set(bench.parts) != set(PARTS):
                 continue
             lines.append(f"| {goal.name} | {goal.wanted} | not measured ({missing}) | |")
             continue
@@ -219,19 +321,39 @@ def main() -> None:
     """Measure everything, or what --only names, and write the result files."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench")
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument(
+        "--megabytes", type=int, default=300, help="of the first log, when it is made"
+    )
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
     parser.add_argument("--only", action="append", choices=list(PARTS))
     options = parser.parse_args()
     if not (options.folder / "binlog.000003").exists():
         print("making the logs …", flush=True)
         subprocess.run(
-            [sys.executable, "-m", "dev.bench_log", options.folder], cwd=ROOT, check=True
+            [
+                sys.executable,
+                "-m",
+                "dev.bench_log",
+                options.folder,
+                f"--megabytes={options.megabytes}",
+            ],
+            cwd=ROOT,
+            check=True,
         )
-    bench = Bench(options.folder, options.runs, partial=bool(options.only))
     wanted = options.only or list(PARTS)
+    bench = Bench(options.folder, options.runs, wanted)
+    if options.resume:
+        bench.resume()
     if "decoders" in wanted:
         decoders(bench)
         bench.case("window 1 %", "window.py", bench.log, TABLE)
+    if "commands" in wanted:
+        texts(bench, SERVER)
+    if "start" in wanted:
+        starts(bench, ROOT)
+    if "shapes" in wanted:
+        shapes(bench)
     if "memory" in wanted:
         for name, log in (("", "binlog.000002"), (", compressed", "binlog.000003")):
             bench.case(f"1 GB transaction{name}", "decode.py", bench.folder / log, TABLE, warmup=0)

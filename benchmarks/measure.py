@@ -42,6 +42,14 @@ class Measured:
         return asdict(self)
 
 
+def _without_folders(word: str) -> str:
+    """A word of a command without the folders of this machine, also in the URL of a socket."""
+    user, slash, socket = word.partition("%2F")
+    if slash:
+        return user + socket.rpartition("%2F")[2]
+    return Path(word).name if os.sep in word else word
+
+
 def _once(command: Sequence[str], env: dict[str, str], keep: bool) -> tuple[float, float, int, str]:
     started = time.perf_counter()
     out = subprocess.PIPE if keep else subprocess.DEVNULL
@@ -81,7 +89,7 @@ def measure(
     own = [o.get("seconds", wall) for o, (wall, *_) in zip(outputs, results, strict=True)]
     return Measured(
         name=name,
-        command=" ".join(Path(w).name if os.sep in w else w for w in words),
+        command=" ".join(map(_without_folders, words)),
         runs=runs,
         seconds=statistics.median(own),
         wall_seconds=statistics.median(r[0] for r in results),

@@ -1,4 +1,7 @@
-"""Tests of untrusted bytes with the core compiled under AddressSanitizer: `make test-asan`.
+"""Tests of untrusted bytes with the core compiled under sanitizers: `make test-asan`.
+
+AddressSanitizer finds reads and writes outside of buffers, UndefinedBehaviorSanitizer shifts, overflows
+and conversions that C does not define. Both stop the test that meets them.
 
 Arguments go to pytest. BINLAKE_FUZZ_CASES (here 2,000 unless set) says how many mutations.
 """
@@ -12,14 +15,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "asan"
-FLAGS = "-fsanitize=address -fno-omit-frame-pointer -g1 -O1"
+SANITIZERS = "-fsanitize=address,undefined"
+FLAGS = f"{SANITIZERS} -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1 -O1"
 TESTS = ("tests/unit/core", "tests/truth/test_damage.py", "tests/truth/test_golden.py")
 
 
 def build() -> Path:
     """Compile the core with the sanitizer, beside a copy of the package; its folder."""
     library = BUILD / "lib"
-    flags = {"BINLAKE_CFLAGS": FLAGS, "BINLAKE_LDFLAGS": "-fsanitize=address"}
+    flags = {"BINLAKE_CFLAGS": FLAGS, "BINLAKE_LDFLAGS": SANITIZERS}
     command = [sys.executable, "setup.py", "--quiet", "build"]
     command += ["--build-base", str(BUILD), "--build-lib", str(library)]
     subprocess.run(command, cwd=ROOT, env={**os.environ, **flags}, check=True)
@@ -44,12 +48,12 @@ def main() -> int:
     environment = {
         "BINLAKE_FUZZ_CASES": "2000",
         **os.environ,
-        "BINLAKE_CORE": "compiled",
         "PYTHONPATH": str(library),
         "LD_PRELOAD": runtime(),
         # Python's own allocator would hide what runs over a buffer
         "PYTHONMALLOC": "malloc",
         "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:abort_on_error=1",
     }
     command = [sys.executable, "-m", "pytest", *(sys.argv[1:] or TESTS)]
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode

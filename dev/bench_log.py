@@ -2,10 +2,10 @@
 
 FOLDER gets a server's data directory, whose server can serve them, and the logs
 
-    binlog.000001   500 MB of one table of 13 mixed columns: 60 % of the changed rows inserted,
+    binlog.000001   300 MB of one table of 13 mixed columns: 60 % of the changed rows inserted,
                     30 % updated, 10 % deleted; about half in transactions of one to eight rows,
                     half in statements of 200 to 2000 rows
-    binlog.000002   one transaction of 1 GB
+    binlog.000002   one transaction of 1 GB (of another size where the first log has one)
     binlog.000003   the same, compressed
 """
 
@@ -171,9 +171,9 @@ def make(folder: Path, megabytes: int) -> None:
     with server.session("shop") as session:
         many_transactions(server, session, size)
         session.execute("FLUSH BINARY LOGS")
-        one_transaction(session, 2 * size)
+        one_transaction(session, size * 10 // 3)
         session.execute("FLUSH BINARY LOGS", "SET SESSION binlog_transaction_compression = ON")
-        one_transaction(session, 2 * size)
+        one_transaction(session, size * 10 // 3)
     server.stop()
     for log in server.log_files():
         (folder / log.name).unlink(missing_ok=True)
@@ -184,6 +184,6 @@ def make(folder: Path, megabytes: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--megabytes", type=int, default=500)
+    parser.add_argument("--megabytes", type=int, default=300)
     given = parser.parse_args()
     make(given.folder.resolve(), given.megabytes)

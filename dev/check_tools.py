@@ -1,10 +1,10 @@
 """Find what building and running need, and say what to install.
 
-    python3 dev/check_tools.py [python] [build] [java]
+    python3 dev/check_tools.py [python] [build] [libdeflate] [java]
 
-Without arguments all three are checked. Exit code 1 when something is missing. `setup.py` uses
-`missing_build_tools`, so a build that cannot work says the same. Runs on any Python 3, before
-anything is installed.
+Without arguments all four are checked. Exit code 1 when something is missing. `setup.py` uses
+`missing_build_tools`, so a build that cannot work says the same, and `missing_libdeflate`, as the
+build works without that library. Runs on any Python 3, before anything is installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-__all__ = ["main", "missing_build_tools", "missing_java", "missing_python"]
+__all__ = [
+    "main",
+    "missing_build_tools",
+    "missing_java",
+    "missing_libdeflate",
+    "missing_python",
+]
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
@@ -47,16 +53,28 @@ def missing_python() -> list[str]:
     return problems
 
 
-_HEADERS = {
-    "Python.h": "the C headers of Python {python}. Debian/Ubuntu: apt install python3-dev; "
-    "Fedora: dnf install python3-devel; macOS: use the Python of python.org or Homebrew",
-    "zlib.h": "the C header of zlib. Debian/Ubuntu: apt install zlib1g-dev; "
-    "Fedora: dnf install zlib-devel; macOS: xcode-select --install",
-}
+_PYTHON_HEADERS = (
+    "the C headers of Python {python}. Debian/Ubuntu: apt install python3-dev; "
+    "Fedora: dnf install python3-devel; macOS: use the Python of python.org or Homebrew"
+)
+_ZLIB = (
+    "zlib.h is missing; needed is libdeflate, or the C header of zlib. "
+    "Debian/Ubuntu: apt install libdeflate-dev; Fedora: dnf install libdeflate-devel; "
+    "macOS: xcode-select --install"
+)
 _COMPILER = (
     "a C compiler. Debian/Ubuntu: apt install gcc libc6-dev; Fedora: dnf install gcc; "
     "macOS: xcode-select --install"
 )
+_CXX = (
+    "a C++17 compiler that can write doubles is missing (GCC 11, Clang 14 or newer). Debian/Ubuntu: "
+    "apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install"
+)
+_CXX_PROBE = """#include <charconv>
+char* probe(char* at, double value) {
+    return std::to_chars(at, at + 40, value, std::chars_format::scientific).ptr;
+}
+"""
 
 
 def _compiler() -> list[str]:
@@ -71,14 +89,21 @@ def _compiler() -> list[str]:
 
 
 def _compiles(command: list[str], source: str) -> bool:
+    """Whether a source without `main` compiles."""
+    return _runs_compiler(command, source, ["-c"])
+
+
+def _runs_compiler(
+    command: list[str], source: str, options: list[str], name: str = "probe.c"
+) -> bool:
     includes = {sysconfig.get_path("include"), sysconfig.get_path("platinclude")}
     flags = ["-I" + path for path in sorted(includes)]
     flags += os.environ.get("CPPFLAGS", "").split() + os.environ.get("CFLAGS", "").split()
     with tempfile.TemporaryDirectory() as folder:
-        probe = Path(folder, "probe.c")
+        probe = Path(folder, name)
         probe.write_text(source)
         run = subprocess.run(
-            [*command, *flags, "-c", str(probe), "-o", str(probe.with_suffix(".o"))],
+            [*command, *flags, str(probe), "-o", str(probe.with_suffix(".out")), *options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             check=False,
@@ -87,16 +112,36 @@ def _compiles(command: list[str], source: str) -> bool:
 
 
 def missing_build_tools() -> list[str]:
-    """What the compiled core lacks: compiler, Python.h, zlib.h."""
+    """What the compiled core lacks: compilers, Python.h, a library for CRC32."""
     command = _compiler()
     if shutil.which(command[0]) is None or not _compiles(command, "int probe;\n"):
         return [f"{command[0]!r} does not work or is not there; needed is {_COMPILER}."]
-    python = _version_of_python()
-    return [
-        f"{header} is missing; needed are {remedy.format(python=python)}."
-        for header, remedy in _HEADERS.items()
-        if not _compiles(command, f"#include <{header}>\nint probe;\n")
-    ]
+    problems = []
+    if not _runs_compiler(command, _CXX_PROBE, ["-c", "-std=c++17"], "probe.cc"):
+        problems.append(_CXX)
+    if not _compiles(command, "#include <Python.h>\nint probe;\n"):
+        headers = _PYTHON_HEADERS.format(python=_version_of_python())
+        problems.append(f"Python.h is missing; needed are {headers}.")
+    if missing_libdeflate() and not _compiles(command, "#include <zlib.h>\nint probe;\n"):
+        problems.append(_ZLIB)
+    return problems
+
+
+def missing_libdeflate() -> list[str]:
+    """How to get libdeflate, if the compiler cannot link it: the core then uses zlib's CRC32."""
+    source = (
+        "#include <libdeflate.h>\n"
+        'int main(void) { return libdeflate_crc32(0, "", 0) + LIBDEFLATE_VERSION_MAJOR; }\n'
+    )
+    options = [*os.environ.get("LDFLAGS", "").split(), "-ldeflate"]
+    if _runs_compiler(_compiler(), source, options):
+        return []
+    remedy = (
+        "libdeflate: binlake works without it, but verifies checksums at a fraction of the speed. "
+        "Debian/Ubuntu: apt install libdeflate-dev; Fedora: dnf install libdeflate-devel; "
+        "macOS: brew install libdeflate, and set CPPFLAGS and LDFLAGS"
+    )
+    return [remedy]
 
 
 def _java_version(program: str) -> int | None:
@@ -126,7 +171,12 @@ def missing_java() -> list[str]:
     return [f"{found}. {remedy}"]
 
 
-CHECKS = {"python": missing_python, "build": missing_build_tools, "java": missing_java}
+CHECKS = {
+    "python": missing_python,
+    "build": missing_build_tools,
+    "libdeflate": missing_libdeflate,
+    "java": missing_java,
+}
 
 
 def main(names: list[str]) -> int:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import shlex
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 from rich.console import Console
 
+from binlake import export as binlake_export
 from binlake.cli.main import main as binlake
 from binlake.spark import session
 
@@ -50,6 +52,18 @@ def run(*words: str) -> None:
         sys.exit(code)
 
 
+def time_local() -> None:
+    """The same export without Spark, for comparison: how long it takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.monotonic()
+        binlake_export(f"demo/{SERVERS[0]}", folder, engine="local")
+        seconds = time.monotonic() - started
+    say(
+        f"\n(The first export again with --engine local, which needs no Spark and no Java: {seconds:.1f} s."
+        " Spark is for logs that one machine cannot hold.)"
+    )
+
+
 def show_with_spark() -> None:
     """The exported tables, and the logs themselves, as DataFrames."""
     spark = session("binlake demo", master="local[2]", config={"spark.ui.enabled": "false"})
@@ -77,7 +91,10 @@ def main() -> None:
     """Export, look, say what is next."""
     started = time.monotonic()
     for name in SERVERS:
+        begun = time.monotonic()
         run("export", f"demo/{name}", f"{OUT}/{name}", "--overwrite", "--master", "local[2]")
+        say(f"(with Spark, which started for it: {time.monotonic() - begun:.1f} s)")
+    time_local()
     run("rows", "demo/mysql-9.7", "--table", "shop.customers", "--limit", "1")
     run("verify", "demo/mysql-9.7", "demo/mariadb-11.8")
     show_with_spark()

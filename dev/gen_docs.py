@@ -1,16 +1,28 @@
-"""Write the reference pages under docs/ from the tables in the code: gen_docs.py [--check].
+"""Write the reference pages and tables under docs/ from the tables in the code: gen_docs.py [--check].
 
 `--check` writes nothing and exits 1 if a page differs from what the tables say.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from binlake.config.keys import (
+    ARCHIVE_KEYS,
+    CONNECTION_KEYS,
+    LISTENER_KEYS,
+    METRICS_KEYS,
+    SERVE_KEYS,
+    SERVER_KEYS,
+)
+from binlake.config.toml_file import Key
 from binlake.format.column_types import COLUMN_TYPES
 from binlake.format.event_types import EVENT_TYPES
+from binlake.source.replica.login_rules import rules_table
 from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
 from binlake.values.option_forms import FORMS
 from binlake.values.options import READ_OPTIONS, OptionSpec, parse_bytes
@@ -136,13 +148,13 @@ def events_page() -> str:
         "*Golden logs* are the cases under `tests/golden/` that hold the type: written by real servers,",
         "compared with their SELECT and their list of events (`tests/truth/test_golden.py`), with their own",
         "tools (`tests/server/test_tool_events.py`, which reads a corpus of more logs as well), and encoded",
-        "again (`tests/truth/test_reencode.py`). *By hand* are samples in `tests/event_samples.py`, made from",
+        "again (`tests/truth/test_reencode.py`). *By hand* are samples in `tests/support/logs/event_samples.py`, made from",
         f"the description of the format. Events of any fields are made by `{EVENT_PROPERTIES}`, of every",
         "type that has fields. [fidelity.md](fidelity.md) counts.",
         "",
         *_events_table(),
         "",
-        "# Column types",
+        "## Column types",
         "",
         "The types of TABLE_MAP, from `binlake.format.column_types.COLUMN_TYPES`; `tests/server/test_matrix.py`",
         f"compares all that servers have. *Any values*: `{COLUMN_PROPERTIES}` makes up values and bytes.",
@@ -154,7 +166,116 @@ def events_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"options.md": options_page, "event-types.md": events_page}
+def live_page() -> str:
+    """docs/live.md, with the table of login methods inserted; the rest is written by hand."""
+    return _inserted("live.md", "login rules", ["", *rules_table(), ""])
+
+
+def _keys_table(keys: Mapping[str, Key]) -> Iterator[str]:
+    yield "| key | meaning | default |"
+    yield "| --- | --- | --- |"
+    for name, key in keys.items():
+        yield f"| `{name}` | {_escaped(key.meaning)} | {key.default} |"
+
+
+def configuration_page() -> str:
+    """docs/configuration.md, with the tables of keys inserted; the rest is written by hand."""
+    lines = [
+        "", "`[archive]`, for all servers:", "", *_keys_table(METRICS_KEYS),
+        "", "`[archive]` for all servers, and `[archive.servers.NAME]` for one:", "",
+        *_keys_table(ARCHIVE_KEYS),
+        "", "`[archive.servers.NAME]`:", "", *_keys_table(SERVER_KEYS),
+        "", "`[archive.connection]` for all servers, and `[archive.servers.NAME.connection]` for one, as in",
+        "[live.md](live.md#urls):", "", *_keys_table(CONNECTION_KEYS),
+        "", "`[serve]` for all listeners, and `[serve.listeners.NAME]` for one:", "",
+        *_keys_table(SERVE_KEYS),
+        "", "`[serve.listeners.NAME]`:", "", *_keys_table(LISTENER_KEYS), "",
+    ]  # fmt: skip
+    return _inserted("configuration.md", "keys", lines)
+
+
+def _inserted(page: str, what: str, lines: Sequence[str]) -> str:
+    """A page with lines in place of what stands between its two comments."""
+    text = (DOCS / page).read_text()
+    begin, end = f"<!-- {what}: made by dev/gen_docs.py -->\n", f"<!-- end of {what} -->"
+    before, _, rest = text.partition(begin)
+    return before + begin + "\n".join([*lines, end]) + rest.partition(end)[2]
+
+
+#: What the comparison shows: the job, binlake's measurement, the other tool's, and who that is.
+_DUELS = (
+    ("2026-11-21", "decode a log", "decode", "mysqlbinlog -vv", "`mysqlbinlog -vv` to text"),
+    ("2026-11-21", "decode a log", "decode", "java peer", "mysql-binlog-connector-java"),
+    (
+        "2026-11-21", "decode a log", "decode", "java peer, JSON text",
+        "mysql-binlog-connector-java, with JSON as text, as binlake shows it",
+    ),
+    (
+        "2026-11-21", "write Parquet, with Spark", "export", "spark write.parquet",
+        "`df.write.parquet` of the same rows",
+    ),
+    (
+        "2026-11-22-archive", "copy a log from a server", "binlake mysqlbinlog --raw",
+        "mysqlbinlog --raw", "`mysqlbinlog --raw`",
+    ),
+    (
+        "2026-11-22-archive", "archive a log from a server", "archive",
+        "mysqlbinlog --raw", "`mysqlbinlog --raw`",
+    ),
+    (
+        "2026-11-22-archive", "archive it and write indexes", "archive, indexes",
+        "mysqlbinlog --raw", "`mysqlbinlog --raw`, which writes none",
+    ),
+)  # fmt: skip
+_BENCH = {
+    "2026-11-21": 'make bench ARGS="--runs 3"',
+    "2026-11-22-archive": 'make bench ARGS="--only archive --runs 5"',
+}
+
+
+def _measured(name: str) -> dict[str, dict[str, Any]]:
+    found = json.loads((DOCS.parent / "benchmarks" / "results" / f"{name}.json").read_text())
+    return {one["name"]: one for one in found["measured"]}
+
+
+def _duels_table() -> Iterator[str]:
+    yield "| job | binlake, s | the other, s | ratio | the other tool | command |"
+    yield "| --- | ---: | ---: | ---: | --- | --- |"
+    for results, job, ours, theirs, who in _DUELS:
+        measured = _measured(results)
+        fast, slow = measured[ours]["seconds"], measured[theirs]["seconds"]
+        yield (
+            f"| {job} | {fast:.1f} | {slow:.1f} | {slow / fast:.2f} | {who} | `{_BENCH[results]}` |"
+        )
+
+
+def comparison_page() -> str:
+    """docs/comparison.md, with the measurements inserted; the rest is written by hand."""
+    found = json.loads((DOCS.parent / "benchmarks" / "results" / "2026-11-21.json").read_text())
+    machine, rate = found["machine"], _measured("2026-11-21")
+    images = rate["java peer"]["output"]["images"] / rate["decode"]["seconds"]
+    python = rate["python-mysql-replication"]["output"]["images_per_second"]
+    lines = [
+        "",
+        f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB. Log: 501 MB, one table of 13",
+        "columns with JSON. Times are medians of wall-clock seconds. A ratio above 1 means that binlake is faster.",
+        "",
+        *_duels_table(),
+        "",
+        f"python-mysql-replication decodes {python:,.0f} row images a second, and binlake {images:,.0f}",
+        f"(`{_BENCH['2026-11-21']}`).",
+        "",
+    ]
+    return _inserted("comparison.md", "measurements", lines)
+
+
+PAGES = {
+    "comparison.md": comparison_page,
+    "configuration.md": configuration_page,
+    "options.md": options_page,
+    "event-types.md": events_page,
+    "live.md": live_page,
+}
 
 
 def main() -> int:

@@ -11,8 +11,6 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from binlake.spark import session
-from dev.servers import Server, running
+from dev.servers import Server, busy, running
 
 SERVER = "mysql-9.7"
 SECONDS = 30
@@ -42,19 +40,6 @@ def serve_orders(server: Server, stop: threading.Event) -> None:
                 session.execute("UPDATE shop.orders SET state = 'paid' WHERE state = 'new' LIMIT 2")
             else:
                 session.execute("DELETE FROM shop.orders WHERE state = 'paid' LIMIT 1")
-
-
-@contextmanager
-def busy(server: Server) -> Iterator[None]:
-    """Rows change as long as one is inside."""
-    stop = threading.Event()
-    thread = threading.Thread(target=serve_orders, args=(server, stop))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 class Mirror:
@@ -89,7 +74,7 @@ def watch(server: Server, folder: Path) -> int:
     )
     spark.range(1).count()  # the first job of a session is slow
     mirror = Mirror()
-    with busy(server):
+    with busy(server, serve_orders):
         stream = spark.readStream.format("binlog").option("server", url)
         query = (
             stream.option("table", "shop.orders")

@@ -1,7 +1,7 @@
 """Where each event type and each column type is tested: read off the golden logs and the tests.
 
 What is in a golden log is compared with the server's SELECT, its list of events and its tool, and
-encoded again byte for byte. What no server wrote for us is made by hand (tests/event_samples.py), and
+encoded again byte for byte. What no server wrote for us is made by hand (tests/support/logs/event_samples.py), and
 everything is made of random values (the modules named here).
 """
 
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from binlake.events.table_map import TableMapEvent
+from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT, TRANSACTION_PAYLOAD_EVENT
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
@@ -61,7 +61,7 @@ def golden_use() -> GoldenUse:
 
 
 def _windows(path: Path) -> Iterator[Window]:
-    keys = _of_tests("corpus_files").keys_beside(path)
+    keys = _of_tests("support.logs.corpus_files").keys_beside(path)
     with LogFile.open(str(path), keyring=Keyring.of(ReadOptions.parse(keys))) as log:
         for window in log.windows():
             yield window
@@ -88,9 +88,9 @@ def _add(found: dict[int, list[str]], code: int, case: str) -> None:
 
 
 def types_by_hand() -> dict[int, list[str]]:
-    """The samples of each event type in tests/event_samples.py, by code."""
+    """The samples of each event type in tests/support/logs/event_samples.py, by code."""
     found: dict[int, list[str]] = {}
-    for name, (code, _, _) in _of_tests("event_samples").SAMPLES.items():
+    for name, (code, _, _) in _of_tests("support.logs.event_samples").SAMPLES.items():
         found.setdefault(code, []).append(name)
     return found
 
@@ -100,7 +100,7 @@ def column_properties() -> set[int]:
     spec = importlib.util.spec_from_file_location("column_properties", ROOT / COLUMN_PROPERTIES)
     assert spec is not None
     assert spec.loader is not None
-    _of_tests("column_types")
+    _of_tests("support.values.column_types")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return set(module.COLUMNS)

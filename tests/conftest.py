@@ -1,17 +1,18 @@
-"""What tests need from outside: a corpus of logs, real servers, the kind of core.
+"""What tests need from outside: a corpus of logs, real servers.
 
 Environment:
     BINLAKE_CORPUS    folder of a corpus of logs; tests of it are skipped without
     BINLAKE_REQUIRE   1: what is missing fails instead of being skipped (continuous integration), and
                       property tests take the same examples every time
-    BINLAKE_CORE      compiled or pure: which core must be the one that runs
     BINLAKE_SERVERS_HOME   where real servers are kept (dev/servers)
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -36,16 +37,56 @@ settings.load_profile("binlake")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the combinations of a test and a server that `not_on` names: there is nothing to test."""
+    """Leave out what `not_on` and `spark_line` exclude: there is nothing to test."""
     kept, left_out = [], []
     for item in items:
-        mark = item.get_closest_marker("not_on")
-        there = getattr(item, "callspec", None)
-        applies = mark is None or there is None or there.params["server"] not in mark.args
-        (kept if applies else left_out).append(item)
+        (left_out if _is_impossible(item) else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def _is_impossible(item: pytest.Item) -> bool:
+    line = item.get_closest_marker("spark_line")
+    if line is not None and not _is_spark_of(line.args[0]):
+        return True
+    mark = item.get_closest_marker("not_on")
+    there = getattr(item, "callspec", None)
+    return mark is not None and there is not None and there.params["server"] in mark.args
+
+
+def _is_spark_of(line: str) -> bool:
+    """Whether the installed PySpark is of a line, `4.1`; without PySpark its tests say so themselves."""
+    try:
+        return version("pyspark").startswith(f"{line}.")
+    except PackageNotFoundError:
+        return True
+
+
+# What `make test` runs. Its last line says what that leaves out.
+_QUICK = "not server and not spark and not costs"
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_LEFT_OUT] = Counter()
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        marks = [mark for mark in ("spark", "server", "costs") if item.get_closest_marker(mark)]
+        if marks and not _is_impossible(item):
+            item.config.stash[_LEFT_OUT][marks[0]] += 1
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say as the last line what `make test` has left out."""
+    left_out = config.stash[_LEFT_OUT]
+    if config.option.markexpr == _QUICK and left_out:
+        print(
+            f"left out: {left_out['spark']:,} tests with Spark, {left_out['server']:,} with real servers, "
+            f"{left_out['costs']:,} of what hostile files cost; `make test-all` runs them"
+        )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,6 +12,6 @@ Shell: `python -m dev.servers --help`.
 """
 
 from dev.servers.catalog import INSTALLATIONS, installation
-from dev.servers.server import RefusedError, Server, Session, running
+from dev.servers.server import RefusedError, Server, Session, busy, running
 
-__all__ = ["INSTALLATIONS", "RefusedError", "Server", "Session", "installation", "running"]
+__all__ = ["INSTALLATIONS", "RefusedError", "Server", "Session", "busy", "installation", "running"]

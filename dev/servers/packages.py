@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import platform
 import re
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["SetupError", "home", "install_debian", "install_npm", "made_once"]
+__all__ = ["SetupError", "check_digest", "home", "install_debian", "install_npm", "made_once"]
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _NOT_NEEDED = ("doc", "man", "locale")
@@ -26,6 +27,14 @@ def home() -> Path:
     """Where downloads and unpacked servers are kept."""
     named = os.environ.get("BINLAKE_SERVERS_HOME")
     return Path(named).resolve() if named else Path.home() / ".cache" / "binlake-servers"
+
+
+def check_digest(path: Path, algorithm: str, expected: str) -> None:
+    """Raise SetupError if a downloaded file has another digest (in hex) than the expected one."""
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, algorithm).hexdigest()
+    if found != expected:
+        raise SetupError(f"{path.name} has the {algorithm} {found}, and should have {expected}")
 
 
 def _need(program: str) -> None:
@@ -125,7 +134,10 @@ def _unpack(debs: Path, root: Path) -> None:
 
 
 def install_debian(name: str, suite: str, packages: Sequence[str]) -> Path:
-    """Packages of a Debian suite, with everything that they depend on, unpacked; its folder."""
+    """Packages of a Debian suite, with everything that they depend on, unpacked; its folder.
+
+    apt verifies the signature of the suite's index, and with it the hash of each package.
+    """
 
     def fill(root: Path) -> None:
         for program in ("apt-get", "dpkg-deb", "tar"):
@@ -141,8 +153,8 @@ def install_debian(name: str, suite: str, packages: Sequence[str]) -> Path:
     return _install(name, fill)
 
 
-def install_npm(name: str, package: str) -> Path:
-    """One npm package, unpacked; its folder."""
+def install_npm(name: str, package: str, sha512: str) -> Path:
+    """One npm package with this digest (in hex), unpacked; its folder."""
 
     def fill(root: Path) -> None:
         _need("npm")
@@ -151,6 +163,7 @@ def install_npm(name: str, package: str) -> Path:
         downloads.mkdir(parents=True)
         _run(["npm", "pack", "--silent", package], cwd=downloads)
         archive = next(downloads.glob("*.tgz"))
+        check_digest(archive, "sha512", sha512)
         _run(["tar", "-xzf", archive, "--strip-components=1", "--no-same-owner", "-C", root])
         shutil.rmtree(downloads)
 

@@ -9,8 +9,9 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -312,3 +313,16 @@ def running(name: str, options: Sequence[str] = ()) -> Iterator[Server]:
         yield server
     finally:
         server.remove()
+
+
+@contextlib.contextmanager
+def busy(server: Server, work: Callable[[Server, threading.Event], None]) -> Iterator[None]:
+    """`work` changes rows in a thread, until its event is set at the end."""
+    stop = threading.Event()
+    thread = threading.Thread(target=work, args=(server, stop))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -17,31 +17,37 @@ from binlake.errors import BinlogError
 
 if TYPE_CHECKING:
     from binlake.api import Log, open
+    from binlake.lake.api import export
+    from binlake.lake.export import ExportResult
     from binlake.source.keyring import Keyring
-    from binlake.stream.verify import VerifyReport, verify
+    from binlake.stream.verify.chains import VerifyReport, verify
     from binlake.values.ledger import Ledger
     from binlake.values.options import ReadOptions
 
 __all__ = [
     "BinlogError",
+    "ExportResult",
     "Keyring",
     "Ledger",
     "Log",
     "ReadOptions",
     "VerifyReport",
+    "export",
     "open",
     "verify",
 ]
 
 # Imported when first used: a task or a command that needs a part does not load the whole.
 _HOMES = {
+    "ExportResult": "binlake.lake.export",
     "Keyring": "binlake.source.keyring",
     "Ledger": "binlake.values.ledger",
     "Log": "binlake.api",
     "ReadOptions": "binlake.values.options",
-    "VerifyReport": "binlake.stream.verify",
+    "VerifyReport": "binlake.stream.verify.chains",
+    "export": "binlake.lake.api",
     "open": "binlake.api",
-    "verify": "binlake.stream.verify",
+    "verify": "binlake.stream.verify.chains",
 }
 
 

@@ -13,46 +13,39 @@
     log.ledger                                             # what the last read saw and left out
 
 Options are keywords of `open`, the same as everywhere: see `values.options.READ_OPTIONS`.
+
+A method imports what it needs: opening a log needs no pyarrow, whose import takes longer.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from binlake.errors import OptionError, SourceError
 from binlake.source.chain import Chain, LogPath, resolve
-from binlake.stream.log_events import LogEvent
-from binlake.stream.log_reader import LogReader
-from binlake.stream.overview import nothing_found
-from binlake.stream.runs import Transaction
-from binlake.stream.statistics import UNITS, Statistics
-from binlake.stream.views import (
-    VIEWS,
-    check_statement_options,
-    statements,
-    transaction_rows,
-)
-from binlake.table.batches import Changes, TableBatch
-from binlake.table.column_check import ColumnCheck
-from binlake.table.decode import ChangeDecoder
-from binlake.table.evolution import Evolution
-from binlake.table.gather import gather
-from binlake.table.row_counts import RowCounter
-from binlake.table.row_json import change_batch, change_schema
-from binlake.table.schema_file import declared_schema
-from binlake.table.types.base import Target
-from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions, parse_table_pattern
+from binlake.source.chain_names import of_source
+from binlake.source.reader import without_secrets
+from binlake.source.replica.url import is_server_url, without_password
+from binlake.values.ledger import Ledger, counted
+from binlake.values.options import FILTER_OPTIONS, ReadOptions, parse_table_pattern
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
+
+    from binlake.stream.log_events import LogEvent
+    from binlake.stream.log_reader import LogReader
+    from binlake.stream.runs import Transaction
+    from binlake.table.batches import Changes, TableBatch
+    from binlake.table.types.base import Target
 
 __all__ = ["Log", "open"]
+
+T = TypeVar("T")
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -82,9 +75,21 @@ class Log:
 
     def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
         self._inputs = tuple(paths)
-        self._chains = resolve(paths)
+        self._chains = of_source(resolve(paths, options.index_directory), options.source)
         self.options = options
         self.ledger = Ledger()
+
+    def __repr__(self) -> str:
+        """What is opened: `<Log /var/lib/mysql: binlog.000001 to binlog.000012, 12 files>`."""
+        inputs = ", ".join(
+            without_password(path) if is_server_url(path) else without_secrets(path)
+            for path in self._inputs
+        )
+        files = [file.shown for file in self.files]
+        span = files[0] if len(files) == 1 else f"{files[0]} to {files[-1]}"
+        given = [name for name in FILTER_OPTIONS if getattr(self.options, name) not in (None, ())]
+        chosen = f"; filters: {', '.join(given)}" if given else ""
+        return f"<Log {inputs}: {span}, {counted(len(files), 'file')}{chosen}>"
 
     @property
     def chains(self) -> tuple[Chain, ...]:
@@ -95,6 +100,13 @@ class Log:
     def files(self) -> tuple[LogPath, ...]:
         """All files, in the order in which they are read."""
         return tuple(file for chain in self._chains for file in chain.files)
+
+    @cached_property
+    def _meant(self) -> list[Chain]:
+        """The chains that are read: all, or the one that a position or GTID means."""
+        from binlake.stream.positions.chosen_chains import chosen_chains
+
+        return chosen_chains(self._chains, self.options)
 
     def events(self) -> Iterator[LogEvent]:
         """Every event with its place; `.event` is the typed event, decoded when asked for.
@@ -116,6 +128,8 @@ class Log:
             if not self.options.chooses_rows:
                 yield from reader.transactions()
                 continue
+            from binlake.table.counting.row_counts import RowCounter
+
             counter = RowCounter(self.options, self.ledger)
             yield from (t for t in reader.transactions(counter.on_ddl) if counter(t).any)
 
@@ -128,8 +142,11 @@ class Log:
         table: the generic view of all tables, images as JSON text.
         """
         if table is None:
-            for changes in self._changes(self.options, Target.TEXT):
-                yield change_batch(changes, self.options)
+            from binlake.table.row_json import change_batch
+            from binlake.table.types.base import Target
+
+            options = self.options
+            yield from self._changes(options, Target.TEXT, lambda c: change_batch(c, options))
             return
         nothing = True
         for found in self._typed(table):
@@ -140,7 +157,9 @@ class Log:
 
     def tables(self) -> dict[str, Mapping[str, int]]:
         """The tables with changes, by `database.table`, and how many rows by operation."""
-        for _ in self._changes(self.options, Target.TEXT):
+        from binlake.table.types.base import Target
+
+        for _ in self._changes(self.options, Target.TEXT, lambda _changes: None):
             pass
         return {f"{name[0]}.{name[1]}": dict(counts) for name, counts in self.ledger.rows.items()}
 
@@ -152,19 +171,30 @@ class Log:
         not fit are in `<table>@<n>`, which can be asked for; `ledger.warnings` says so. Raises
         SourceError for a table without changes here, OptionError for a pattern that means several.
         """
+        import pyarrow as pa
+
         if table is None:
+            from binlake.stream.overview import nothing_found
+            from binlake.table.row_json import change_schema
+
             generic = pa.Table.from_batches(self.changes(), change_schema(self.options))
-            if not generic.num_rows and self.options.filters:
+            if self.options.filters and not self.ledger.matched(self.options):
                 self.ledger.warn(nothing_found(self._chains, self.options))
             return generic
         name, number = _versioned(table)
-        batches = self._of_one_table(name)
+        batches, there = self._of_one_table(name)
         if not batches:
             raise self._no_change_of(name)
-        evolution = Evolution.of(name, _distinct([batch.schema for batch in batches]))
+        from binlake.table.schema.evolution import Evolution
+        from binlake.table.schema.newest_names import unnamed_renames
+
+        schemas = _distinct([batch.schema for batch in batches])
+        renames = self.ledger.renames(*name.split(".", 1))
+        evolution = Evolution.of(name, schemas, renames)
         conformed = [evolution.conform(batch) for batch in batches]
         if number is None:
-            for note in evolution.notes:
+            unnamed = unnamed_renames(name, self.options.columns, renames, there)
+            for note in (*evolution.notes, *unnamed):
                 self.ledger.warn(note)
             return pa.Table.from_batches([c.fitting for c in conformed], evolution.schema)
         if not 1 <= number <= len(evolution.versions):
@@ -196,10 +226,13 @@ class Log:
         """
         if top < 1:
             raise OptionError(f"top {top}: at least 1 is expected", name="top", value=top)
+        from binlake.stream.statistics import UNITS, Statistics
+        from binlake.table.counting.gather import gather
+
         if by is not None and by not in UNITS:
             raise OptionError(f"by {by!r}: not one of {', '.join(UNITS)}", name="by", value=by)
-        ledger = self.ledger = Ledger()
-        found = gather(self._chains, self.options, ledger, Statistics(top=top, unit=by))
+        ledger = self._new_ledger()
+        found = gather(self._meant, self.options, ledger, Statistics(top=top, unit=by))
         return found.to_json(ledger)
 
     def view(self, name: str, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
@@ -207,6 +240,14 @@ class Log:
 
         `columns`: only these, in this order; default all. Raises OptionError.
         """
+        from binlake.stream.views import (
+            VIEWS,
+            check_statement_options,
+            statements,
+            transaction_rows,
+            view_of,
+        )
+
         if name not in VIEWS:
             raise OptionError(
                 f"there is no view {name!r}",
@@ -214,7 +255,7 @@ class Log:
                 value=name,
                 hint=f"views: {', '.join(VIEWS)}",
             )
-        view = VIEWS[name]
+        view = view_of(name, self.options)
         if name == "statements":
             check_statement_options(self.options)
         for reader in self._readers(self.options):
@@ -223,33 +264,62 @@ class Log:
             elif name == "statements":
                 yield from view.batches(statements(reader.groups()), columns)
             else:
+                from binlake.table.counting.row_counts import RowCounter
+
                 counter = RowCounter(self.options, self.ledger)
                 rows = transaction_rows(reader.transactions(counter.on_ddl), counter, self.options)
                 yield from view.batches(rows, columns)
 
     def _readers(self, options: ReadOptions) -> Iterator[LogReader]:
-        ledger = self.ledger = Ledger()
-        yield from LogReader.of_chains(self._chains, options, ledger)
+        from binlake.stream.log_reader import LogReader
 
-    def _changes(self, options: ReadOptions, target: Target) -> Iterator[Changes]:
+        yield from LogReader.of_chains(self._meant, options, self._new_ledger())
+
+    def _new_ledger(self) -> Ledger:
+        """An empty ledger, but for what is said of the choice of chains."""
+        from binlake.stream.positions.chosen_chains import only_read
+
+        meant = self._meant
+        ledger = self.ledger = Ledger()
+        if len(meant) < len(self._chains):
+            ledger.warn(only_read(meant))
+        return ledger
+
+    def _changes(
+        self, options: ReadOptions, target: Target, shape: Callable[[Changes], T]
+    ) -> Iterator[T]:
+        """The row changes as `shape` makes them, on the threads that decode."""
+        from binlake.table.checks.column_check import ColumnCheck
+        from binlake.table.reading import read_changes
+        from binlake.table.schema.schema_file import declared_schema
+
         columns = ColumnCheck(options)
         schema = declared_schema(options, self._inputs)
-        for chain, reader in zip(self._chains, self._readers(options), strict=True):
-            decoder = ChangeDecoder(options, target, self.ledger, schema.of_logs(chain.paths))
-            yield from columns.watch(decoder.read(reader))
+        ledger = self._new_ledger()
+
+        def shaped(changes: Changes) -> tuple[Changes, T]:
+            return changes, shape(changes)
+
+        for changes, made in read_changes(self._meant, options, ledger, target, schema, shaped):
+            columns.see(changes)
+            yield made
         columns.finish()
 
     def _no_change_of(self, table: str) -> SourceError:
+        from binlake.stream.overview import nothing_found
+
         asked = replace(self.options, table=(table,))
         return SourceError(
             f"no change of table {table} in the logs", hint=nothing_found(self._chains, asked)
         )
 
-    def _of_one_table(self, table: str) -> list[pa.RecordBatch]:
-        """The batches of a table. Raises OptionError for a pattern that means several."""
+    def _of_one_table(self, table: str) -> tuple[list[pa.RecordBatch], set[str]]:
+        """The batches of a table, and the names of all its columns. Raises OptionError for a pattern that means several."""
         batches: list[pa.RecordBatch] = []
         names: dict[str, None] = {}
+        columns: set[str] = set()
         for found in self._typed(table):
+            columns |= {column.name for column in found.definition.columns}
             names[found.definition.full_name] = None
             if len(names) == 1:
                 batches.append(found.batch)
@@ -262,7 +332,7 @@ class Log:
                 value=table,
                 hint="ask for one; to_arrow() without a table gives the changes of all, as JSON text",
             )
-        return batches
+        return batches, columns
 
     def _typed(self, table: str) -> Iterator[TableBatch]:
         """The batches of the tables that a pattern names."""
@@ -270,9 +340,11 @@ class Log:
             parse_table_pattern(table)
         except ValueError as error:
             raise OptionError(f"table {table!r}: {error}", name="table", value=table) from None
+        from binlake.table.types.base import Target
+
         options = replace(self.options, table=(table,))
-        for changes in self._changes(options, Target.TYPED):
-            yield from changes.table_batches(options)
+        for batches in self._changes(options, Target.TYPED, lambda c: c.table_batches(options)):
+            yield from batches
 
 
 def _versioned(table: str) -> tuple[str, int | None]:

@@ -1,7 +1,7 @@
 """Every error binlake raises on purpose, as one tree.
 
 BinlogError                     context: file, event_pos, event_type, offset, field
-├─ FormatError                  the bytes are not what the format says
+├─ FormatError                  the bytes do not follow the format
 │  ├─ TruncatedError            the input ends inside an event (need, have)
 │  ├─ ChecksumError             stored and computed CRC32 differ (expected, actual)
 │  └─ MalformedError            a length, count or code that cannot be
@@ -10,19 +10,22 @@ BinlogError                     context: file, event_pos, event_type, offset, fi
 ├─ KeyringError                 an encrypted log without the key that opens it
 ├─ SchemaError                  a supplied schema disagrees with the log, or a name collides
 ├─ SourceError                  a file, directory, URI or stream cannot be read
-├─ IncompleteError              what was read does not prove complete (ranges, ledger)
+├─ IncompleteError              the read is not provably complete (ranges, ledger)
 ├─ ServerError                  a live server refused (code, sqlstate)
 │  ├─ AuthError
 │  └─ PositionLostError         the requested log is gone
 └─ OptionError(ValueError)      a wrong option (name, value, hint)
 
+The text of an error is one printable line of bounded length; `message` is the whole sentence.
 Errors survive pickling (Spark tasks raise them on another machine) and print as one
-line: what is wrong, where, and what to do.
+line: the problem, its position, and what to do.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from binlake.printable import printable, shortened
 
 __all__ = [
     "AuthError",
@@ -42,6 +45,7 @@ __all__ = [
     "UnsupportedError",
 ]
 
+_MOST_CHARACTERS = 2000  # of a message: what it quotes may be a whole statement
 _WHERE = ("file", "event_pos", "event_type", "offset", "field")
 
 
@@ -50,7 +54,8 @@ class BinlogError(Exception):
 
     `message` is one sentence; the keyword context says where: `file` (base name),
     `event_pos` (byte offset of the event in the file), `event_type` (the server's name),
-    `offset` (inside the event body) and `field`; `hint` says what to do. Layers that know
+    `offset` (inside the event body) and `field`; `errno` is that of the system, where it refused
+    something; `hint` says what to do. Layers that know
     more of the context add it with `at()` while the error travels up.
     """
 
@@ -70,7 +75,7 @@ class BinlogError(Exception):
         return self
 
     def hinted(self, hint: str) -> BinlogError:
-        """Say what to do, if nobody has yet, and return the same error (to re-raise it)."""
+        """Add a hint if the error has none, and return the same error (to re-raise it)."""
         self.hint = self.hint or hint
         return self
 
@@ -88,7 +93,9 @@ class BinlogError(Exception):
                 label = {"event_pos": "event at", "event_type": "type"}.get(key, key)
                 parts.append(f"{label} {self.context[key]}")
         where = f" ({', '.join(parts)})" if parts else ""
-        return f"{self.message}{where}" + (f"; {self.hint}" if self.hint else "")
+        # what a server or a log said is quoted in messages, which go to terminals and logs
+        said = shortened(printable(f"{self.message}{where}"), _MOST_CHARACTERS)
+        return said + (f"; {self.hint}" if self.hint else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.message, self.hint, self.context)
@@ -101,7 +108,7 @@ def _rebuild(
 
 
 class FormatError(BinlogError):
-    """The bytes are not what the format says."""
+    """The bytes do not follow the format."""
 
 
 class TruncatedError(FormatError):
@@ -137,7 +144,7 @@ class SourceError(BinlogError):
 
 
 class IncompleteError(BinlogError):
-    """What was read does not prove complete: ranges that do not join, counts that differ."""
+    """The read is not provably complete: ranges do not join, or counts differ."""
 
 
 class ServerError(BinlogError):
@@ -145,7 +152,7 @@ class ServerError(BinlogError):
 
 
 class AuthError(ServerError):
-    """Login was refused."""
+    """The server refused the login."""
 
 
 class PositionLostError(ServerError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -17,17 +18,22 @@ CODECS = ("binlake/events", "binlake/core", "binlake/table/types", "binlake/valu
 
 #: What is in these rooms and neither reads nor writes values.
 NO_CODECS = {
-    "binlake.core.checksum": "CRC32 of events, from zlib",
-    "binlake.core.control_text": "which statement a QUERY is",
-    "binlake.core.steps": "the step code of a frame",
+    "binlake.core.checksum": "CRC32 of events, from libdeflate or zlib",
+    "binlake.core.event_json": "events as lines of JSON",
+    "binlake.core.event_lines": "events as lines of text",
+    "binlake.core.replay_lines": "lines of that text",
+    "binlake.core.replay_text": "transactions as text that a client replays",
 }
+
+
+_CIMPORT = re.compile(r"^from (\S+) c?import", re.MULTILINE)
 
 
 def codec_modules() -> list[str]:
     found = []
     for place in CODECS:
         path = SRC / place
-        files = [path] if path.suffix else sorted(path.glob("*.py"))
+        files = [path] if path.suffix else sorted([*path.rglob("*.py"), *path.rglob("*.pyx")])
         found += [name_of(file) for file in files if file.name != "__init__.py"]
     return found
 
@@ -38,6 +44,10 @@ def name_of(file: Path) -> str:
 
 def imports_of(file: Path) -> set[str]:
     """The modules that a file imports, functions of theirs included."""
+    if file.suffix == ".pyx":
+        sides = [side for side in (file, file.with_suffix(".pxd")) if side.exists()]
+        texts = [side.read_text(encoding="utf-8") for side in sides]
+        return {name for text in texts for name in _CIMPORT.findall(text)}
     found = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -64,14 +74,15 @@ def exercised() -> set[str]:
         module = waiting.pop()
         if module not in reached:
             reached.add(module)
-            file = SRC / Path(*module.split(".")).with_suffix(".py")
-            waiting += [m for m in imports_of(file) if m in modules]
+            file = SRC / Path(*module.split("."))
+            suffix = ".pyx" if file.with_suffix(".pyx").exists() else ".py"
+            waiting += [m for m in imports_of(file.with_suffix(suffix)) if m in modules]
     return reached
 
 
 def helpers(imported: set[str]) -> set[str]:
     """With what the tests' own helper modules import."""
-    files = [TESTS / f"{name}.py" for name in imported]
+    files = [TESTS / f"{name.replace('.', '/')}.py" for name in imported]
     return imported.union(*(imports_of(file) for file in files if file.exists()))
 
 

@@ -1,42 +1,61 @@
-"""The core that runs is the one that is meant: compiled, unless pure was asked for."""
+"""The core that runs is compiled, from the sources that are there."""
 
 from __future__ import annotations
 
 import importlib
-import os
 import re
 from pathlib import Path
 
 import pytest
 
 import binlake.core
+from binlake.format.flags import (
+    LOG_EVENT_ARTIFICIAL_F,
+    LOG_EVENT_IGNORABLE_F,
+    ROWS_STMT_END_F,
+)
 
 FOLDER = Path(binlake.core.__file__).parent
-MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+PYTHON = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+CYTHON = sorted(path.stem for path in FOLDER.glob("*.pyx"))
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_core_module_runs_as_meant(name: str) -> None:
-    """BINLAKE_CORE says compiled (the default) or pure."""
-    wanted = os.environ.get("BINLAKE_CORE", "compiled")
-    assert wanted in ("compiled", "pure")
+@pytest.mark.parametrize("name", PYTHON + CYTHON)
+def test_a_core_module_is_compiled(name: str) -> None:
     file = importlib.import_module(f"binlake.core.{name}").__file__
     assert file is not None
-    assert file.endswith(".py") == (wanted == "pure"), file
+    assert not file.endswith(".py"), file
 
 
 def test_compiled_modules_are_newer_than_their_source() -> None:
     """A stale module would pass the tests of code that nobody runs."""
     for module in FOLDER.glob("*.so"):
-        source = module.with_name(module.name.partition(".")[0] + ".py")
+        stem = module.name.partition(".")[0]
+        source = module.with_name(stem + (".pyx" if stem in CYTHON else ".py"))
         assert source.exists(), f"{module.name} has no source any more: make clean setup"
         assert module.stat().st_mtime >= source.stat().st_mtime, (
             f"{module.name} is stale: make setup"
         )
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", PYTHON)
 def test_constants_of_the_core_are_c_constants(name: str) -> None:
     """`X: cython.int = 1` at module level declares nothing: X stays a Python object, slow."""
     text = (FOLDER / f"{name}.py").read_text()
     assert not re.findall(r"^\w+: cython\..*", text, re.MULTILINE)
+
+
+#: What the core has as C constants, and format/ as the one definition.
+COPIES = {
+    ("steps.py", "_IGNORABLE"): LOG_EVENT_IGNORABLE_F,
+    ("steps.py", "_STMT_END"): ROWS_STMT_END_F,
+    ("packets.py", "ARTIFICIAL"): LOG_EVENT_ARTIFICIAL_F,
+    ("replay_text.pyx", "STMT_END"): ROWS_STMT_END_F,
+}
+
+
+@pytest.mark.parametrize(("file", "name"), COPIES, ids=" ".join)
+def test_c_constants_are_those_of_the_format(file: str, name: str) -> None:
+    pattern = rf"^ *{name} = (?:cython\.declare\(cython\.int, )?(\w+)"
+    found = re.findall(pattern, (FOLDER / file).read_text(), re.MULTILINE)
+    assert [int(value, 0) for value in found] == [COPIES[file, name]]

@@ -47,10 +47,17 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{page.name} links to {match['target']}"
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
-    readme = text_of(ROOT / "README.md")
-    for page in DOCS.glob("*.md"):
-        assert f"](docs/{page.name})" in readme, page.name
+def navigation() -> list[str]:
+    """The pages that the navigation of the site lists, without `.md`."""
+    trees = re.findall(r"^```\{toctree\}\n(.*?)^```$", text_of(DOCS / "index.md"), re.DOTALL | re.M)
+    entries = [line for tree in trees for line in tree.splitlines() if line and line[0] != ":"]
+    return [re.sub(r".*<(.+)>$", r"\1", entry) for entry in entries]
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in DOCS.rglob("*.md")}
+    assert sorted(navigation()) == sorted(pages - {"index"})
+    assert "](docs/index.md)" in text_of(ROOT / "README.md")
 
 
 def test_the_runnable_examples_of_the_python_page(monkeypatch: pytest.MonkeyPatch) -> None:

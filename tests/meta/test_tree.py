@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 import subprocess
 from pathlib import Path
@@ -11,7 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: What is made here and never tracked (.gitignore), for a tree without git.
 MADE = {".so", ".c", ".pyc", ".whl", ".jar", ".class"}
-FOLDERS = (".ci", "benchmarks", "demo", "dev", "docs", "src", "tests")
+#: C that is written by hand.
+WRITTEN = {ROOT / "dev" / "fuzz" / "harness.c"}
+FOLDERS = (".ci", "benchmarks", "demo", "deploy", "dev", "docs", "examples", "src", "tests")
 
 
 def _tracked() -> list[Path]:
@@ -29,7 +33,7 @@ def _there() -> list[Path]:
         path
         for path in (*ROOT.glob("*.*"), *found)
         if path.is_file()
-        and path.suffix not in MADE
+        and (path.suffix not in MADE or path in WRITTEN)
         and path.name != ".git"
         and not parts & set(path.parts)
         and not any(part.endswith(".egg-info") for part in path.parts)
@@ -65,7 +69,9 @@ def test_nothing_is_left_to_do_in_the_source() -> None:
 def test_architecture_names_what_is_there() -> None:
     """ARCHITECTURE.md has a line for every room and every folder, and for nothing else."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`((?:src|tests|dev|docs|demo|benchmarks)/[\w./-]*)`", text))
+    named = set(
+        re.findall(r"`((?:src|tests|dev|docs|demo|deploy|examples|benchmarks)/[\w./-]*)`", text)
+    )
     for name in named:
         assert (ROOT / name).exists(), f"ARCHITECTURE.md names {name}"
     folders = {f"src/binlake/{p.name}/" for p in (ROOT / "src/binlake").iterdir() if p.is_dir()}
@@ -85,3 +91,23 @@ def test_the_source_cites_what_a_reader_has() -> None:
             named = {name for name in page.findall(text) if name not in pages}
             found += [(file.name, name) for name in sorted(named) + paragraph.findall(text)]
     assert found == []
+
+
+def test_no_room_is_crowded() -> None:
+    """A folder of modules fits on a screen. core/ is one room, whose modules are compiled together."""
+    crowded = {}
+    for folder in {file.parent for file in _tracked() if file.suffix in (".py", ".pyx")}:
+        count = len({path.stem for path in folder.glob("*.py*") if path.suffix in (".py", ".pyx")})
+        if count > 24 and folder.name != "core":
+            crowded[folder.relative_to(ROOT).as_posix()] = count
+    assert crowded == {}
+
+
+def test_the_glossary_names_what_is_there() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    names = re.findall(r"`(binlake(?:\.\w+)+)`", text)
+    assert len(names) > 30
+    for name in names:
+        module, _, last = name.rpartition(".")
+        parent = importlib.import_module(module)
+        assert hasattr(parent, last) or importlib.util.find_spec(name) is not None, name

@@ -25,11 +25,12 @@ import pytest
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from dev.servers import Server, running
-from flaky_proxy import FlakyProxy
-from live_load import DATABASE, TABLES, Load, contents
-from live_processes import Supervised, archiver, await_until, stream_job
-from live_sink import Sink
-from spark_processes import Cluster
+from proof.live_load import DATABASE, TABLES, Load, contents
+from proof.live_processes import Supervised, archiver, await_until, stream_job
+from proof.live_sink import Sink
+from support.servers.flaky_proxy import FlakyProxy
+from support.servers.live import trusting
+from support.spark.spark_processes import Cluster
 
 pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("ignore")]
 
@@ -103,7 +104,8 @@ class Pipeline:
     @property
     def url(self) -> str:
         """The server as seen through the proxy."""
-        return f"{self.server.flavour}://repl@127.0.0.1:{self.proxy.port}"
+        trust = trusting(self.folder, self.server)
+        return f"{self.server.flavour}://repl@127.0.0.1:{self.proxy.port}/{trust}"
 
     def take_over(self, server: Server) -> None:
         """`server`, a replica that has everything, is now the one that is changed."""
@@ -281,7 +283,9 @@ def test_failover(pipeline: Pipeline) -> None:
             *(line.format(port=first.port, password=PASSWORD) for line in FOLLOW[first.flavour])
         )
         hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
-        driver = pipeline.stream("local[2]", None, server=f"{first.flavour}://repl@{hosts}/")
+        trust = trusting(pipeline.folder, first, second)
+        url = f"{first.flavour}://repl@{hosts}/{trust}"
+        driver = pipeline.stream("local[2]", None, server=url)
         pipeline.load.start()
         await_until(lambda: pipeline.load.committed > 20, SECONDS, "the load to begin")
         pipeline.compare("the start")

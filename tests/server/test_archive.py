@@ -13,13 +13,15 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import click
 import pytest
-import typer
 
 import binlake
-from archiving import (
+from binlake.cli.main import PROGRAM
+from dev.servers import Server, running
+from dev.servers.ports import ReservedPort
+from support.servers.archiving import (
     Growth,
     Load,
     archive,
@@ -34,9 +36,6 @@ from archiving import (
     url_of,
     write,
 )
-from binlake.cli.main import app_of
-from dev.servers import Server, running
-from dev.servers.ports import ReservedPort
 
 pytestmark = pytest.mark.server
 
@@ -129,11 +128,10 @@ def test_mysqlbinlog_takes_every_option_of_the_tools(server: Server) -> None:
     text = server.read_log("--help").stdout.decode(errors="replace")
     theirs = set(re.findall(r"^  (?:-., |    )?(--[a-z][a-z0-9-]+)", text, re.MULTILINE))
     assert len(theirs) > 40
-    command_line: Any = typer.main.get_command(app_of([]))
+    tool = PROGRAM.get_command(click.Context(PROGRAM), "mysqlbinlog")
+    assert tool is not None
     ours = {
-        name
-        for parameter in command_line.commands["mysqlbinlog"].params
-        for name in (*parameter.opts, *parameter.secondary_opts)
+        name for parameter in tool.params for name in (*parameter.opts, *parameter.secondary_opts)
     }
     assert theirs - ours - {"--help", "--debug"} == set()  # its value may be missing
 
@@ -149,7 +147,9 @@ def test_mysqlbinlog_from_an_address(server: Server, tmp_path: Path) -> None:
     log = sorted(path.name for path in server.log_files())[-2]
     options = tmp_path / "extra.cnf"
     options.write_text(f"[client_far]\nuser=far\npassword=geheim\nport={server.port}\n")
-    words = ["-R", "--raw", "-h", "127.0.0.1", "--ssl-mode=preferred", "--no-defaults",
+    verified = [f"--ssl-ca={server.data / 'ca.pem'}", "--ssl-mode=VERIFY_CA"]
+    channel = verified if server.name == "mysql-9.7" else ["--ssl-mode=preferred"]
+    words = ["-R", "--raw", "-h", "127.0.0.1", *channel, "--no-defaults",
              f"--defaults-extra-file={options}", "--defaults-group-suffix=_far",
              "--compression-algorithms=zstd", "--zstd-compression-level=7", "-r", f"{tmp_path}/"]  # fmt: skip
 

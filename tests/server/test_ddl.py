@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
+import binlake
+from binlake.cli.main import main
 from binlake.source.chain import resolve
-from binlake.stream.ddl import DdlStatement
 from binlake.stream.log_reader import LogReader
-from binlake.table.catalogue import Catalogue
-from binlake.table.ddl import apply_ddl
-from binlake.table.declared import DeclaredTable, Place
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.schema.catalogue import Catalogue
+from binlake.table.schema.ddl import apply_ddl
+from binlake.table.schema.declared import DeclaredTable, LogPosition
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from dev.servers import RefusedError, Server
@@ -137,8 +142,10 @@ DROP TABLE IF EXISTS t
 
 
 def test_columns_follow_the_servers(server: Server) -> None:
-    states: list[tuple[Place, str, dict[str, list[list[str | None]]], dict[str, list[str]]]] = []
-    first = Place(*server.position())
+    states: list[
+        tuple[LogPosition, str, dict[str, list[list[str | None]]], dict[str, list[str]]]
+    ] = []
+    first = LogPosition(*server.position())
     with server.session() as session, server.session() as other:
         for statement in STATEMENTS.strip().replace("-- end\n", "-- end\x00").splitlines():
             try:
@@ -151,16 +158,16 @@ def test_columns_follow_the_servers(server: Server) -> None:
             keys: dict[str, list[str]] = {}
             for database, table, name in other.rows(_KEYS):
                 keys.setdefault(f"{database}.{table}", []).append(str(name))
-            states.append((Place(*server.position()), statement, columns, keys))
+            states.append((LogPosition(*server.position()), statement, columns, keys))
     assert len(states) > 60
     passed = _ddl(server)
     catalogue = Catalogue(lambda _database, _table: None)
     problems = []
     for place, statement, columns, keys in states:
-        while passed and passed[0].spot.offset < place.offset:
+        while passed and passed[0].position.offset < place.offset:
             ddl = passed.pop(0)
-            if ddl.spot.offset >= first.offset:
-                catalogue.place = Place(*ddl.spot[1:])
+            if ddl.position.offset >= first.offset:
+                catalogue.place = LogPosition(*ddl.position[1:])
                 apply_ddl(catalogue, ddl)
         problems += [f"{statement}: {p}" for p in _differences(catalogue, columns, keys)]
     assert "\n".join(problems) == ""
@@ -222,3 +229,93 @@ def _our_columns(table: DeclaredTable) -> list[tuple[str, bool, str | None]]:
         )
         for column in table.columns
     ]
+
+
+def test_renamed_columns_are_one_under_the_newest_name(server: Server) -> None:
+    """Also of a table that was made before the log; what a later column of the old name has is its own."""
+    if server.name != "mysql-5.6.24":
+        server.execute("SET GLOBAL binlog_row_metadata = FULL")
+    server.execute("DROP DATABASE IF EXISTS renamed", "CREATE DATABASE renamed")
+    with server.session("renamed") as session:
+        made = "CREATE TABLE t (id INT PRIMARY KEY, a INT, gone INT, d DECIMAL(5,1))"
+        if server.name != "mysql-5.6.24":
+            session.execute(made, "FLUSH BINARY LOGS")
+        else:
+            session.execute("FLUSH BINARY LOGS", made)
+        session.execute(
+            "INSERT INTO t VALUES (1, 10, 7, 1.5)",
+            "ALTER TABLE t CHANGE COLUMN a b BIGINT",
+            "INSERT INTO t VALUES (2, 20, 8, 2.5)",
+            "ALTER TABLE t CHANGE b `c d` BIGINT, DROP gone",
+            "INSERT INTO t VALUES (3, 30, 3.5)",
+            "ALTER TABLE t ADD a VARCHAR(5) CHARACTER SET utf8mb4",
+            "INSERT INTO t VALUES (4, 40, 4.5, 'new')",
+        )
+        held = session.rows("SELECT id, `c d`, d, a FROM t ORDER BY id")
+    log = binlake.open(str(server.log_files()[-1]))
+    table = log.to_arrow("renamed.t")
+    assert table.column_names[:6] == ["id", "c d", "d", "a", "gone", "_op"]
+    found = [[None if v is None else str(v) for v in row.values()] for row in table.select(table.column_names[:4]).to_pylist()]  # fmt: skip
+    assert found == held
+    assert table.column("gone").to_pylist() == [7, 8, None, None]
+    assert any("renamed.t.c d: has the rows of before it was renamed from b, too" in w for w in log.ledger.warnings)  # fmt: skip
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "MINIMAL"])
+def test_columns_that_swap_their_names_are_followed(
+    server: Server, metadata: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether one statement swaps them or three; rows show the names of their time."""
+    if server.name != "mysql-5.6.24":
+        server.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
+    swaps = ["CHANGE a b INT, CHANGE b a INT"]
+    if server.name != "mysql-5.6.24":
+        swaps.append("RENAME COLUMN a TO b, RENAME COLUMN b TO a")
+    server.execute("DROP DATABASE IF EXISTS swapped", "CREATE DATABASE swapped")
+    with server.session("swapped") as session:
+        session.execute("FLUSH BINARY LOGS", "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+        session.execute("INSERT INTO t VALUES (1, 10, 100)")
+        for number, swap in enumerate(swaps, 2):
+            session.execute(f"ALTER TABLE t {swap}")
+            session.execute(f"INSERT INTO t VALUES ({number}, {10 * number}, {100 * number})")
+        for change in ("CHANGE a c INT", "CHANGE b a INT", "CHANGE c b INT"):
+            session.execute(f"ALTER TABLE t {change}")
+        session.execute("INSERT INTO t VALUES (9, 90, 900)")
+        held = session.rows("SELECT id, a, b FROM t ORDER BY id")
+        logged = session.rows("SHOW CREATE TABLE t")[0][1]
+    path = str(server.log_files()[-1])
+    log = binlake.open(path)
+    table = log.to_arrow("swapped.t")
+    assert set(table.column_names[:3]) == {"id", "a", "b"}
+    found = table.select(["id", "a", "b"]).to_pylist()
+    assert sorted([str(v) for v in row.values()] for row in found) == held
+    assert any("swapped.t.a: has the rows of before it was renamed from b" in w for w in log.ledger.warnings)  # fmt: skip
+    names = [list(json.loads(row)) for batch in binlake.open(path).changes() for row in batch.column("after").to_pylist()]  # fmt: skip
+    assert names[:2] == [["id", "a", "b"], ["id", "b", "a"]]
+    assert main(["schema", path]) == 0
+    printed = capsys.readouterr().out
+    newest = printed[printed.rindex("CREATE TABLE") :]
+    assert re.findall(r"`(id|a|b)`", newest)[:3] == re.findall(r"`(id|a|b)`", logged)[:3]
+
+
+@pytest.mark.not_on("mysql-5.6.24", "mysql-9.7")  # they have no such types
+@pytest.mark.parametrize("metadata", ["FULL", "MINIMAL", "NO_LOG"])
+def test_types_that_metadata_does_not_tell_come_from_ddl(server: Server, metadata: str) -> None:
+    server.execute(
+        f"SET GLOBAL binlog_row_metadata = {metadata}", "CREATE OR REPLACE DATABASE network",
+        "FLUSH BINARY LOGS",
+    )  # fmt: skip
+    vector = ", e VECTOR(2) NOT NULL" if server.name == "mariadb-11.8" else ""
+    with server.session("network") as session:
+        session.execute(
+            f"CREATE TABLE t (id INT PRIMARY KEY, a UUID, b INET6, c INET4, d BINARY(16){vector})",
+            "FLUSH BINARY LOGS",
+            "INSERT INTO t VALUES (1, '123e4567-e89b-12d3-a456-426655440000', '2001:db8::ff00:42:8329', '192.168.0.1', 'x'"
+            + (", VEC_FromText('[1.5,2]'))" if vector else ")"),
+        )
+        [held] = session.rows("SELECT a, b, c, HEX(d) FROM t")
+    logs = [str(path) for path in server.log_files()[-2:]]
+    for log in (binlake.open(logs), binlake.open(logs, start=(logs[1].rsplit("/")[-1] + ":4"))):
+        [row] = log.to_arrow("network.t").to_pylist()
+        assert [row["a"], row["b"], row["c"], row["d"].hex().upper()] == held
+        assert row.get("e") == ([1.5, 2.0] if vector else None)

@@ -18,9 +18,9 @@ from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
 from dev.servers import Server, running
-from flaky_proxy import FlakyProxy
-from live import files_of, next_block, tcp_url, to_the_end, url_of
-from log_builder import header
+from support.logs.log_builder import header
+from support.servers.flaky_proxy import FlakyProxy
+from support.servers.live import files_of, next_block, tcp_url, to_the_end, url_of
 
 pytestmark = pytest.mark.server
 
@@ -196,7 +196,8 @@ def test_a_server_that_dies_inside_of_a_transaction(name: str) -> None:
         second.execute(*own)
         proxies = [FlakyProxy(server.port) for server in pair]
         urls = [
-            f"mysql://ada:pw@127.0.0.1:{p.port}/?option-file=none&heartbeat=0.2" for p in proxies
+            tcp_url(server, "ada", "pw", heartbeat="0.2").replace(f":{server.port}/", f":{p.port}/")
+            for server, p in zip(pair, proxies, strict=True)
         ]
         options = FollowOptions.of(ServerUrl.parse(urls[0]), **QUICK)
         losses = list[bool]()

@@ -6,7 +6,7 @@ import pytest
 
 import binlake
 from dev.servers.server import Server
-from json_expressions import Expressions
+from support.values.json_expressions import Expressions
 
 pytestmark = pytest.mark.server
 

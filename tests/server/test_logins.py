@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import getpass
+import ipaddress
 import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from archiving import command
 from binlake.errors import AuthError, BinlogError
 from binlake.source.replica.connection import connect
 from binlake.source.replica.url import ServerUrl
 from dev.servers import Server, running
-from live import tcp_url, to_the_end, url_of
+from support.servers.archiving import command
+from support.servers.live import tcp_url, to_the_end, url_of
 
 pytestmark = pytest.mark.server
 
@@ -31,6 +35,10 @@ OWN_NAME = getpass.getuser()
 @pytest.fixture(scope="module")
 def users(server: Server) -> dict[str, str]:
     """User by plugin; all have the same password, and may replicate."""
+    return made_users(server)
+
+
+def made_users(server: Server) -> dict[str, str]:
     made = {}
     for plugin in PLUGINS[server.name]:
         user = made[plugin] = f"u_{plugin}"[:16]
@@ -56,22 +64,142 @@ def user_of(url: str) -> tuple[str, bool]:
         return who.partition("@")[0], connection.driver.is_encrypted
 
 
+def forget(server: Server) -> None:
+    """Make caching_sha2_password forget its hashes: the next login is a full one."""
+    if server.name == "mysql-9.7":
+        server.execute("FLUSH PRIVILEGES")
+
+
+#: Methods that send the password itself; the others send a proof, over any channel.
+SEND_PASSWORD = ("caching_sha2_password", "sha256_password")
+
+
 @pytest.mark.parametrize("mode", ["disabled", "preferred"])
 @pytest.mark.parametrize("compress", ["", "zlib"])
 def test_each_plugin(server: Server, users: dict[str, str], mode: str, compress: str) -> None:
-    """Twice, the first time without what the server remembers: RSA without TLS, the password with."""
-    for user in users.values():
-        if server.name == "mysql-9.7":
-            server.execute("FLUSH PRIVILEGES")  # caching_sha2_password forgets its hashes
-        for _ in range(2):
-            url = tcp_url(server, user, SECRET, ssl_mode=mode, compress=compress)
-            assert user_of(url) == (user, mode == "preferred" and server.name in HAS_TLS)
+    """Over channels that nobody has verified: only methods that do not send the password."""
+    for plugin, user in users.items():
+        forget(server)
+        url = tcp_url(server, user, SECRET, ssl_mode=mode, compress=compress)
+        if plugin in SEND_PASSWORD:
+            with pytest.raises(AuthError, match=f"by {plugin} .*: refused") as raised:
+                user_of(url)
+            assert "ssl-ca" in str(raised.value)
+            assert raised.value.code is None
+        if plugin == "caching_sha2_password":  # remembered by the server from now on
+            assert user_of(tcp_url(server, user, SECRET))[0] == user
+        if plugin != "sha256_password":
+            encrypted = mode == "preferred" and server.name in HAS_TLS
+            assert user_of(url) == (user, encrypted)
+
+
+def test_each_plugin_by_default(server: Server, users: dict[str, str]) -> None:
+    """As the newest client of each server: MariaDB's proves its certificate with the password."""
+    for plugin, user in users.items():
+        forget(server)
+        login = f"{user}:{quote(SECRET, safe='')}"
+        url = ServerUrl.parse(f"mysql://{login}@127.0.0.1:{server.port}/?option-file=none")
+        if plugin in SEND_PASSWORD or server.name == "mariadb-10.11":
+            with pytest.raises(AuthError, match=r"refused|by default"):
+                connect(url)
+            continue
+        with connect(url) as connection:
+            assert connection.driver.is_verified == (server.name == "mariadb-11.8")
+            assert connection.value("SELECT 1") == "1"
+
+
+def certificate(folder: Path, name: str = "127.0.0.1") -> dict[str, str]:
+    """An authority, and a certificate of it for an address: files as options of a server."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    now = datetime.now(UTC)
+    keys = [rsa.generate_private_key(65537, 2048) for _ in range(2)]
+    names = [
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)]) for text in ("CA", name)
+    ]
+    files = {}
+    for at, kind in enumerate(("ca", "server")):
+        builder = (
+            x509.CertificateBuilder().subject_name(names[at]).issuer_name(names[0])
+            .public_key(keys[at].public_key()).serial_number(at + 1)
+            .not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=9))
+            .add_extension(x509.BasicConstraints(ca=not at, path_length=None), critical=True)
+        )  # fmt: skip
+        if at:
+            address = x509.IPAddress(ipaddress.ip_address(name))
+            builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        signed = builder.sign(keys[0], hashes.SHA256())
+        files[kind] = str(folder / f"{kind}.pem")
+        Path(files[kind]).write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    files["key"] = str(folder / "key.pem")
+    Path(files["key"]).write_bytes(
+        keys[1].private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+    )
+    return files
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+def test_each_plugin_over_a_verified_channel(
+    name: str, provisioned: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A certificate of an authority: right, of another authority, of another host."""
+    files, others = certificate(tmp_path), tmp_path / "other"
+    others.mkdir()
+    other_ca = certificate(others)["ca"]
+    options = [f"--ssl-cert={files['server']}", f"--ssl-key={files['key']}"]
+    with running(provisioned(name), [*options, f"--ssl-ca={files['ca']}"]) as server:
+        for plugin, user in made_users(server).items():
+            for mode in ("verify_ca", "verify_identity", ""):
+                forget(server)
+                url = tcp_url(server, user, SECRET, ssl_mode=mode, ssl_ca=files["ca"])
+                with connect(ServerUrl.parse(url)) as connection:
+                    assert connection.driver.is_verified, (plugin, mode)
+            forget(server)
+            with pytest.raises(AuthError, match=r"TLS failed: .*certificate"):
+                user_of(tcp_url(server, user, SECRET, ssl_mode="verify_ca", ssl_ca=other_ca))
+            elsewhere = tcp_url(
+                server, user, SECRET, ssl_mode="verify_identity", ssl_ca=files["ca"]
+            ).replace("@127.0.0.1", "@localhost")
+            with pytest.raises(AuthError, match=r"TLS failed: .*[Hh]ostname mismatch"):
+                user_of(elsewhere)
+        if name == "mariadb-10.11":  # too old to prove its certificate with the password
+            with pytest.raises(AuthError, match="does not prove with the password"):
+                user_of(tcp_url(server, user, SECRET, ssl_mode=""))
+
+
+@pytest.mark.not_on("mysql-5.6.24", "mysql-9.7")
+def test_an_account_with_two_methods(server: Server, users: dict[str, str]) -> None:
+    """The server asks for the second method when the first does not accept the password."""
+    ways = f"ed25519 USING PASSWORD('other') OR mysql_native_password USING PASSWORD('{SECRET}')"
+    server.execute("SET NAMES utf8mb4", f"CREATE USER two@'127.0.0.1' IDENTIFIED VIA {ways}")
+    assert user_of(tcp_url(server, "two", SECRET))[0] == "two"
+    assert user_of(tcp_url(server, "two", "other"))[0] == "two"
+
+
+@pytest.mark.not_on("mysql-5.6.24", "mysql-9.7")
+def test_pam(server: Server) -> None:
+    """The password goes to PAM over the unix socket only, which refuses it here."""
+    server.execute("INSTALL SONAME 'auth_pam_v1'")
+    for host in ("127.0.0.1", "localhost"):
+        server.execute(f"CREATE USER pam@'{host}' IDENTIFIED VIA pam USING 'no-such-service'")
+    for mode in ("disabled", "preferred", ""):
+        with pytest.raises(AuthError) as raised:
+            user_of(tcp_url(server, "pam", SECRET, ssl_mode=mode))
+        assert raised.value.code is None, "refused by us"
+    with pytest.raises(AuthError) as raised:
+        user_of(url_of(server).replace("root@", f"pam:{quote(SECRET, safe='')}@"))
+    assert raised.value.code == 1045
 
 
 def test_over_a_unix_socket(server: Server, users: dict[str, str]) -> None:
     for user in users.values():
-        if server.name == "mysql-9.7":
-            server.execute("FLUSH PRIVILEGES")
+        forget(server)
         login = f"{user}:{quote(SECRET, safe='')}@"
         assert user_of(url_of(server).replace("root@", login)) == (user, True)
 
@@ -97,12 +225,15 @@ def test_a_key_that_is_kept(server: Server, users: dict[str, str]) -> None:
 
 
 def test_nobody_without_the_password(server: Server, users: dict[str, str]) -> None:
-    for user in users.values():
-        for password in ("wrong-secret", ""):
-            for mode in ("disabled", "preferred"):
+    for plugin, user in users.items():
+        for password in ("wrong-secret", ""):  # the process remembers the first for the second
+            for mode in ("disabled", "preferred", "verified"):
+                options = {} if mode == "verified" else {"ssl_mode": mode}
                 with pytest.raises(AuthError) as raised:
-                    user_of(tcp_url(server, user, password, ssl_mode=mode))
-                assert raised.value.code == 1045
+                    user_of(tcp_url(server, user, password, **options))
+                # a wrong password is not sent either
+                refused_by_us = plugin in SEND_PASSWORD and mode != "verified"
+                assert raised.value.code == (None if refused_by_us else 1045)
                 assert "wrong-secret" not in str(raised.value)
 
 
@@ -153,11 +284,14 @@ def test_tls_is_insisted_on(server: Server) -> None:
     server.execute("CREATE USER tls@'127.0.0.1' IDENTIFIED BY 'pw'")
     url = tcp_url(server, "tls", "pw", ssl_mode="required")
     if server.name not in HAS_TLS:
-        with pytest.raises(BinlogError, match="SSL is required"):
+        with pytest.raises(BinlogError, match="ssl-mode=required requires TLS"):
             connect(ServerUrl.parse(url))
         return
+    if server.name == "mysql-9.7":
+        user_of(tcp_url(server, "tls", "pw"))  # the server remembers a verified login
     with connect(ServerUrl.parse(url)) as connection:
         assert connection.driver.is_encrypted
+        assert not connection.driver.is_verified
         assert connection.rows("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
     with pytest.raises(AuthError, match="certificate"):
         connect(ServerUrl.parse(tcp_url(server, "tls", "pw", ssl_mode="verify_ca")))

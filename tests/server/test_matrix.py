@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from dev.servers import Server
-from matrix import AXES, Matrix
-from pairwise import covering, pairs_of
+from server.matrix import AXES, Matrix
+from support.values.pairwise import covering, pairs_of
 
 pytestmark = pytest.mark.server
 

@@ -15,7 +15,9 @@ from dev.servers import Server
 
 pytestmark = pytest.mark.server
 
-TABLES = ("orders", "notes")
+TABLES = ("orders", "notes", "totals")
+TOTALS = "CREATE TABLE shop.totals (id INT PRIMARY KEY, a INT, {computed})"
+COMPUTED = "twice INT AS (a * 2), kept INT GENERATED ALWAYS AS (a + id) STORED"
 PAUSED = 6  # before this transaction a second passes: some servers log whole seconds only
 Contents = list[list[list[str | None]]]
 
@@ -42,24 +44,27 @@ class Shop:
         if server.name != "mysql-5.6.24":
             server.execute("SET GLOBAL binlog_row_metadata = FULL")
         self._create()
+        computed = "twice INT, kept INT" if server.name == "mysql-5.6.24" else COMPUTED
+        server.execute(TOTALS.format(computed=computed))
         server.execute(
             "CREATE TABLE shop.orders (id INT PRIMARY KEY, state VARCHAR(20), price DECIMAL(9,2))",
             "CREATE TABLE shop.notes (t TEXT)",
             "INSERT INTO shop.orders VALUES (1, 'new', 9.99)",
             "INSERT INTO shop.notes VALUES ('old'), ('old'), (NULL)",
+            "INSERT INTO shop.totals (id, a) VALUES (1, 1)",
         )
         file, pos = server.position()
         self.dump_position = f"{file}:{pos}"
-        self.dump, schema = _dumped(server)
-        self.schema = folder / "schema.sql"
-        self.schema.write_bytes(b"USE shop;\n" + schema)
+        self.dump = _dumped(server)
+        self.backup = folder / "backup.sql"
+        self.backup.write_bytes(b"USE shop;\n" + self.dump)
         self.held = [self.contents()]
         for number in range(4):
             self._change(
                 f"INSERT INTO orders VALUES ({number + 10}, 'it''s', {number}.50)",
                 f"UPDATE orders SET state = 'round {number}' WHERE id < 12",
             )
-            self._change("DELETE FROM notes LIMIT 1")
+            self._change("DELETE FROM notes LIMIT 1", "UPDATE totals SET a = a * 3")
             self._change(f"INSERT INTO notes VALUES ('n{number}'), ('n')")
             if number % 2:
                 server.execute("FLUSH BINARY LOGS")
@@ -92,7 +97,7 @@ class Shop:
 
     def sql(self, *options: str) -> str:
         """What `binlake sql` prints of the logs."""
-        return binlake("sql", *self.logs, "--schema", str(self.schema), *options)
+        return binlake("sql", *self.logs, "--schema", str(self.backup), *options)
 
     def restored(self, *options: str) -> Contents:
         """Load the dump and apply the logs as the options say."""
@@ -138,17 +143,112 @@ def test_undo_instead_of_a_restore(server: Server, tmp_path: Path) -> None:
     assert shop.contents() == shop.held[PAUSED]
 
 
-def _dumped(server: Server) -> tuple[bytes, bytes]:
-    """A dump, and one without data."""
+EVERYTHING = (
+    "CREATE TABLE parents (id INT PRIMARY KEY, a INT{computed})",
+    "CREATE TABLE children (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parents (id) ON DELETE CASCADE)",
+    "CREATE TABLE seen (n INT)",
+    "CREATE TRIGGER see AFTER INSERT ON parents FOR EACH ROW INSERT INTO seen VALUES (NEW.id)",
+    "INSERT INTO parents (id, a) VALUES (1, 1), (2, 2)",
+    "INSERT INTO children VALUES (10, 1), (20, 2)",
+)
+ROW_CHANGES = (
+    "INSERT INTO parents (id, a) VALUES (3, 3), (4, 4)",
+    "UPDATE parents SET a = a * 10 WHERE id <> 4",
+    "DELETE FROM parents WHERE id = 1",
+    "INSERT INTO children VALUES (30, 3)",
+)
+OTHER_CHANGES = (
+    "CREATE USER visitor@localhost IDENTIFIED BY 'Enchantress1'",
+    "GRANT SELECT ON everything.* TO visitor@localhost",
+    "ALTER TABLE parents ADD COLUMN late VARCHAR(5) DEFAULT 'x'",
+    "INSERT INTO parents (id, a) VALUES (5, 5)",
+    "CREATE VIEW both_of AS SELECT parents.id, p FROM parents JOIN children ON p = parents.id",
+)
+
+
+def test_both_recipes_with_triggers_foreign_keys_and_accounts(
+    server: Server, tmp_path: Path
+) -> None:
+    """`mysqlbinlog | mysql` and `sql --ddl` restore all of it; `sql` the rows; `sql` into tables without
+    triggers.
+    """
+    old = server.name == "mysql-5.6.24"
+    if not old:
+        server.execute("SET GLOBAL binlog_row_metadata = FULL")
+    computed = "" if old else ", c INT AS (a * 2), d INT AS (id + 1) STORED"
+    if any("visitor" in (row[0] or "") for row in server.rows("SELECT User FROM mysql.user")):
+        server.execute("DROP USER visitor@localhost")
+    server.execute("DROP DATABASE IF EXISTS everything", "CREATE DATABASE everything")
+    with server.session("everything") as session:
+        made = [text.format(computed=computed) for text in EVERYTHING]
+        session.execute(*made)
+        begun = "{}:{}".format(*server.position())
+        session.execute(*ROW_CHANGES)
+        rows_held = [
+            session.rows(f"SELECT * FROM {t} ORDER BY 1") for t in ("parents", "children", "seen")
+        ]
+        after_rows = "{}:{}".format(*server.position())
+        session.execute(*OTHER_CHANGES)
+        all_held = [
+            session.rows(f"SELECT * FROM {t} ORDER BY 1")
+            for t in ("parents", "children", "seen", "both_of")
+        ]
+    logs = []
+    for path in server.log_files():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+        logs.append(str(tmp_path / path.name))
+    logs = [log for log in logs if Path(log).name >= begun.partition(":")[0]]
+    # as a dump would: the tables as they were, with and without triggers
+    backup = "".join(f"{text};\n" for text in made).encode()
+    bare = "".join(f"{text};\n" for text in made if "TRIGGER" not in text).encode()
+    bare += b"INSERT INTO seen VALUES (1), (2);\n"
+    schema = tmp_path / "backup.sql"
+    schema.write_bytes(b"USE everything;\n" + backup)
+
+    def loaded(text: bytes) -> None:
+        server.execute("DROP DATABASE everything", "CREATE DATABASE everything")
+        server.run_script(text, "everything")
+
+    def held(*tables: str) -> Contents:
+        return [server.rows(f"SELECT * FROM everything.{table} ORDER BY 1") for table in tables]
+
+    loaded(bare)
+    script = binlake("sql", *logs, "--schema", str(schema), "--start", begun, "--stop", after_rows, "--on-unshown", "error")  # fmt: skip
+    server.run_script(script.encode())
+    assert held("parents", "children", "seen") == rows_held
+
+    loaded(bare)
+    server.execute("DROP USER visitor@localhost")
+    script = binlake("sql", *logs, "--schema", str(schema), "--ddl", "--start", begun, "--on-unshown", "error")  # fmt: skip
+    server.run_script(script.encode())
+    assert held("parents", "children", "seen", "both_of") == all_held
+
+    loaded(backup)
+    server.execute("DROP USER visitor@localhost")
+    end = str(Path(logs[-1]).stat().st_size)
+    skip = ["--skip-gtids"] if server.flavour == "mysql" else []
+    text = binlake(
+        "mysqlbinlog", *skip, "--start-position", begun.partition(":")[2], "--stop-position", end, *logs
+    )  # fmt: skip
+    server.run_script(text.encode())
+    assert held("parents", "children", "seen", "both_of") == all_held
+    [[grants]] = server.rows(
+        "SELECT COUNT(*) FROM mysql.db WHERE User = 'visitor' AND Db = 'everything'"
+    )
+    assert grants == "1"
+
+
+def _dumped(server: Server) -> bytes:
+    """A dump of the database."""
     if (
         server.name == "mysql-5.6.24"
     ):  # it comes without a mysqldump, and the others need newer servers
         with server.session("shop") as session:
             schema = "".join(f"{session.rows(f'SHOW CREATE TABLE {t}')[0][1]};\n" for t in TABLES)
-        data = "INSERT INTO orders VALUES (1, 'new', 9.99);\nINSERT INTO notes VALUES ('old'), ('old'), (NULL);\n"
-        return (schema + data).encode(), schema.encode()
+        data = "INSERT INTO orders VALUES (1, 'new', 9.99);\nINSERT INTO notes VALUES ('old'), ('old'), (NULL);\nINSERT INTO totals (id, a) VALUES (1, 1);\n"
+        return (schema + data).encode()
     options = ["--set-gtid-purged=OFF"] if server.flavour == "mysql" else []
-    return server.dump("shop", *options), server.dump("shop", "--no-data", *options)
+    return server.dump("shop", *options)
 
 
 def _through(gtid: str) -> str:

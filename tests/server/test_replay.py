@@ -277,10 +277,61 @@ def test_a_part_of_a_log_and_another_name(
             "COMMIT",
             "DELETE app.a, app_other.b FROM app.a, app_other.b WHERE app.a.id = 1",
         )
+    # MariaDB's tool takes the old name, MySQL's the new one
+    chosen = "-dapp" if server.flavour == "mariadb" else "-dapp2"
     text = printed(
-        capfdbinary, server, f"-j{start}", "-dapp2", "--rewrite-db=app->app2", "--skip-gtids"
+        capfdbinary, server, f"-j{start}", chosen, "--rewrite-db=app->app2", "--skip-gtids"
     )
     target.execute("CREATE DATABASE app2", "CREATE TABLE app2.a (id INT PRIMARY KEY)")
     done = target.feed(text)
     assert not done.stderr
     assert target.rows("SELECT id FROM app2.a") == [["2"]]
+
+
+@pytest.mark.parametrize("server", FLAVOURS, indirect=True)
+def test_database_leaves_out_statements_without_a_default_database(
+    server: Server, target: Server, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """`-d` chooses the statements that the server's own tool chooses, and drops no other table."""
+    both = ("CREATE DATABASE app_keep", "CREATE DATABASE app")
+    keep = "CREATE TABLE app_keep.t (id INT PRIMARY KEY)"
+    target.execute("CREATE DATABASE app_keep", keep)
+    server.execute(
+        *both,
+        keep,
+        "CREATE TABLE app_keep.emptied (id INT PRIMARY KEY)",
+        "CREATE TRIGGER app_keep.g BEFORE INSERT ON app_keep.t FOR EACH ROW SET @a = 1",
+        "DROP TRIGGER app_keep.g",
+        "TRUNCATE app_keep.emptied",
+        "DROP TABLE app_keep.t",
+        "CREATE TABLE app.nowhere (id INT PRIMARY KEY)",
+        "DROP TABLE app.nowhere",
+        "SET SESSION binlog_format = 'STATEMENT'",
+        "SET @x = 3",
+        "INSERT INTO app_keep.emptied VALUES (@x)",
+    )
+    with server.session("app") as session:
+        session.execute("CREATE TABLE here (id INT PRIMARY KEY)", "INSERT INTO here VALUES (1)")
+    logs = [str(path) for path in server.log_files()]
+    for options in (["-dapp"], ["-dapp_keep"], ["-dnone"], ["-dapp", "--rewrite-db=app->app2"],
+                    ["-dapp2", "--rewrite-db=app->app2"]):  # fmt: skip
+        theirs = server.read_log(*options, *logs).stdout
+        assert main(["mysqlbinlog", *options, *logs]) == 0
+        text, err = capfdbinary.readouterr()
+        if server.name != "mysql-5.6.24" or len(options) == 1:  # it cannot rename
+            assert _changing(text) == _changing(theirs), options
+        assert b"without a default database" in err
+    text = printed(capfdbinary, server, "-dapp", "--skip-gtids")
+    done = target.feed(text)
+    assert not done.stderr
+    assert target.rows("SHOW TABLES FROM app_keep") == [["t"]]
+    assert target.rows("SELECT * FROM app.here") == [["1"]]
+
+
+_VERBS = (b"CREATE", b"DROP", b"TRUNCATE", b"INSERT", b"use ")
+
+
+def _changing(text: bytes) -> list[bytes]:
+    """The statements of a text that change something, and how many rows events it has."""
+    lines = [line for line in text.splitlines() if line.startswith(_VERBS)]
+    return [*lines, b"%d" % text.count(b"_rows: table id")]

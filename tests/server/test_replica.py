@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from archiving import until
 from binlake.core.frames import FrameBlock, scan
 from binlake.errors import OptionError, PositionLostError
 from binlake.format.event_types import ANNOTATE_ROWS_EVENT
@@ -21,7 +20,8 @@ from binlake.source.replica.url import ServerUrl
 from binlake.values.gtid import GtidSet
 from binlake.values.position import Position
 from dev.servers import RefusedError, Server, running
-from live import files_of, next_block, to_the_end, url_of
+from support.servers.archiving import until
+from support.servers.live import files_of, next_block, to_the_end, url_of
 
 pytestmark = pytest.mark.server
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from archiving import archiving, has_caught_up, url_of
 from binlake.serve.server import BinlogServer
 from dev.servers import Server, running
-from serving import PASSWORD, USER, client, eventually, rows, serving
+from support.servers.archiving import archiving, has_caught_up, url_of
+from support.servers.serving import PASSWORD, USER, client, eventually, rows, serving
 
 pytestmark = pytest.mark.server
 

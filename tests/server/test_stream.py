@@ -14,15 +14,15 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from pyspark import cloudpickle
 
-from archiving import await_another_second
 from binlake.errors import AuthError, OptionError, PositionLostError
 from binlake.source.replica.connection import ConnectionLostError
 from binlake.spark import server_logs
 from binlake.spark.source import BinlogDataSource
 from dev.servers import Server, running
-from live import tcp_url, url_of
-from reading import lines_without_ddl
-from stream_query import OPENED, Checkpoint, Query41, Query42
+from support.oracles.reading import lines_without_ddl
+from support.servers.archiving import await_another_second
+from support.servers.live import tcp_url, url_of
+from support.spark.stream_query import OPENED, Checkpoint, Query41, Query42
 
 pytestmark = pytest.mark.server
 

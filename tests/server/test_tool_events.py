@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from corpus_files import FILES
 from dev.servers import installation
 from dev.servers.packages import home
-from tool_events import listed_by_tool, listed_here
+from server.tool_events import listed_by_tool, listed_here
+from support.logs.corpus_files import FILES
 
 pytestmark = pytest.mark.server
 

@@ -15,8 +15,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
-from spark_processes import PATIENCE, PATIENT, Cluster
-from spark_processes import run_script as run_script_in
+from support.spark.spark_processes import PATIENCE, PATIENT, Cluster
+from support.spark.spark_processes import run_script as run_script_in
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

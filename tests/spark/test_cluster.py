@@ -28,9 +28,10 @@ answer([frame.rdd.getNumPartitions(), len(rows), len(set(rows)), len(executors) 
 """
 EXPORT = """
 from binlake.lake.export import export
+from binlake.lake.jobs import SparkEngine
 from binlake.values.options import ReadOptions
-result = export(spark, [sys.argv[2]], sys.argv[3], ReadOptions(), max_partition_bytes=2000,
-                progress=lambda done, of: None)
+result = export(SparkEngine(spark), [sys.argv[2]], sys.argv[3], ReadOptions(),
+                max_partition_bytes=2000, progress=lambda done, of: None)
 answer([[t.path, t.rows, len(t.files)] for t in result.tables])
 """
 HOSTS = """

@@ -8,17 +8,25 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import binlake
 from binlake.errors import BinlogError, IncompleteError, OptionError
 from binlake.lake.export import DecodeTask, ExportResult, export
+from binlake.lake.jobs import SparkEngine
+from binlake.lake.local import LocalEngine
+from binlake.spark.hosts import check_hosts
 from binlake.values.options import ReadOptions
-from reading import events
-from spark_processes import environment
+from support.logs.log_builder import QUERY, TABLE_MAP, query_body
+from support.logs.table_log import INSERT, Log, image, rows_body, table_map
+from support.oracles.reading import events
+from support.spark.spark_processes import environment
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LOGS = str(GOLDEN / "mysql-9.7" / "transactions" / "binlog.index")
@@ -34,7 +42,7 @@ def quiet(_done: int, _all: int) -> None:
 def run(spark: Any, path: str, target: Path, size: int = 1 << 16, **given: Any) -> ExportResult:
     how = given.pop("if_exists", "error")
     return export(
-        spark, [path], str(target), ReadOptions.parse(given),
+        SparkEngine(spark), [path], str(target), ReadOptions.parse(given),
         if_exists=how, max_partition_bytes=size, progress=quiet,
     )  # fmt: skip
 
@@ -147,17 +155,17 @@ def test_ranges_that_do_not_join_are_never_committed(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task that covers less than it was given, as a fault in splitting would."""
-    real = export.__globals__["run_tasks"]
+    real = SparkEngine.run
 
-    def forgetful(spark: Any, tasks: list[Any], what: str, progress: Any) -> list[str]:
-        results = real(spark, tasks, what, progress)
+    def forgetful(engine: Any, tasks: list[Any], what: str, progress: Any) -> list[str]:
+        results = real(engine, tasks, what, progress)
         if isinstance(tasks[0], DecodeTask):
             lost = json.loads(results[-1])
             lost["ledger"]["covered"].pop()
             results[-1] = json.dumps(lost)
         return results
 
-    monkeypatch.setitem(export.__globals__, "run_tasks", forgetful)
+    monkeypatch.setattr(SparkEngine, "run", forgetful)
     with pytest.raises(
         IncompleteError, match=r"do not join: .*binlog.000002: bytes \d+ to \d+ were not"
     ):
@@ -165,12 +173,49 @@ def test_ranges_that_do_not_join_are_never_committed(
     assert content(tmp_path / "lake") == {}
 
 
+EVERY = [
+    str(path.relative_to(GOLDEN))
+    for path in sorted(GOLDEN.glob("*/*/binlog.index"))
+    if path.parent.name in ("types-full", "transactions", "rotation", "schema", "statements")
+]
+
+
+@pytest.mark.parametrize("log", EVERY)
+def test_the_local_engine_makes_the_same_tables(spark: Any, tmp_path: Path, log: str) -> None:
+    """Rows, types, what Spark reads from the footer, and the ledger."""
+    made = {}
+    for name, engine in (("spark", SparkEngine(spark)), ("local", LocalEngine(2))):
+        export(
+            engine, [str(GOLDEN / log)], str(tmp_path / name), ReadOptions(),
+            max_partition_bytes=1 << 16, progress=quiet,
+        )  # fmt: skip
+        ledger = json.loads((tmp_path / name / "_ledger.json").read_text())
+        tables = ledger.pop("tables")
+        for key in ("started", "finished"):
+            del ledger["export"][key]
+        made[name] = (
+            ledger,
+            {
+                path: pa.concat_tables(
+                    pq.read_table(tmp_path / name / path / file["name"]) for file in table["files"]
+                )
+                for path, table in tables.items()
+            },
+        )
+    (ledger, tables), (local_ledger, local_tables) = made["spark"], made["local"]
+    assert local_ledger == ledger
+    assert local_tables.keys() == tables.keys()
+    for path, table in tables.items():
+        assert local_tables[path].schema.equals(table.schema, check_metadata=True)
+        assert local_tables[path].to_pylist() == table.to_pylist()
+
+
 # -- killed ---------------------------------------------------------------------------------------
 
 SLOW = """
 import sys, time
 from binlake.lake import export as module
-from binlake.lake.parquet import ParquetFiles
+from binlake.lake.jobs import SparkEngine
 from binlake.spark import session
 from binlake.values.options import ReadOptions
 
@@ -181,9 +226,15 @@ class Stuck(module.DecodeTask):
 
 module.DecodeTask = Stuck
 spark = session(master="local[2]", config={"spark.ui.enabled": "false", "spark.log.level": "OFF"})
-module.export(spark, [sys.argv[1]], sys.argv[2], ReadOptions(), max_partition_bytes=1 << 20,
+module.export(SparkEngine(spark), [sys.argv[1]], sys.argv[2], ReadOptions(), max_partition_bytes=1 << 20,
               progress=lambda done, of: None)
 """
+
+
+def test_asking_the_hosts_of_a_cluster_warns_of_nothing(spark: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        check_hosts(spark, [LOGS])
 
 
 def test_a_killed_run_leaves_no_half_table_and_the_next_says_so(spark: Any, tmp_path: Path) -> None:
@@ -241,3 +292,33 @@ def test_command_with_a_wrong_path(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines() == ["binlake: gone.000001 does not exist"]
     assert not (tmp_path / "lake").exists()
+
+
+def test_a_renamed_column_is_one_under_its_newest_name(spark: Any, tmp_path: Path) -> None:
+    """In exports and typed views, although the tasks see parts of the log only."""
+    log = Log()
+    statement = b"ALTER TABLE t CHANGE name title VARCHAR(20)"
+    for number, names in enumerate([("id", "name", "day"), ("id", "title", "day")]):
+        for row in range(1, 4):
+            rows = rows_body(image((10 * number + row, f"n{number}{row}", None)))
+            log.commit((TABLE_MAP, table_map(names=names)), (INSERT, rows))
+        if number == 0:
+            log.add(QUERY, query_body(statement))
+    path = str(log.save(tmp_path))
+    wanted = {10 * n + row: f"n{n}{row}" for n in range(2) for row in range(1, 4)}
+
+    def titles(rows: list[Any]) -> dict[int, str]:
+        return {row["id"]: row["title"] for row in rows}
+
+    table = binlake.open(path).to_arrow("shop.t")
+    assert table.column_names[:4] == ["id", "title", "day", "_op"]
+    assert titles(table.to_pylist()) == wanted
+    result = run(spark, path, tmp_path / "lake", size=200)
+    [exported] = result.tables
+    assert "shop.t.title: has the rows of before it was renamed from name, too" in exported.notes
+    exported_rows = spark.read.parquet(str(tmp_path / "lake" / "shop" / "t"))
+    assert exported_rows.columns == table.column_names
+    assert titles(exported_rows.collect()) == wanted
+    view = spark.read.format("binlog").option("table", "shop.t").option("max_partition_bytes", "200").load(path)  # fmt: skip
+    assert view.columns == table.column_names
+    assert titles(view.collect()) == wanted

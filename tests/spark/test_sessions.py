@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+import binlake
 from dev.servers.ports import ReservedPort
-from spark_processes import SOURCE
+from support.spark.spark_processes import SOURCE
 
 LOGS = str(Path(__file__).parents[1] / "golden" / "mysql-9.7" / "transactions" / "binlog.index")
 
@@ -63,15 +64,73 @@ def port() -> Iterator[str]:
 def test_connect_reads_and_exports(run_script: Any, port: str, tmp_path: Path) -> None:
     text = """
     from binlake.lake.export import export
+    from binlake.lake.jobs import SparkEngine
     from binlake.values.options import ReadOptions
     log, lake = sys.argv[1:]
     frame = spark.read.format("binlog").option("table", "golden.a").load(log)
-    result = export(spark, [log], lake, ReadOptions(), progress=lambda done, of: None)
+    result = export(SparkEngine(spark), [log], lake, ReadOptions(), progress=lambda done, of: None)
     table = spark.read.parquet(lake + "/golden/a")
     answer([frame.count(), table.count(), table.schema == frame.schema, len(result.tables)])
     """
     told = run_script(CONNECT + dedent(text), port, LOGS, str(tmp_path / "lake"))
     assert told == [9, 9, True, 3]
+
+
+SUMMARY = """
+from pathlib import Path
+log, folder = sys.argv[1:]
+source = {"on_error": "skip", "max_partition_bytes": "3000", "ledger_path": folder + "/kept"}
+count = spark.read.format("binlog").options(**source).load(log).count()
+batch = Path(folder, "stderr").read_text()
+frame = spark.readStream.format("binlog").options(**source, max_bytes_per_batch="2000").load(log)
+query = (frame.writeStream.format("noop").trigger(processingTime="0 seconds")
+         .option("checkpointLocation", folder + "/checkpoint").start())
+query.processAllAvailable()
+recent = [json.loads(progress.json) for progress in query.recentProgress]
+query.stop()
+stream = Path(folder, "stderr").read_text()[len(batch):]
+ends = [progress["sources"][0]["endOffset"] for progress in recent]
+ends = {end if isinstance(end, str) else json.dumps(end): None for end in ends}
+answer([count, batch, stream, [json.loads(end).get("ledger") for end in ends]])
+"""
+CLASSIC_LOGGED = """
+from pathlib import Path
+from binlake.spark import session
+spark = session(master="local[2]", config={"spark.ui.enabled": "false"},
+                log_file=Path(sys.argv[2], "stderr"))
+"""
+CONNECT_LOGGED = CONNECT.replace(
+    'session(remote="local[2]", ',
+    'session(remote="local[2]", log_file=__import__("pathlib").Path(sys.argv[2], "stderr"), ',
+)
+
+
+@pytest.mark.parametrize("kind", ["classic", "connect"])
+def test_what_a_read_left_out_is_told_once(
+    run_script: Any, port: str, tmp_path: Path, kind: str
+) -> None:
+    """On the driver's stderr, by batches, by micro-batches, and in a stream's progress."""
+    data = bytearray((Path(LOGS).parent / "binlog.000001").read_bytes())
+    data[3000] ^= 1
+    log = tmp_path / "binlog.000001"
+    log.write_bytes(data)
+    arguments = [str(log), str(tmp_path)]
+    if kind == "connect":
+        told = run_script(CONNECT_LOGGED + SUMMARY, port, *arguments)
+    else:
+        told = run_script(CLASSIC_LOGGED + SUMMARY, *arguments)
+    count, batch, stream, sums = told
+    local = binlake.open(log, on_error="skip")
+    assert local.to_arrow().num_rows == count
+    lines = [line for line in batch.splitlines() if line.startswith("binlake: ")]
+    assert lines == [f"binlake: {log}: {remark}" for remark in local.ledger.remarks()]
+    assert stream.count("were skipped: bad checksum") == 1
+    assert f"binlake: {log} up to binlog.000001:" in stream
+    assert len(list((tmp_path / "kept").glob("batch-binlog.000001-*.json"))) == len(sums) > 2
+    found = [entry for entry in sums if entry]
+    assert [entry["batches"] for entry in found] == list(range(1, len(sums)))
+    assert found[-1]["unshown"] == local.ledger.unshown.total()
+    assert found[-1]["rows"] <= count
 
 
 def test_a_mistake_under_connect_is_short(run_script: Any, port: str) -> None:

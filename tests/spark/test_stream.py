@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from binlake.source.log_file import LogFile
-from reading import lines_without_ddl
-from spark_processes import environment
+from binlake.spark import stream_metrics
+from dev.servers.ports import ReservedPort
+from support.oracles.reading import lines_without_ddl
+from support.servers.archiving import until
+from support.spark.spark_processes import environment
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LOGS = sorted((GOLDEN / "mysql-9.7" / "rotation").glob("binlog.0*"))[:3]
@@ -112,12 +116,39 @@ def test_the_lag_as_the_page_tells_it(
 ) -> None:
     """The example of docs/streaming.md, as it stands there."""
     page = (GOLDEN.parents[1] / "docs" / "streaming.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", page.partition("## Lag")[2], re.DOTALL)
+    examples = re.findall(r"```python\n(.*?)```", page.partition("## Lag")[2], re.DOTALL)
+    (example,) = [code for code in examples if "endOffset" in code]
     append(streamed.log / LOGS[0].name, LOGS[0].read_bytes())
     query = streamed.start({"availableNow": True})
     assert query.awaitTermination(SECONDS)
     exec(compile(example, "streaming.md", "exec"), {"query": query})  # noqa: S102 - our own page
     assert re.search(r"\d+:\d\d:\d\d", capsys.readouterr().out)
+
+
+def test_metrics_of_a_query(streamed: Streamed) -> None:
+    """While it runs, while it has nothing to do, and when it has ended."""
+    for path in LOGS:
+        shutil.copy(path, streamed.log)
+    reserved = ReservedPort()
+    metrics = stream_metrics(streamed.spark, reserved.number)
+
+    def asked() -> dict[str, float]:
+        url = f"http://127.0.0.1:{reserved.number}/metrics"
+        with urllib.request.urlopen(url, timeout=SECONDS) as answer:
+            lines = answer.read().decode().splitlines()
+        samples = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
+        return {name.partition("{")[0]: float(value) for name, value in samples}
+
+    query = streamed.start({"processingTime": "0 seconds"})
+    until(lambda: asked().get("binlake_stream_lag_seconds") == 0, SECONDS)  # Spark says: idle
+    found = asked()
+    assert found["binlake_stream_rows_total"] == len(streamed.keys()) > 0
+    assert found["binlake_stream_active"] == 1
+    query.stop()
+    until(lambda: asked()["binlake_stream_active"] == 0, SECONDS)
+    assert asked()["binlake_stream_failed"] == 0
+    metrics.close()
+    reserved.release()
 
 
 def test_a_log_that_grows(streamed: Streamed) -> None:

@@ -28,15 +28,15 @@ from binlake.errors import (
 )
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
-from binlake.stream.splits import plan_splits
-from binlake.stream.verify import verify
+from binlake.stream.positions.splits import plan_splits
+from binlake.stream.verify.chains import verify
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from corpus_files import FILES, FOLDER, Listed, keys_beside
-from definitions import definitions
-from oracle import Snapshot, snapshots
-from reading import events, row_lines, split_lines
-from replay import Replay
+from support.logs.corpus_files import FILES, FOLDER, Listed, keys_beside
+from support.oracles.definitions import definitions
+from support.oracles.oracle import Snapshot, snapshots
+from support.oracles.reading import events, row_lines, split_lines
+from support.oracles.replay import Replay
 
 #: What nobody reads: the log of an alpha.
 REFUSED = {r"public/.*/std_data/master-bin\.000001@4\.0\.0.*": "version 2"}

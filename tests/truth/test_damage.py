@@ -19,9 +19,9 @@ import pytest
 
 import binlake
 from binlake.errors import BinlogError, TruncatedError
-from corpus_files import keys_beside
-from mutations import frames, mutated, snippets
-from reading import Line, events, row_lines
+from support.logs.corpus_files import keys_beside
+from support.logs.mutations import frames, mutated, snippets
+from support.oracles.reading import Line, events, row_lines
 
 pytestmark = pytest.mark.fuzz
 

@@ -17,11 +17,11 @@ from binlake.table.decode import ChangeDecoder
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from corpus_files import keys_beside
-from definitions import definitions
-from oracle import Snapshot, snapshots
-from reading import events, row_lines
-from replay import Replay
+from support.logs.corpus_files import keys_beside
+from support.oracles.definitions import definitions
+from support.oracles.oracle import Snapshot, snapshots
+from support.oracles.reading import events, row_lines
+from support.oracles.replay import Replay
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
@@ -153,7 +153,7 @@ def test_a_typed_update_lacks_only_what_neither_image_holds(case: Case) -> None:
     assert len(rows) == len(lines)
     carried = 0
     for row in rows:
-        line = lines[row["_file"], row["_pos"], row["_row"]]
+        line = lines[row["_log_file"], row["_log_pos"], row["_row"]]
         names = [name for name in row if not name.startswith("_")]
         told = line["before"].keys() | line["after"].keys()
         assert set(row["_absent"] or ()) == set(names) - told

@@ -14,9 +14,9 @@ import pytest
 
 from binlake.errors import BinlogError
 from binlake.source.log_file import LogFile
-from ibb_log import IbbWriter, groups_of
-from mutations import mutated
-from reading import Line, row_lines
+from support.logs.ibb_log import IbbWriter, groups_of
+from support.logs.mutations import mutated
+from support.oracles.reading import Line, row_lines
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 CASES = [

@@ -12,10 +12,10 @@ import pytest
 
 import binlake
 from binlake.source.chain import resolve
-from binlake.stream import log_index
+from binlake.stream.index import log_index
 from binlake.stream.log_reader import LogReader
-from binlake.stream.splits import plan_splits
-from binlake.table.indexing import index_of
+from binlake.stream.positions.splits import plan_splits
+from binlake.table.counting.indexing import index_of
 from binlake.values.ledger import Ledger
 from binlake.values.log_names import index_path
 from binlake.values.options import ReadOptions
@@ -182,7 +182,7 @@ def test_an_index_that_does_not_fit_is_not_used_and_said_so(
 
 
 def test_locate_asks_the_index(golden: Path, tmp_path: Path) -> None:
-    from binlake.stream import gtid_search
+    from binlake.stream.positions import gtid_search
 
     for path in sorted((golden / "mysql-9.7/gtid").glob("binlog.0*")):
         shutil.copy(path, tmp_path / path.name)

@@ -17,12 +17,12 @@ from binlake.format.event_types import (
 )
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
-from binlake.stream.problems import Problem
-from binlake.stream.reencode import reencode_problems
-from binlake.table.row_bytes import RowBytes
+from binlake.stream.verify.problems import Problem
+from binlake.stream.verify.reencode import reencode_problems
+from binlake.table.checks.row_bytes import RowBytes
 from binlake.values.options import ReadOptions
-from corpus_files import FILES, Listed, keys_beside
-from reading import row_lines
+from support.logs.corpus_files import FILES, Listed, keys_beside
+from support.oracles.reading import row_lines
 
 DECODED_ROWS = codes_of(Role.ROWS)
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"

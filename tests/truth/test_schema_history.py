@@ -10,10 +10,10 @@ import pytest
 
 from binlake.cli.main import main
 from binlake.source.chain import resolve
-from binlake.stream.splits import plan_splits
+from binlake.stream.positions.splits import plan_splits
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from reading import row_lines, split_lines
+from support.oracles.reading import row_lines, split_lines
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: Logs whose row events lack something: names, signs, digits of old temporal values.

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import BinlogError
-from binlake.stream.splits import Split, plan_splits
+from binlake.stream.positions.splits import Split, plan_splits
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from corpus_files import FILES, Listed, keys_beside
-from reading import Line, lines_without_ddl, split_lines
+from support.logs.corpus_files import FILES, Listed, keys_beside
+from support.oracles.reading import Line, lines_without_ddl, split_lines
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EVERY_BYTE = 4096  # files up to this size are cut at every byte

@@ -10,9 +10,10 @@ import pytest
 import binlake
 from binlake.cli.main import main
 from binlake.errors import BinlogError, OptionError, SourceError
-from binlake.events.query import QueryEvent
-from log_builder import ROWS, TABLE_MAP
-from stream_log import SID, StreamLog, rows_body
+from binlake.events.common.query import QueryEvent
+from binlake.values.durations import time_text
+from support.logs.log_builder import ROWS, TABLE_MAP
+from support.logs.stream_log import SID, StreamLog, rows_body
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_options_are_keywords(folder: Path) -> None:
     with pytest.raises(OptionError, match="unknown option"):
         binlake.open(folder, colour="blue")
     with pytest.raises(OptionError, match="since"):
-        binlake.open(folder, since="yesterday")
+        binlake.open(folder, since="someday")
 
 
 def test_events_are_typed(folder: Path) -> None:
@@ -66,7 +67,7 @@ def test_changes_and_tables(folder: Path) -> None:
     whole = log.to_arrow("shop.t")
     assert isinstance(whole, pa.Table)
     assert whole["_gtid"].to_pylist() == [f"{SID}:{n}" for n in (1, 2, 4)]
-    assert log.to_pylist("shop.t")[2]["_file"] == "binlog.000002"
+    assert log.to_pylist("shop.t")[2]["_log_file"] == "binlog.000002"
     assert log.to_arrow().column_names[:3] == ["op", "database", "table"]
     assert log.to_arrow()["after"].to_pylist() == ['{"col_0":0}'] * 3
     for read in (log.to_arrow, lambda table: list(log.changes(table))):
@@ -122,7 +123,9 @@ def test_nothing_found_says_what_there_is(folder: Path) -> None:
 def test_to_pandas(folder: Path) -> None:
     pytest.importorskip("pandas")
     frame = binlake.open(folder).to_pandas("shop.t")
-    assert list(frame["_pos"]) == [row["_pos"] for row in binlake.open(folder).to_pylist("shop.t")]
+    assert list(frame["_log_pos"]) == [
+        row["_log_pos"] for row in binlake.open(folder).to_pylist("shop.t")
+    ]
 
 
 def test_every_read_has_its_own_ledger(folder: Path) -> None:
@@ -230,3 +233,56 @@ def test_a_column_that_changes_its_name_does_so_at_its_place(tmp_path: Path) -> 
     assert [batch.schema.names[0] for batch in opened.changes("shop.t")] == ["a", "b"]
     later = binlake.open(tmp_path / "binlog.000001", gtid=f"{SID}:6-7")
     assert later.to_arrow("shop.t").column_names[0] == "b"
+
+
+@pytest.mark.parametrize("flavour", ["mysql-9.7", "mariadb-11.8"])
+def test_times_in_every_form(golden: Path, flavour: str) -> None:
+    path = golden / flavour / "types-full" / "binlog.000001"
+    forms = {
+        form: binlake.open(path, time=form).to_arrow("golden.temporals")
+        for form in ("interval", "text", "micros")
+    }
+    names = [f.name for f in forms["interval"].schema if f.type == pa.duration("us")]
+    assert names
+    rows = binlake.open(path, table="golden.temporals").to_arrow().to_pylist()
+    shown = [json.loads(row["after"] or row["before"]) for row in rows]
+    for name in names:
+        micros = forms["micros"][name]
+        assert micros.to_pylist() == forms["interval"][name].cast(pa.int64()).to_pylist()
+        assert forms["text"][name].to_pylist() == [row[name] for row in shown]
+        for form in ("interval", "micros"):
+            about = forms[form].schema.field(name).metadata
+            assert about[b"binlake.unit"] == b"microseconds"
+        digits = int(about.get(b"mysql.fractional_digits", 0))
+        texts = [None if us is None else time_text(us, digits) for us in micros.to_pylist()]
+        assert texts == forms["text"][name].to_pylist()
+
+
+def test_the_duration_of_transactions_in_every_form(folder: Path) -> None:
+    found = {}
+    for form in ("interval", "text", "micros"):
+        [batch] = binlake.open(folder / "binlog.000001", time=form).view(
+            "transactions", ["duration"]
+        )
+        found[form] = batch["duration"]
+    assert found["micros"].to_pylist() == found["interval"].cast(pa.int64()).to_pylist()
+    assert found["text"].to_pylist() == [time_text(us) for us in found["micros"].to_pylist()]
+
+
+def test_rows_without_metadata_columns(golden: Path) -> None:
+    path = golden / "mysql-9.7" / "transactions" / "binlog.index"
+    plain = binlake.open(path, metadata=False).to_arrow("golden.a")
+    assert plain.column_names == ["id", "v", "s"]
+    assert plain.equals(binlake.open(path).to_arrow("golden.a").select(["id", "v", "s"]))
+    asked = binlake.open(path, metadata=False, before=True, thread_id=True).to_arrow("golden.a")
+    assert asked.column_names == ["id", "v", "s", "_before", "_thread_id"]
+
+
+def test_a_log_says_what_it_is(tmp_path: Path) -> None:
+    for number in (1, 2):
+        StreamLog().plain(number).write(tmp_path, f"binlog.{number:06d}")
+    assert repr(binlake.open(tmp_path)) == (
+        f"<Log {tmp_path}: binlog.000001 to binlog.000002, 2 files>"
+    )
+    one = binlake.open(tmp_path / "binlog.000001", table="shop.t", since="2026-11-21")
+    assert repr(one).endswith("binlog.000001: binlog.000001, 1 file; filters: table, since>")

@@ -35,6 +35,7 @@ from binlake.archive.start import (
 )
 from binlake.archive.writer import AnotherHistory, HistoryWriter
 from binlake.errors import BinlogError, OptionError, PositionLostError, ServerError
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle
 from binlake.source.replica.url import ServerUrl
@@ -42,7 +43,6 @@ from binlake.values.position import Position
 
 __all__ = ["ArchiveOptions", "Archiver"]
 
-_FIRST_EVENT = 4
 # While more is coming, this much may be lost by a crash of the machine; none of it is acknowledged.
 _SYNC_BYTES = 64 << 20
 _SYNC_SECONDS = 1.0
@@ -199,7 +199,9 @@ class Archiver:
         others = [history for history in known if history.state.identity != identity]
         start = self._first(server, [] if state is not None else others)
         if state is not None:
-            self._say(f"{why}: the server's logs go on in {begun.directory}/; what is here is kept")
+            self._say(
+                f"{why}: the archive continues in {begun.directory}/; the logs in the old directory are kept"
+            )
         with ExitStack() as unused:
             writer = HistoryWriter(self._root.sub(begun.directory), begun)
             writer.resume()
@@ -234,7 +236,7 @@ class Archiver:
         name, why = first_log(server, others, self._options.first)
         self._say(f"begins with {name}: {why}")
         before = gtids_before(server, name)
-        return Position(server.identity, name, _FIRST_EVENT, gtid_text(before))
+        return Position(server.identity, name, FIRST_EVENT, gtid_text(before))
 
     def _greet(self, server: ServerConnection, writer: HistoryWriter, start: Position) -> None:
         found = writer.resumed
@@ -245,8 +247,12 @@ class Archiver:
             self._measure(server, start.file, size if file == start.file else 0)
         self._say(f"{server.where} is {server.flavour} {server.version_text}, {server.identity}")
         if found is not None:
-            lost = f", {found.lost} bytes behind it were no whole event" if found.lost else ""
-            self._say(f"goes on at {file}:{found.size}{lost}")
+            lost = (
+                f", and discards {found.lost} bytes after it that are not a whole event"
+                if found.lost
+                else ""
+            )
+            self._say(f"continues at {file}:{found.size}{lost}")
 
     def _copy(
         self, url: ServerUrl, writer: HistoryWriter, start: Position, finisher: Finisher

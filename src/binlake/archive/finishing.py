@@ -19,19 +19,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import IO, Any
 
 import zstandard
 
-from binlake.archive.folder import Folder, open_folder, writing_error
+from binlake.archive.folder import Folder, writing_error
+from binlake.archive.folders import open_folder
 from binlake.archive.layout import logs_among, partials_among
 from binlake.errors import BinlogError, SourceError, UnsupportedError
 from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader, writing_whole
 from binlake.source.chain import LogPath, log_name
+from binlake.values.lean import leave_out_numpy
 from binlake.values.ledger import counted
 from binlake.values.log_names import index_path
+from binlake.values.options import ReadOptions
 
 __all__ = [
     "COMPRESSIONS",
@@ -80,18 +82,30 @@ class Finish:
 
 
 def finish_log(folder: Folder, name: str, finish: Finish) -> None:
-    """Index and compress a complete log. Raises BinlogError; then the log is as it was."""
-    path = folder.path_of(name)
+    """Index and compress a complete log. Raises BinlogError; then the log is as it was.
+
+    After an archiver is killed, its finishing process may still be at work on the same log. The
+    slower of the two can find the log gone at any step, and that is not a failure.
+    """
     sizes = folder.sizes()
     if name not in sizes:
-        return  # somebody else has done it
+        return
+    try:
+        _finish_log(folder, name, finish, sizes)
+    except SourceError:
+        if name in folder.sizes():
+            raise
+
+
+def _finish_log(folder: Folder, name: str, finish: Finish, sizes: dict[str, int]) -> None:
+    path = folder.path_of(name)
     beside = log_name(index_path(name))
     if finish.index and beside not in sizes:
         # loads pyarrow, which who follows a server has no use for
-        from binlake.table.indexing import index_of
+        from binlake.table.counting.indexing import index_of
 
         try:
-            index = index_of(LogPath(path, name, None, sizes[name]))
+            index = index_of(LogPath(path, name, None, sizes[name]), ReadOptions(threads=1))
             folder.write(beside, index.to_bytes())
         except UnsupportedError:
             pass  # such a log has none
@@ -319,19 +333,10 @@ class Finisher:
         self._say(f"{logs} could not be finished{because}; tried again in {pause_s:.0f} s")
 
 
-class _WithoutPandas(MetaPathFinder):
-    """pyarrow imports pandas wherever it is installed, which takes as long as a small log's index."""
-
-    def find_spec(self, name: str, path: object, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("nothing here makes a DataFrame", name=name)
-
-
 def _main(arguments: list[str]) -> int:
     path, compression, index, *names = arguments
     finish = Finish.of_words(compression, index)
     os.nice(_NICENESS)
-    sys.meta_path.insert(0, _WithoutPandas())
     folder = open_folder(path)
     for name in names:
         outcome = _DONE
@@ -345,4 +350,5 @@ def _main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    leave_out_numpy()
     sys.exit(_main(sys.argv[1:]))

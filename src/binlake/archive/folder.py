@@ -1,31 +1,20 @@
-"""The directory that an archive is written to: on this machine, or in an object store.
+"""What an archive needs of the directory that it is written to.
 
-Both write a file whole and durable or not at all, and a log that grows (`LogWriter`). What is here
-is the first; `store.py` has the other.
+A folder writes a file whole and durable or not at all, and a log that grows (`LogWriter`).
+`local_folder.py` is a directory of this machine, `store.py` one in an object store;
+`folders.py` opens either.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from pathlib import Path
 
-from binlake.archive.growing import GrowingFile
-from binlake.archive.layout import LOCK
-from binlake.errors import OptionError, SourceError
-from binlake.source.bytes import (
-    LocalReader,
-    is_uri,
-    local_path,
-    remove_partials,
-    sync_directory,
-    write_whole,
-)
-from binlake.source.reader import ByteReader, source_error, what, without_secrets
+from binlake.errors import SourceError
+from binlake.source.bytes import write_whole
+from binlake.source.reader import ByteReader, what, without_secrets
 
-__all__ = ["Folder", "LogWriter", "open_folder", "writing_error"]
+__all__ = ["Folder", "LogWriter", "writing_error"]
 
 
 class LogWriter(ABC):
@@ -124,162 +113,12 @@ class Folder(ABC):
         """Make or replace a file: whole and durable, or not at all. Raises SourceError."""
         write_whole(self.path_of(name), data)
 
+    @abstractmethod
     def sub(self, name: str) -> Folder:
-        """A directory in it, which need not be there yet."""
-        return open_folder(self.path_of(name))
-
-
-def open_folder(path: str) -> Folder:
-    """The directory that a local path or a URI names; it need not be there. Raises SourceError."""
-    path = local_path(path)
-    if is_uri(path) and "?" in path:
-        raise OptionError(
-            f"{without_secrets(path)}: a store is named without options",
-            name="DIR",
-            hint="its address comes from the environment: AWS_ENDPOINT_URL, AWS_DEFAULT_REGION",
-        )
-    if not is_uri(path):
-        return LocalFolder(path)
-    from binlake.archive.store import StoreFolder
-
-    return StoreFolder(path)
+        """A directory in it, which need not be there yet. Raises SourceError."""
 
 
 def writing_error(path: str, error: OSError) -> SourceError:
     """What the operating system or the store said, as one line."""
     reason = error.strerror or what(error, path)
-    return SourceError(f"{without_secrets(path)} cannot be written: {reason}")
-
-
-class LocalFolder(Folder):
-    """A directory of this machine."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path.rstrip("/") or "/"
-        self._folder = Path(self.path)
-        self._lock: int | None = None
-
-    @property
-    def cheap_sync(self) -> bool:
-        return True
-
-    def sizes(self) -> dict[str, int]:
-        try:
-            with os.scandir(self._folder) as entries:
-                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise source_error(self.path, error) from error
-
-    def directories(self) -> list[str]:
-        try:
-            return sorted(path.name for path in self._folder.iterdir() if path.is_dir())
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise source_error(self.path, error) from error
-
-    def read(self, name: str) -> bytes | None:
-        try:
-            return (self._folder / name).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise source_error(self.path_of(name), error) from error
-
-    def remove(self, name: str) -> None:
-        try:
-            (self._folder / name).unlink(missing_ok=True)
-            sync_directory(self._folder)
-        except OSError as error:
-            raise writing_error(self.path_of(name), error) from error
-
-    def open_log(self, name: str) -> LogWriter:
-        return LocalLog(self._folder / name)
-
-    def unfinished(self) -> list[str]:
-        return []
-
-    def remove_partials(self, names: Iterable[str]) -> list[str]:
-        try:
-            return remove_partials(self._folder, names)
-        except OSError as error:
-            raise writing_error(self.path, error) from error
-
-    def lock(self) -> None:
-        path = self.path_of(LOCK)
-        try:
-            self._make()
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise writing_error(path, error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise SourceError(f"{self.path}: another process archives into it") from None
-        self._lock = descriptor
-
-    def unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-    def _make(self) -> None:
-        missing = [p for p in (self._folder, *self._folder.parents) if not p.exists()]
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for path in missing:
-            sync_directory(path.parent)
-
-
-class LocalLog(LogWriter):
-    """A log as a file that grows."""
-
-    def __init__(self, path: Path) -> None:
-        self.name = path.name
-        self._path = path
-        try:
-            new = not path.exists()
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            self._file = GrowingFile(descriptor, os.fstat(descriptor).st_size)
-            if new:
-                sync_directory(path.parent)
-            # what a killed process wrote may be in the system's memory only
-            self.durable = 0 if new else self._file.sync()
-        except OSError as error:
-            raise writing_error(str(path), error) from error
-
-    @property
-    def size(self) -> int:
-        return self._file.size
-
-    def append(self, data: bytes) -> None:
-        try:
-            self._file.append(data)
-        except OSError as error:
-            raise writing_error(str(self._path), error) from error
-
-    def sync(self) -> None:
-        if self.durable == self.size:
-            return
-        try:
-            self.durable = self._file.sync()
-        except OSError as error:
-            raise writing_error(str(self._path), error) from error
-
-    def truncate(self, size: int) -> None:
-        try:
-            self._file.truncate(size)
-        except OSError as error:
-            raise writing_error(str(self._path), error) from error
-        self.durable = size
-
-    def reader(self) -> ByteReader:
-        return LocalReader(str(self._path), self.durable)
-
-    def finish(self) -> None:
-        self.sync()
-
-    def close(self) -> None:
-        self._file.close()
+    return SourceError(f"{without_secrets(path)} cannot be written: {reason}", errno=error.errno)

@@ -4,7 +4,7 @@
       <identity>/                    one directory per server: its UUID; of MariaDB, which has none,
                                      server-<server_id>-<server_uid, eight digits of it>
         binlog.000001.zst            logs, as the server named them, byte for byte
-        binlog.000001.index.parquet  what is in them (stream/log_index.py)
+        binlog.000001.index.parquet  what is in them (stream/index/log_index.py)
         binlog.000002                the one that is being written: whole events only
         binlog.index                 their names, as the server's own index file has them
         archive.json                 whose they are, and how far they are durable (`ArchiveState`)
@@ -24,12 +24,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from binlake.errors import ServerError, SourceError
+from binlake.printable import printable
 from binlake.source.chain import ARCHIVE_STATE, log_name
 from binlake.values.position import Position
 
 __all__ = [
     "LOCK",
-    "MAGIC",
     "STATE",
     "ArchiveState",
     "checked_identity",
@@ -45,8 +45,6 @@ __all__ = [
 ]
 
 STATE = ARCHIVE_STATE
-#: What a log begins with; a server does not send it.
-MAGIC = b"\xfebin"
 LOCK = "archive.lock"
 _VERSION = 1
 
@@ -56,7 +54,7 @@ _IDENTITY = re.compile(
 _LOG = re.compile(r"(?P<base>[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,200})\.(?P<number>\d{6,18})")
 # What a file is called that is being written and will be one of ours.
 _PARTIAL = re.compile(
-    rf"(?:{re.escape(STATE)}|[^/]+\.index|{_LOG.pattern}(?:\.zst|\.index\.parquet))\.\d+\.partial"
+    rf"(?:{re.escape(STATE)}|[^/]+\.index|{_LOG.pattern}(?:\.zst|\.index\.parquet))\.[0-9a-f]+\.partial"
 )
 
 
@@ -102,9 +100,30 @@ class ArchiveState:
             values = json.loads(data)
             if values.pop("version") != _VERSION:
                 raise ValueError("it is of another version of binlake")
-            return cls(**values)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise SourceError(f"{where} is not the state of an archive: {error}") from None
+            state = cls(**values)
+            state._check()
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise SourceError(
+                f"{where} is not the state of an archive: {printable(str(error))}"
+            ) from None
+        return state
+
+    def _check(self) -> None:
+        """Raise ValueError for a field of another type, and for names that lead elsewhere."""
+        for name, default in _STATE_DEFAULTS.items():
+            value = getattr(self, name)
+            kinds = (int, float) if isinstance(default, float) else type(default)
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                raise ValueError(f"its {name} is {type(value).__name__}")
+        if self.offset < 0 or self.generation < 1:
+            raise ValueError("its offset or generation is too small")
+        if not is_identity(self.identity):
+            raise ValueError(f"its server is {self.identity[:80]!r}")
+        if self.file and not _LOG.fullmatch(self.file):
+            raise ValueError(f"it names a log {self.file[:80]!r}")
+
+
+_STATE_DEFAULTS = asdict(ArchiveState(identity="", flavour=""))
 
 
 def directory_name(identity: str, generation: int) -> str:

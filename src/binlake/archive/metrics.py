@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError, SourceError
@@ -11,10 +13,12 @@ from binlake.errors import OptionError, SourceError
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["ArchiveMetrics"]
+__all__ = ["ArchiveMetrics", "bound_connections", "serve_metrics"]
 
 # Throughput is that of the last moments.
 _WINDOW_SECONDS = 5.0
+_MOST_CONNECTIONS = 16
+_IDLE_SECONDS = 10.0
 
 
 class ArchiveMetrics:
@@ -102,51 +106,9 @@ class ArchiveMetrics:
         rate = "" if self.caught_up else f", {self.bytes_per_second / 1e6:.1f} MB/s"
         return f"{self.server} {self.file}:{self.offset} {state}{rate}"
 
-    def serve(self, address: str, port: int) -> Any:
-        """Answer Prometheus on a port. Returns what `shutdown()` ends. Raises SourceError."""
-        try:
-            from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
-        except ImportError:
-            raise OptionError(
-                "--metrics-port needs prometheus_client", hint="pip install binlake[server]"
-            ) from None
-        registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        self.register(registry)
-        try:
-            server, _ = start_http_server(port, addr=address, registry=registry)
-        except OSError as error:
-            raise SourceError(
-                f"metrics cannot be served on {address}:{port}: {error.strerror or error}"
-            ) from None
-        return server
-
     def register(self, registry: CollectorRegistry) -> None:
         """Be among what a registry shows."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        metrics = self
-
-        class Collector:
-            def collect(self) -> Any:
-                labels = ["server"]
-                for name, text, value in metrics._counters():
-                    counter = CounterMetricFamily(name, text, labels=labels)
-                    counter.add_metric([metrics.server], value)
-                    yield counter
-                for name, text, value in metrics._gauges():
-                    gauge = GaugeMetricFamily(name, text, labels=labels)
-                    gauge.add_metric([metrics.server], value)
-                    yield gauge
-                place = GaugeMetricFamily(
-                    "binlake_archive_durable_offset_bytes",
-                    "Everything before this offset of this log is durable",
-                    labels=["server", "file"],
-                )
-                place.add_metric([metrics.server, metrics.file], metrics.offset)
-                yield place
-
-        registry.register(Collector())
+        _register(registry, [self])
 
     def _counters(self) -> list[tuple[str, str, float]]:
         return [
@@ -159,8 +121,16 @@ class ArchiveMetrics:
 
     def _gauges(self) -> list[tuple[str, str, float]]:
         return [
-            ("binlake_archive_lag_seconds", "Age of what is here; 0: up to date", self.lag_s),
-            ("binlake_archive_behind_bytes", "What the server has more", self.behind_bytes),
+            (
+                "binlake_archive_lag_seconds",
+                "Age of the newest data in the archive; 0: up to date",
+                self.lag_s,
+            ),
+            (
+                "binlake_archive_behind_bytes",
+                "Bytes that the server has and the archive does not",
+                self.behind_bytes,
+            ),
             ("binlake_archive_connected", "1 if the server sends", float(self.connected)),
             (
                 "binlake_archive_last_event_timestamp_seconds",
@@ -178,3 +148,78 @@ class ArchiveMetrics:
                 self.bytes_per_second,
             ),
         ]
+
+
+def serve_metrics(metrics: Sequence[ArchiveMetrics], address: str, port: int) -> Any:
+    """Answer Prometheus on a port. Returns what `shutdown()` ends. Raises SourceError."""
+    try:
+        from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+    except ImportError:
+        raise OptionError(
+            "--metrics-port needs prometheus_client", hint="pip install binlake[server]"
+        ) from None
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    _register(registry, metrics)
+    try:
+        server, _ = start_http_server(port, addr=address, registry=registry)
+    except OSError as error:
+        raise SourceError(
+            f"metrics cannot be served on {address}:{port}: {error.strerror or error}"
+        ) from None
+    bound_connections(server)
+    return server
+
+
+def bound_connections(server: Any) -> None:
+    """Limit the connections of an HTTP server of prometheus_client, and how long one may be idle.
+
+    It has a thread for each, and waits for a request without an end.
+    """
+    slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+    handle = server.process_request_thread
+    kind = server.RequestHandlerClass
+    server.RequestHandlerClass = type(kind.__name__, (kind,), {"timeout": _IDLE_SECONDS})
+
+    def handled(request: Any, address: Any) -> None:
+        try:
+            handle(request, address)
+        finally:
+            slots.release()
+
+    def process(request: Any, address: Any) -> None:
+        if not slots.acquire(blocking=False):
+            server.shutdown_request(request)
+            return
+        threading.Thread(target=handled, args=(request, address), daemon=True).start()
+
+    server.process_request = process
+
+
+def _register(registry: CollectorRegistry, all_metrics: Sequence[ArchiveMetrics]) -> None:
+    """One family for each metric, with a sample for each archiver."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    class Collector:
+        def collect(self) -> Any:
+            labels = ["server"]
+            for kind, rows in (
+                (CounterMetricFamily, [one._counters() for one in all_metrics]),
+                (GaugeMetricFamily, [one._gauges() for one in all_metrics]),
+            ):
+                for samples in zip(*rows, strict=True):
+                    name, text, _ = samples[0]
+                    family = kind(name, text, labels=labels)
+                    for metrics, (_, _, value) in zip(all_metrics, samples, strict=True):
+                        family.add_metric([metrics.server], value)
+                    yield family
+            place = GaugeMetricFamily(
+                "binlake_archive_durable_offset_bytes",
+                "Everything before this offset of this log is durable",
+                labels=["server", "file"],
+            )
+            for metrics in all_metrics:
+                place.add_metric([metrics.server, metrics.file], metrics.offset)
+            yield place
+
+    registry.register(Collector())

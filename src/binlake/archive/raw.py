@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 
 from binlake.archive.folder import writing_error
 from binlake.archive.growing import GrowingFile
-from binlake.archive.layout import MAGIC, checked_name
+from binlake.archive.layout import checked_name
 from binlake.errors import SourceError
+from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
+from binlake.source.bytes import LOG_FILE_MODE
 from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
@@ -21,7 +23,8 @@ from binlake.values.position import Position
 
 __all__ = ["RawOptions", "write_raw"]
 
-_FIRST_EVENT = 4
+# The server chooses the names: no link leads the bytes elsewhere.
+_WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class RawOptions:
     """
 
     prefix: str = ""
-    start_position: int = _FIRST_EVENT
+    start_position: int = FIRST_EVENT
     to_last_log: bool = False
     stop_never: bool = False
     replica_id: int = 0
@@ -55,9 +58,9 @@ def write_raw(
         wanted = [names[0]]
     start = options.start_position
     for name in wanted:
-        position = Position(identity, name, max(start, _FIRST_EVENT))
+        position = Position(identity, name, max(start, FIRST_EVENT))
         _write(url, position, options, say)
-        start = _FIRST_EVENT
+        start = FIRST_EVENT
 
 
 def _write(
@@ -69,7 +72,7 @@ def _write(
         follow = replace(follow, replica_id=options.replica_id)
     goes_on = options.to_last_log or options.stop_never
     with Follower(url, start, follow) as follower, closing(_Files(options.prefix)) as files:
-        if start.offset > _FIRST_EVENT:
+        if start.offset > FIRST_EVENT:
             say(f"{start.file}: what is before {start.offset} is left out")
         for item in follower:
             if item.file != start.file and not goes_on:
@@ -98,11 +101,9 @@ class _Files:
         self.finish()
         path = f"{self._prefix}{checked_name(name)}"
         try:
-            self._file = GrowingFile(
-                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666), 0
-            )
+            self._file = GrowingFile(os.open(path, _WRITING, LOG_FILE_MODE), 0)
             self._name = name
-            self._file.append(MAGIC)
+            self._file.append(BINLOG_MAGIC)
         except OSError as error:
             raise writing_error(path, error) from error
         return self._file
@@ -113,7 +114,7 @@ class _Files:
         file = self._begin(block.file) if is_new else self._file
         assert file is not None
         try:
-            if is_new and block.start > _FIRST_EVENT:
+            if is_new and block.start > FIRST_EVENT:
                 file.append(format_description)
             file.append(block.data)
         except OSError as error:

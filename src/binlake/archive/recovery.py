@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 from binlake.archive.folder import LogWriter
 from binlake.errors import FormatError, SourceError
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_types import (
     EVENT_TYPES,
     GTID_LIST_EVENT,

@@ -17,10 +17,11 @@ from binlake.archive.layout import (
 )
 from binlake.core.frames import HEADER_BYTES, FrameBlock, scan
 from binlake.errors import BinlogError, OptionError, PositionLostError, SourceError
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.events.registry import decode_event, event_format
 from binlake.format.event_types import FORMAT_DESCRIPTION_EVENT
+from binlake.format.magic import FIRST_EVENT
 from binlake.source.bytes import open_reader
 from binlake.source.chain import log_name
 from binlake.source.reader import ByteReader
@@ -44,7 +45,6 @@ __all__ = [
 
 OLDEST = "oldest"
 NEWEST = "newest"
-_FIRST_EVENT = 4
 # What a log begins with tells it from others: its time, and the GTIDs that were there before.
 _BEGINNING_BYTES = 64 << 10
 
@@ -112,7 +112,7 @@ def _goes_on(root: Folder, state: ArchiveState, server: ServerConnection, uid: s
     """Whether a server is the one of a history, though nothing that it says of itself proves it."""
     if not uid:
         return True
-    if state.offset > _FIRST_EVENT and state.file in [log.name for log in server.logs()]:
+    if state.offset > FIRST_EVENT and state.file in [log.name for log in server.logs()]:
         log = _stored(root.sub(state.directory), state.file)
         if log is not None:
             with log:
@@ -148,7 +148,7 @@ def is_there(server: ServerConnection, file: str, size: int) -> str | None:
     if number_of(checked_name(same[-1])) < number_of(file):
         return f"{file} is not on the server any more, whose newest log is {same[-1]}"
     raise PositionLostError(
-        f"{server.where} has purged {file}, with which the archive goes on: {same[0]} to"
+        f"{server.where} has purged {file}, with which the archive would continue: {same[0]} to"
         f" {same[-1]} are there",
         hint="what lies between is lost; --restart-if-lost begins another directory with"
         f" {same[0]}",
@@ -238,7 +238,7 @@ def gtid_text(gtids: GtidSet | MariaGtidSet | None) -> str:
 
 def begins_alike(server: ServerConnection, log: ByteReader) -> bool:
     """Whether a server's log, and one that is here, begin with the same bytes. Raises ServerError."""
-    at = _FIRST_EVENT
+    at = FIRST_EVENT
     for data in _beginning(server, log_name(log.name)):
         known = log.read_at(at, len(data))
         if known != data[: len(known)]:
@@ -251,7 +251,7 @@ def _beginning(server: ServerConnection, name: str) -> Iterator[bytes]:
     """The first bytes of a server's log, from its first event on."""
     # one more attempt: a wrong checksum is an error only when it comes again
     options = FollowOptions.of(server.url, attempts=1, until_current=True, semi_sync=False)
-    start = Position(server.identity, name, _FIRST_EVENT)
+    start = Position(server.identity, name, FIRST_EVENT)
     left = _BEGINNING_BYTES
     with Follower(server.url, start, replace(options, block_bytes=_BEGINNING_BYTES)) as follower:
         for item in follower:

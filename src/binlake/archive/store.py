@@ -103,6 +103,9 @@ class StoreFolder(Folder):
     def unlock(self) -> None:
         return
 
+    def sub(self, name: str) -> Folder:
+        return StoreFolder(self.path_of(name))
+
     def _make(self) -> None:
         try:
             self._files.create_dir(self._inner, recursive=True)

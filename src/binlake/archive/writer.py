@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 from binlake.archive.folder import Folder, LogWriter
 from binlake.archive.layout import (
-    MAGIC,
     STATE,
     ArchiveState,
     checked_name,
@@ -32,6 +31,7 @@ from binlake.archive.layout import (
 )
 from binlake.archive.recovery import Overlap, Resumption, recover
 from binlake.errors import ServerError
+from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
 from binlake.source.reader import ByteReader
 from binlake.values.position import Position
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AnotherHistory", "HistoryWriter", "write_index_file"]
 
-_FIRST_EVENT = 4
 # The state tells others how far a log is durable; recovery goes by it only where a log has no checksums.
 _STATE_SECONDS = 1.0
 
@@ -102,7 +101,7 @@ class HistoryWriter:
             return None
         self._complete = names[-1]  # it is compressed
         following = f"{names[-1].rpartition('.')[0]}.{number_of(names[-1]) + 1:06d}"
-        return Position(self.state.identity, following, _FIRST_EVENT, self.state.gtid_set)
+        return Position(self.state.identity, following, FIRST_EVENT, self.state.gtid_set)
 
     def _is_growing(self, name: str) -> bool:
         return name in self.folder.sizes() or name in self.folder.unfinished()
@@ -145,11 +144,11 @@ class HistoryWriter:
         log = self._log
         assert log is not None
         start = block.end - len(data)
-        if log.size == 0 and start == _FIRST_EVENT:
-            log.append(MAGIC)
+        if log.size == 0 and start == FIRST_EVENT:
+            log.append(BINLOG_MAGIC)
         if start != log.size:
             raise ServerError(
-                f"the server goes on at {block.file}:{start}, {log.size} is what comes next"
+                f"the server continues at {block.file}:{start}, but the next position is {log.size}"
             )
         log.append(data)
 
@@ -180,8 +179,8 @@ class HistoryWriter:
         name = checked_name(block.file)
         before = self._log.name if self._log is not None else self._complete
         if before is not None and not _follows(before, name):
-            raise AnotherHistory(f"the server goes on with {name} after {before}")
-        if block.start != _FIRST_EVENT:
+            raise AnotherHistory(f"the server continues with {name} after {before}")
+        if block.start != FIRST_EVENT:
             raise ServerError(
                 f"the server begins {name} at {block.start}, not with its first event"
             )

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from binlake.archive.archiver import ArchiveOptions, Archiver
 from binlake.archive.finishing import COMPRESSIONS, Finish
-from binlake.archive.folder import open_folder
-from binlake.archive.metrics import ArchiveMetrics
+from binlake.archive.folders import open_folder
+from binlake.archive.metrics import ArchiveMetrics, serve_metrics
 from binlake.archive.retention import Retention
 from binlake.archive.start import OLDEST
-from binlake.cli.server_flags import ServerUrls, with_server_flags_except
-from binlake.cli.terminal import console, is_watched, note
+from binlake.cli.common.interrupts import end_by_signal
+from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.server_flags import (
+    ServerUrls,
+    refuse_beside_config,
+    with_server_flags_except,
+)
+from binlake.cli.common.terminal import console, is_watched, note
 from binlake.errors import OptionError
 from binlake.values.ledger import counted
 from binlake.values.options import parse_bytes
+
+if TYPE_CHECKING:
+    from binlake.archive.jobs import Archives
 
 __all__ = ["archive"]
 
@@ -31,76 +35,77 @@ _TERMINAL_LINE_SECONDS = 1.0
 
 
 # of a connection, its compression is said in the URL: here --compress is that of complete logs
-@with_server_flags_except("--compress", "--skip-replication")
+@with_server_flags_except("--compress", "--skip-replication", or_config=True)
 def archive(
     server: ServerUrls,
     directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="Where the logs go: a directory or a URI.")
-    ],
+        str | None,
+        Argument(metavar="DIR", required=False, help="Target directory or URI."),
+    ] = None,
+    config: Annotated[
+        str | None,
+        Option(metavar="FILE", help="Archive the servers of a TOML file, without URL and DIR."),
+    ] = None,
     until_current: Annotated[
-        bool, typer.Option("--until-current", help="End where the server's log ends now.")
+        bool, Option("--until-current", help="Exit after copying everything written so far.")
     ] = False,
     first: Annotated[
         str,
-        typer.Option(
+        Option(
             "--from",
             metavar="LOG",
-            help="First log of a server that is new here: a name, oldest or newest.",
+            help="First log of a server that is new in the archive: a name, oldest or newest.",
         ),
     ] = OLDEST,
     compress: Annotated[
         str,
-        typer.Option(metavar="HOW", help=f"Complete logs ({'|'.join(COMPRESSIONS)})."),
+        Option(metavar="HOW", help=f"Complete logs ({'|'.join(COMPRESSIONS)})."),
     ] = "none",
     index: Annotated[
-        bool, typer.Option("--index/--no-index", help="Write an index beside each complete log.")
+        bool, Option("--index/--no-index", help="Write an index beside each complete log.")
     ] = True,
     sync_seconds: Annotated[
         float | None,
-        typer.Option(
+        Option(
             metavar="N",
             min=0,
-            help="While more is coming, make it durable so often.",
+            help="Seconds between syncs while data is arriving.",
             show_default="1; object store: 10",
         ),
     ] = None,
     restart_if_lost: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--restart-if-lost",
-            help="Where the server has purged what comes next: begin another directory.",
+            help="If the server has purged the next log, continue in a new directory.",
         ),
     ] = False,
     keep_days: Annotated[
         float | None,
-        typer.Option(
-            metavar="N", min=0, rich_help_panel=_KEEP, help="Remove logs that ended earlier."
+        Option(
+            metavar="N", min=0, panel=_KEEP, help="Remove logs that ended more than N days ago."
         ),
     ] = None,
     keep_bytes: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE", rich_help_panel=_KEEP, help="Remove the oldest logs above this."
+        Option(
+            metavar="SIZE", panel=_KEEP, help="Remove the oldest logs while the archive is larger."
         ),
     ] = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option(
-            metavar="PORT", min=0, max=65535, rich_help_panel=_WATCH, help="Answer Prometheus."
-        ),
+        Option(metavar="PORT", min=0, max=65535, panel=_WATCH, help="Port for Prometheus metrics."),
     ] = None,
     metrics_address: Annotated[
-        str, typer.Option(metavar="HOST", rich_help_panel=_WATCH, help="Where it listens.")
+        str, Option(metavar="HOST", panel=_WATCH, help="Address for Prometheus metrics.")
     ] = "127.0.0.1",
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", rich_help_panel=_WATCH, help="No status line.")
-    ] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", panel=_WATCH, help="No status line.")] = False,
 ) -> None:
-    """Follow a server and keep its binary logs, byte for byte, as `mysqlbinlog --raw` does.
+    """Copy a server's binary logs as they are written, byte for byte, as `mysqlbinlog --raw` does.
 
-    DIR is a directory or a URI (s3://…); each server has its own directory in it, DIR/<server
-    UUID>/. Started again after whatever ended it, it goes on where it was: nothing is lost and
-    nothing double. Every command that takes FILE takes DIR.
+    DIR is a directory or a URI (s3://…). Each server has its own directory in it, DIR/<server
+    UUID>/. After any interruption, start the command again: it continues without gaps and without
+    duplicates. Every command that takes FILE also takes DIR.
 
     Examples:
       binlake archive mysql://repl@db1/ /backup/binlogs
@@ -110,7 +115,20 @@ def archive(
       binlake archive mysql://repl@db1,db2/ /backup/binlogs --metrics-port 9105
 
       binlake archive mariadb://repl@db1/ /backup/binlogs --until-current
+
+      binlake archive --config /etc/binlake.toml
     """
+    if config is not None:
+        given = {
+            "DIR": directory, "--from": first != OLDEST, "--compress": compress != "none",
+            "--no-index": not index, "--sync-seconds": sync_seconds is not None,
+            "--restart-if-lost": restart_if_lost, "--keep-days": keep_days is not None,
+            "--keep-bytes": keep_bytes is not None, "--metrics-port": metrics_port is not None,
+        }  # fmt: skip
+        _archive_all(config, [n for n, is_given in given.items() if is_given], until_current, quiet)
+        return
+    if directory is None:
+        raise OptionError("DIR is missing: where the logs go", name="directory")
     if compress not in COMPRESSIONS:
         raise OptionError(
             f"--compress {compress}: not one of {', '.join(COMPRESSIONS)}", name="compress"
@@ -127,26 +145,58 @@ def archive(
     metrics = ArchiveMetrics()
     root = open_folder(directory)
     archiver = Archiver(server, root, options, note, metrics)
-    served = metrics.serve(metrics_address, metrics_port) if metrics_port is not None else None
-    if served is not None:
-        note(f"metrics: http://{metrics_address}:{served.server_port}/metrics")
-    _end_by_signal(archiver.close)
-    status = _Status(metrics, quiet=quiet)
-    try:
-        with status:
-            archiver.run()
-    finally:
-        if served is not None:
-            served.shutdown()
-            served.server_close()
+    endpoint = None if metrics_port is None else (metrics_address, metrics_port)
+    _run(archiver, [metrics], endpoint, quiet=quiet)
     if metrics.file:
         note(f"everything before {metrics.file}:{metrics.offset} is in {directory}")
     if until_current and archiver.failed:
         note(
             f"binlake: {counted(archiver.failed, 'complete log')} could not be indexed or compressed "
-            "(why is said above): what is here of them is as it came"
+            "(see the reasons above); they are in the archive as they were received"
         )
-        raise typer.Exit(1)
+        raise Exit(1)
+
+
+def _archive_all(config: str, given: list[str], until_current: bool, quiet: bool) -> None:
+    """Archive the servers of a configuration file. Raises OptionError."""
+    from binlake.archive.jobs import Archives
+    from binlake.config.configuration import read_configuration
+
+    refuse_beside_config(config, given)
+    read = read_configuration(config)
+    if not read.archives:
+        raise OptionError(f"{config}: no [archive.servers.NAME] to archive", name="config")
+    archives = Archives(read.archives, note, until_current=until_current)
+    _run(archives, list(archives.metrics.values()), read.metrics, quiet=quiet)
+    for job in read.archives:
+        metrics = archives.metrics[job.name]
+        if metrics.file:
+            note(
+                f"{job.name}: everything before {metrics.file}:{metrics.offset} is in {job.target}"
+            )
+    if archives.failed:
+        raise Exit(1)
+
+
+def _run(
+    archiver: Archiver | Archives,
+    metrics: list[ArchiveMetrics],
+    endpoint: tuple[str, int] | None,
+    *,
+    quiet: bool,
+) -> None:
+    """Archive until the end or a signal, with the status line and, at `endpoint`, metrics."""
+    served = None if endpoint is None else serve_metrics(metrics, *endpoint)
+    if served is not None and endpoint is not None:
+        note(f"metrics: http://{endpoint[0]}:{served.server_port}/metrics")
+    end_by_signal(archiver.close)
+    try:
+        with _Status(metrics, quiet=quiet):
+            archiver.run()
+    finally:
+        if served is not None:
+            served.shutdown()
+            served.server_close()
 
 
 def _size(text: str | None) -> int | None:
@@ -158,22 +208,10 @@ def _size(text: str | None) -> int | None:
         raise OptionError(f"--keep-bytes {text!r}: {error}", name="keep_bytes") from None
 
 
-def _end_by_signal(end: Callable[[], None]) -> None:
-    """SIGTERM and Ctrl-C end in order: what has come is made durable. A second Ctrl-C does not wait."""
-
-    def on_signal(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        end()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with suppress(ValueError):  # not the main thread
-            signal.signal(number, on_signal)
-
-
 class _Status:
     """The status line: renewed in place on a terminal, else a line now and then."""
 
-    def __init__(self, metrics: ArchiveMetrics, *, quiet: bool) -> None:
+    def __init__(self, metrics: list[ArchiveMetrics], *, quiet: bool) -> None:
         self._metrics = metrics
         self._quiet = quiet
         self._over = threading.Event()
@@ -198,7 +236,9 @@ class _Status:
     def _run(self) -> None:
         seconds = _LINE_SECONDS if self._live is None else _TERMINAL_LINE_SECONDS
         while not self._over.wait(seconds):
+            lines = [metrics.line() for metrics in self._metrics]
             if self._live is not None:
-                self._live.update(self._metrics.line())
-            else:
-                note(self._metrics.line())
+                self._live.update("\n".join(lines))
+                continue
+            for line in lines:
+                note(line)

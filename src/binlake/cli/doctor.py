@@ -6,9 +6,10 @@ import json
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from binlake.cli.server_flags import ServerUrls, with_server_flags
+from binlake.cli.common.lines import show
+from binlake.cli.common.parameters import Exit, Option
+from binlake.cli.common.server_flags import ServerUrls, with_server_flags_except
+from binlake.errors import BinlogError
 from binlake.source.replica.connection import connect
 from binlake.source.replica.health import Finding, Severity, Who, clashes, examine
 from binlake.source.replica.session import FollowOptions
@@ -16,21 +17,74 @@ from binlake.source.replica.session import FollowOptions
 __all__ = ["doctor"]
 
 
-@with_server_flags
+@with_server_flags_except(or_config=True)
 def doctor(
     server: ServerUrls,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per server.")] = False,
+    config: Annotated[
+        str | None,
+        Option(metavar="FILE", help="Check a TOML file of archive and serve, and its servers."),
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="One JSON object per server.")] = False,
 ) -> None:
-    """Say what of a live server will make trouble for whoever follows its logs.
+    """Check a live server for problems with following its logs.
 
-    Looks at settings, privileges, retention, replication, tables and the clock, and prints the
-    SQL that mends what is wrong; nothing is changed. Exit code 1 if there are problems.
+    Checks settings, privileges, retention, replication, tables and the clock, and prints the SQL to
+    fix the problems. It changes nothing. The exit code is 1 if there are problems.
 
     Examples:
       binlake doctor mysql://repl@db1/
 
       binlake doctor mariadb://repl@db1/ --json | jq -r '.findings[].sql | select(. != "")'
+
+      binlake doctor --config /etc/binlake.toml
     """
+    if config is not None:
+        problems = _check_file(config, as_json)
+    else:
+        problems = _examine(server, as_json)
+    if problems:
+        raise Exit(1)
+
+
+def _check_file(config: str, as_json: bool) -> bool:
+    """Check all that a configuration file names; whether there are problems. Raises OptionError."""
+    from binlake.config.configuration import read_configuration
+    from binlake.serve.server import BinlogServer
+
+    read = read_configuration(config)
+    problems = False
+    for job in read.archives:
+        try:
+            problems |= _examine(job.urls, as_json, job.name)
+        except BinlogError as error:
+            problems = True
+            _report(job.name, f"archive.servers.{job.name}", error, as_json)
+    for name, settings in read.listeners:
+        try:
+            served = BinlogServer(settings, lambda _: None)
+        except BinlogError as error:
+            problems = True
+            _report(name, f"serve.listeners.{name}", error, as_json)
+            continue
+        names = served.library.chain.names
+        served.close()
+        if not as_json:
+            show(f"{name}: {names[0]} to {names[-1]} of {settings.path} can be served")
+    return problems
+
+
+def _report(name: str, table: str, error: BinlogError, as_json: bool) -> None:
+    """One problem that kept a server or an archive from being examined."""
+    text = f"[{table}] {error}"
+    if as_json:
+        problem = {"severity": Severity.PROBLEM, "subject": "config", "what": text}
+        print(json.dumps({"name": name, "findings": [problem]}))
+    else:
+        show(f"{name}: {text}")
+
+
+def _examine(server: ServerUrls, as_json: bool, name: str = "") -> bool:
+    """Examine servers that replicate one another; whether there are problems."""
     examined = []
     for url in server:
         with connect(url) as connection:
@@ -45,19 +99,19 @@ def doctor(
             identity = {"server": str(url), "identity": who.identity}
             version = {"flavour": connection.flavour, "version": connection.version_text}
             listed = [asdict(finding) for finding in found]
-            print(json.dumps({**identity, **version, "findings": listed}))
+            named = {"name": name} if name else {}
+            print(json.dumps({**named, **identity, **version, "findings": listed}))
         else:
             about = f"{connection.where}: {connection.flavour} {connection.version_text}"
-            print(f"{about}, {who.identity}")
+            show(f"{name}{': ' if name else ''}{about}, {who.identity}")
             _show(found)
-    if problems:
-        raise typer.Exit(1)
+    return problems
 
 
 def _show(found: list[Finding]) -> None:
     for finding in found:
-        print(f"{finding.severity:<8} {finding.what}{': ' if finding.why else ''}{finding.why}")
+        show(f"{finding.severity:<8} {finding.what}{': ' if finding.why else ''}{finding.why}")
         if finding.sql:
-            print(f"         {finding.sql};")
+            show(f"         {finding.sql};")
     if not any(finding.severity is not Severity.NOTE for finding in found):
         print("all is well")

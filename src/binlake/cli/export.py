@@ -1,4 +1,4 @@
-"""`binlake export FILE… DIR`: one Parquet data set per table, by Spark."""
+"""`binlake export FILE… DIR`: one Parquet data set per table, by Spark or on this machine."""
 
 from __future__ import annotations
 
@@ -6,57 +6,97 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from binlake.cli.flags import with_read_options
-from binlake.cli.terminal import fail_if_lost, note, say_nothing_found, say_result, say_time_zone
+from binlake.cli.common.flags import with_read_options
+from binlake.cli.common.interrupts import Interrupts
+from binlake.cli.common.lines import show
+from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.terminal import (
+    chains_of,
+    console,
+    fail_if_lost,
+    is_watched,
+    note,
+    say_if_nothing_matched,
+    say_result,
+    say_time_zone,
+)
 from binlake.errors import BinlogError, OptionError
-from binlake.source.bytes import refuse_secrets
-from binlake.table.schema_file import declared_schema
+from binlake.source.chain import resolve
 from binlake.values.options import ReadOptions, parse_bytes
 
 if TYPE_CHECKING:
+    from binlake.lake.engine import Engine, Progress
     from binlake.lake.export import ExportResult
-    from binlake.lake.jobs import Progress
+    from binlake.lake.export_directory import IfExists
 
 __all__ = ["export"]
 
-_CONFIG = {"spark.ui.enabled": "false"}
+# The JVM only hands out tasks and collects a few lines of JSON: the decoding is Python's. The
+# quick compiler and the serial collector start in half the processor time of the defaults.
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# A session whose work takes about as long as its start needs no UI.
+_WORTH_A_UI_BYTES = 256 << 20
+_ENGINES = ("spark", "local")
 
 
 @with_read_options
 def export(
-    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Logs to read.")],
-    directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="Where the tables go; a path or URI.")
-    ],
+    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read.")],
+    directory: Annotated[str, Argument(metavar="DIR", help="Target directory or URI.")],
     options: ReadOptions,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier export in DIR.")
+        bool, Option("--overwrite", help="Replace an earlier export in DIR.")
     ] = False,
+    engine: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="spark; local: on this machine, without Spark and Java.",
+            show_default="spark",
+        ),
+    ] = None,
     master: Annotated[
-        str, typer.Option(help="Spark master, or sc://HOST for Spark Connect.", metavar="URL")
-    ] = "local[*]",
+        str | None,
+        Option(
+            help="Spark master, or sc://HOST for Spark Connect.",
+            metavar="URL",
+            show_default="local[*]",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            min=1,
+            help="Processes of --engine local.",
+            show_default="one per core",
+        ),
+    ] = None,
     max_partition_bytes: Annotated[
         str | None,
-        typer.Option(
-            help="Bytes of log that one Spark task reads; by default a share for every core.",
+        Option(
+            help="Bytes of log per task; by default a share for every core.",
             metavar="SIZE",
             show_default=False,
         ),
     ] = None,
     target_file_bytes: Annotated[
-        str, typer.Option(help="Wanted size of a Parquet file.", metavar="SIZE")
+        str, Option(help="Target size of a Parquet file.", metavar="SIZE")
     ] = "128MB",
 ) -> None:
     """Export row changes to DIR/<database>/<table>/*.parquet, with a ledger of what was read.
 
+    Spark does the work, on this machine or on a cluster. --engine local uses the cores of this machine
+    and starts faster; the rows are the same.
+
     Examples:
       binlake export /var/lib/mysql/binlog.0000* lake/
+
+      binlake export /var/lib/mysql/ lake/ --engine local
 
       binlake export s3://logs/shop/ lake/ --table 'shop.*' --since 2026-11-21
 
@@ -66,45 +106,79 @@ def export(
     if max_partition_bytes is not None:
         partition_size = _size("--max-partition-bytes", max_partition_bytes)
     file_size = _size("--target-file-bytes", target_file_bytes)
+    is_local = _is_local(engine, master, workers)
     say_time_zone(options, sys.argv)
+    from binlake.lake.export import check
+    from binlake.lake.export import export as run
+
+    if_exists: IfExists = "replace" if overwrite else "error"
+    check(files, directory, options, if_exists)  # mistakes are reported before Spark starts
+    with (
+        Interrupts(),
+        _local(workers) if is_local else _spark(master or "local[*]", files, options) as chosen,
+        _bar() as progress,
+    ):
+        result = run(
+            chosen,
+            files,
+            directory,
+            options,
+            if_exists=if_exists,
+            max_partition_bytes=partition_size,
+            target_file_bytes=file_size,
+            progress=progress,
+        )
+    _print_closing(result)
+    say_if_nothing_matched(chains_of(files, options), options, result.ledger)
+    fail_if_lost(result.ledger)
+
+
+def _is_local(engine: str | None, master: str | None, workers: int | None) -> bool:
+    """Whether the local engine is meant. Raises OptionError."""
+    if engine is not None and engine not in _ENGINES:
+        raise OptionError(f"--engine {engine}: not one of {', '.join(_ENGINES)}", name="--engine")
+    if engine == "local" and master is not None:
+        raise OptionError("--master is for --engine spark", name="--master")
+    if engine != "local" and workers is not None:
+        raise OptionError("--workers is for --engine local", name="--workers")
+    return engine == "local"
+
+
+@contextmanager
+def _local(workers: int | None) -> Iterator[Engine]:
+    from binlake.lake.local import LocalEngine
+
+    yield LocalEngine(workers)
+
+
+@contextmanager
+def _spark(master: str, files: list[str], options: ReadOptions) -> Iterator[Engine]:
+    """A session of our own. Raises BinlogError."""
     try:
         import pyspark  # noqa: F401
     except ImportError:
-        raise BinlogError("export needs PySpark", hint="pip install 'binlake[spark]'") from None
-
-    declared_schema(options)  # a wrong one is told before Spark starts
-    for path in (*files, directory):
-        refuse_secrets(path)
-    from binlake.lake.export import export as run
-    from binlake.spark import session
+        raise BinlogError(
+            "export needs PySpark",
+            hint="pip install 'binlake[spark]'; --engine local needs none",
+        ) from None
+    from binlake.lake.jobs import SparkEngine
+    from binlake.spark.sessions import start
 
     remote = master if master.startswith("sc://") else None
     log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
-    with _spark_errors(log_file), ExitStack() as stack:
-        spark = session(
+    with _spark_errors(log_file):
+        spark = start(
             "binlake export",
             master=None if remote else master,
             remote=remote,
-            config={} if remote else _CONFIG,
+            config={} if remote else _config(master, files, options),
             log_file=log_file,
         )
-        stack.callback(spark.stop)
-        with _bar() as progress:
-            result = run(
-                spark,
-                files,
-                directory,
-                options,
-                if_exists="replace" if overwrite else "error",
-                max_partition_bytes=partition_size,
-                target_file_bytes=file_size,
-                progress=progress,
-            )
+        try:
+            yield SparkEngine(spark)
+        finally:
+            spark.stop()
     shutil.rmtree(log_file.parent, ignore_errors=True)
-    _print_closing(result)
-    if not result.rows:
-        say_nothing_found(files, options)
-    fail_if_lost(result.ledger)
 
 
 def _size(flag: str, text: str) -> int:
@@ -126,13 +200,25 @@ def _spark_errors(log_file: Path) -> Iterator[None]:
         raise BinlogError(f"Spark failed: {first}", hint=f"its own log is {log_file}") from None
 
 
+def _config(master: str, files: list[str], options: ReadOptions) -> dict[str, str]:
+    """Settings of a classic session that runs one export."""
+    chains = resolve(files, options.index_directory)
+    sizes = [file.size for chain in chains for file in chain.files]
+    lasts = None in sizes or sum(size or 0 for size in sizes) >= _WORTH_A_UI_BYTES
+    config = {"spark.ui.enabled": "true" if lasts else "false"}
+    if master.startswith("local"):
+        config["spark.driver.extraJavaOptions"] = _QUICK_JVM
+    return config
+
+
 @contextmanager
 def _bar() -> Iterator[Progress]:
-    """A progress bar over Spark's tasks, on stderr; nothing when that is no terminal."""
+    """A progress bar over tasks, on stderr; nothing where that is no terminal."""
+    if not is_watched():
+        yield lambda _done, _all: None
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
-
-    from binlake.cli.terminal import console
 
     columns = (
         TextColumn("{task.description}"),
@@ -140,7 +226,7 @@ def _bar() -> Iterator[Progress]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Bar(*columns, console=console(), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Bar(*columns, console=console(), transient=True) as bar:
         shown = bar.add_task("decoding", total=None)
         yield lambda done, all_: bar.update(shown, completed=done, total=all_)
 
@@ -148,14 +234,14 @@ def _bar() -> Iterator[Progress]:
 def _print_closing(result: ExportResult) -> None:
     ledger = result.ledger
     for line in ledger.lines():
-        print(line)
+        show(line)
     width = max((len(t.path) for t in result.tables), default=0)
     for table in result.tables:
         files = f"{len(table.files)} file" + ("s" if len(table.files) != 1 else "")
-        print(f"{table.path:<{width}}  {table.rows:>12,} rows  {table.bytes:>14,} bytes  {files}")
+        show(f"{table.path:<{width}}  {table.rows:>12,} rows  {table.bytes:>14,} bytes  {files}")
         for remark in table.notes:
             note(remark)
-    print(
+    show(
         f"written to {result.directory}; the ledger is {result.directory.rstrip('/')}/_ledger.json"
     )
     say_result(ledger)

@@ -11,16 +11,18 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from binlake.cli.command_help import HelpCommand
-from binlake.cli.flags import with_options
-from binlake.cli.terminal import note
+from binlake.cli.common.command_help import HelpGroup
+from binlake.cli.common.flags import HOW_LOGS_ARE_OPENED, with_options
+from binlake.cli.common.lines import show
+from binlake.cli.common.parameters import Argument, Exit, Option, command
+from binlake.cli.common.terminal import note
 from binlake.errors import OptionError, SourceError
+from binlake.source.access import Access
 from binlake.source.chain import Chain, resolve
-from binlake.source.keyring import Keyring
-from binlake.stream.gtid_search import AnyGtid, AnyGtidSet, Found, accounted, executed
-from binlake.stream.gtid_search import locate as find
+from binlake.source.chain_names import of_source
+from binlake.stream.positions.chosen_chains import the_only_chain
+from binlake.stream.positions.gtid_search import AnyGtid, AnyGtidSet, Found, accounted, executed
+from binlake.stream.positions.gtid_search import locate as find
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidGaps, parse_gtid_set
 from binlake.values.options import ReadOptions
 
@@ -28,11 +30,10 @@ __all__ = ["gtid"]
 
 _HELP = """Find a transaction by its GTID, and calculate with sets of GTIDs, of both flavours.
 
-    A SET is a text (uuid:1-5:7:tag:9 of MySQL; 0-1-5,0-2-9 or 0-1:1-5 of MariaDB), a file with
-    such a text (@path, @- is stdin), or logs: a file, directory, glob or .index file stands for
-    all that its server had executed when the logs end. MariaDB's 0-1-5 stands for everything of
-    server 1 in domain 0 up to 5, as the server means it; results are written 0-1:1-5, which
-    --gtid understands.
+    A SET is a text (MySQL: uuid:1-5:7:tag:9; MariaDB: 0-1-5,0-2-9 or 0-1:1-5), a file with such a
+    text (@path, @- is stdin), or logs: a file, directory, glob or .index file stands for everything
+    that its server had executed at the end of the logs. As on the server, MariaDB's 0-1-5 stands for
+    everything of server 1 in domain 0 up to 5. Results are written as 0-1:1-5, which --gtid accepts.
 
     Examples:
 
@@ -44,25 +45,33 @@ _HELP = """Find a transaction by its GTID, and calculate with sets of GTIDs, of 
 
       binlake gtid gaps /var/lib/mysql/"""
 
-gtid = typer.Typer(
-    no_args_is_help=True,
-    help=cleandoc(_HELP),
-)
+gtid = HelpGroup("gtid", help=cleandoc(_HELP), no_args_is_help=True)
 
-_Set = Annotated[str, typer.Argument(metavar="SET", help="GTIDs, @FILE, or logs.")]
-_Sets = Annotated[list[str], typer.Argument(metavar="SET…", help="GTIDs, @FILE, or logs.")]
-_OfLogs = Callable[[Chain, Keyring | None], AnyGtidSet]
-_Json = Annotated[bool, typer.Option("--json", help="The answer as one JSON object.")]
+_Set = Annotated[str, Argument(metavar="SET", help="GTIDs, @FILE, or logs.")]
+_Sets = Annotated[list[str], Argument(metavar="SET…", help="GTIDs, @FILE, or logs.")]
+_OfLogs = Callable[[Chain, Access], AnyGtidSet]
+_Json = Annotated[bool, Option("--json", help="The answer as one JSON object.")]
+
+
+def _command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command of this one."""
+
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        gtid.add_command(command(name, function))
+        return function
+
+    return add
+
 
 # what a text that is meant as a path has, and sets of GTIDs do not
 _LIKE_A_PATH = re.compile(r"[/\\*?\[]|\.\d|\.index$")
 
 
-@gtid.command("locate", cls=HelpCommand)
-@with_options("keyring", "keyring_password_file")
+@_command("locate")
+@with_options("source", *HOW_LOGS_ARE_OPENED)
 def locate(
-    name: Annotated[str, typer.Argument(metavar="GTID", help="One GTID, of either flavour.")],
-    files: Annotated[list[str], typer.Argument(metavar="FILE|DIR…", help="Logs to look in.")],
+    name: Annotated[str, Argument(metavar="GTID", help="One GTID, of either flavour.")],
+    files: Annotated[list[str], Argument(metavar="FILE|DIR…", help="Logs to look in.")],
     options: ReadOptions,
     as_json: _Json = False,
 ) -> None:
@@ -77,22 +86,23 @@ def locate(
       binlake gtid locate 0-1-4711 'logs/binlog.*' --json
     """
     wanted = _one_gtid(name)
-    answers = [find(chain, wanted, Keyring.of(options)) for chain in resolve(files)]
+    chains = of_source(resolve(files, options.index_directory), options.source)
+    answers = [find(chain, wanted, Access.of(options)) for chain in chains]
     found = [answer for answer in answers if isinstance(answer, Found)]
     for answer in answers:
         if as_json and (isinstance(answer, Found) or not found):
             print(json.dumps(_answer_json(str(wanted), answer), ensure_ascii=False))
         elif isinstance(answer, Found):
-            print(f"{answer.name}:{answer.pos}")
+            show(f"{answer.name}:{answer.pos}")
             note(_found_text(answer))
         elif not found:
             note(answer.message)
     if not found:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-@gtid.command("union", cls=HelpCommand)
-@with_options("keyring", "keyring_password_file")
+@_command("union")
+@with_options("source", *HOW_LOGS_ARE_OPENED)
 def union(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print the GTIDs that are in any of the sets.
 
@@ -106,8 +116,8 @@ def union(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     _print_set(result, as_json)
 
 
-@gtid.command("subtract", cls=HelpCommand)
-@with_options("keyring", "keyring_password_file")
+@_command("subtract")
+@with_options("source", *HOW_LOGS_ARE_OPENED)
 def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print the GTIDs of the first set that are in none of the others.
 
@@ -121,8 +131,8 @@ def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = Fa
     _print_set(result, as_json)
 
 
-@gtid.command("contains", cls=HelpCommand)
-@with_options("keyring", "keyring_password_file")
+@_command("contains")
+@with_options("source", *HOW_LOGS_ARE_OPENED)
 def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = False) -> None:
     """Say whether the first set contains all of the second; exit code 1 if it does not.
 
@@ -138,11 +148,11 @@ def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = F
     else:
         print(f"no, missing: {missing}" if missing else "yes")
     if missing:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-@gtid.command("gaps", cls=HelpCommand)
-@with_options("keyring", "keyring_password_file")
+@_command("gaps")
+@with_options("source", *HOW_LOGS_ARE_OPENED)
 def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     """Print what is missing between the first and the last GTID of each source; exit code 1 if any.
 
@@ -160,11 +170,11 @@ def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
     _print_findings(result.gaps(), "no gaps", as_json)
 
 
-@gtid.command("errant", cls=HelpCommand)
-@with_options("keyring", "keyring_password_file")
+@_command("errant")
+@with_options("source", *HOW_LOGS_ARE_OPENED)
 def errant(
-    replica: Annotated[str, typer.Argument(metavar="REPLICA", help="The replica's set.")],
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The source's set.")],
+    replica: Annotated[str, Argument(metavar="REPLICA", help="The replica's set.")],
+    origin: Annotated[str, Argument(metavar="SOURCE", help="The source's set.")],
     options: ReadOptions,
     as_json: _Json = False,
 ) -> None:
@@ -177,7 +187,7 @@ def errant(
 
       binlake gtid errant /replica/mysql/ /source/mysql/
     """
-    left, right = _alike(_set(replica, options), _set(source, options))
+    left, right = _alike(_set(replica, options), _set(origin, options))
     _print_findings(left - right, "no errant GTIDs", as_json)
 
 
@@ -198,7 +208,7 @@ def _set(text: str, options: ReadOptions, of_logs: _OfLogs = executed) -> AnyGti
     if text.startswith("@"):
         text, name = _text_of(text[1:]), text
     elif _LIKE_A_PATH.search(text) or text == "-" or (text and Path(text).exists()):
-        held = of_logs(_one_chain(text), Keyring.of(options))
+        held = of_logs(_one_chain(text, options), Access.of(options))
         if not held:
             note(f"{text}: the logs hold no GTIDs")
         return held
@@ -220,14 +230,11 @@ def _text_of(path: str) -> str:
         raise SourceError(f"{path} is not a text", hint="logs are named without @") from None
 
 
-def _one_chain(path: str) -> Chain:
-    chains = resolve([path])
-    if len(chains) > 1:
-        names = ", ".join(chain.base for chain in chains)
-        raise OptionError(
-            f"{path} holds several chains of logs ({names})", hint="name one, by its .index file"
-        )
-    return chains[0]
+def _one_chain(path: str, options: ReadOptions) -> Chain:
+    chains = resolve([path], options.index_directory)
+    if len(chains) > 1:  # the option is for the arguments that need it
+        chains = of_source(chains, options.source)
+    return the_only_chain(chains, f"{path} stands for the GTIDs of one server")
 
 
 def _alike(left: AnyGtidSet, right: AnyGtidSet) -> tuple[Any, Any]:
@@ -258,7 +265,7 @@ def _print_findings(gtids: AnyGtidSet | MariaGtidGaps, none: str, as_json: bool)
     else:
         note(none)
     if gtids:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _found_text(found: Found) -> str:

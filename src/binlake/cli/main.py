@@ -6,97 +6,148 @@ is one line on stderr; a traceback is always a bug of ours.
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
 import sys
-from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
 
-import typer
-from typer.exceptions import TyperException
+import click
 
-from binlake.cli.command_help import HelpCommand, HelpGroup
-from binlake.cli.flags import with_flags
-from binlake.cli.hidden_arguments import hide_passwords
-from binlake.cli.mysqlbinlog_server import password_asked_for
+from binlake.cli.common.command_help import HelpGroup
+from binlake.cli.common.lines import tell
 from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, SourceError
 
-__all__ = ["COMMANDS", "app_of", "main"]
+__all__ = ["COMMANDS", "PROGRAM", "main"]
 
-# name -> module:function. Only the module of the command that is called is imported; all of them
-# for the help, so a module must import heavy libraries (pyspark) inside its function only.
+#: By which a shell asks for completions.
+COMPLETION_VARIABLE = "_BINLAKE_COMPLETE"
+
+#: Every command and what `binlake --help` says of it. `rows` is the function `rows` of
+#: `binlake.cli.rows` (`spark-env`: `spark_env`); that module is imported when the command is called,
+#: and not before.
 COMMANDS = {
-    "inspect": "binlake.cli.inspect:inspect",
-    "rows": "binlake.cli.rows:rows",
-    "stats": "binlake.cli.stats:stats",
-    "gtid": "binlake.cli.gtid:gtid",
-    "schema": "binlake.cli.schema:schema",
-    "sql": "binlake.cli.sql:sql",
-    "verify": "binlake.cli.verify:verify",
-    "index": "binlake.cli.index:index",
-    "mysqlbinlog": "binlake.cli.mysqlbinlog:mysqlbinlog",
-    "archive": "binlake.cli.archive:archive",
-    "export": "binlake.cli.export:export",
-    "tail": "binlake.cli.tail:tail",
-    "doctor": "binlake.cli.doctor:doctor",
-    "serve": "binlake.cli.serve:serve",
+    "inspect": "show the events of a log, including compressed transactions",
+    "rows": "print row changes as JSON lines, CSV, Arrow or Parquet",
+    "stats": "report write volume and the largest transactions",
+    "gtid": "find a transaction by GTID, and calculate with GTID sets",
+    "schema": "write the table definitions that the DDL in a log contains",
+    "sql": "print row changes as SQL, or the SQL that undoes them",
+    "verify": "check checksums, framing, and the chain of files",
+    "index": "write an index beside each log, for faster filters",
+    "mysqlbinlog": "print a log as the servers' own tools do, ready to replay",
+    "archive": "copy a live server's logs, byte for byte, as they are written",
+    "export": "write one Parquet data set per table",
+    "mirror": "keep lake tables equal to the tables of a live server",
+    "tail": "print row changes of a live server as they commit",
+    "doctor": "check a live server's settings, with the SQL to fix them",
+    "serve": "serve an archive to replicas, as the server that wrote it would",
+    "spark-env": "pack Python and binlake for the executors of a Spark cluster",
+    "completion": "print the script for completion in bash, zsh or fish",
 }
+
+#: Commands in whose process Spark may run, which needs NumPy.
+_NUMPY_COMMANDS = frozenset(("export", "mirror"))
+
+_WRONG_USE = (KeyringError, OptionError, SchemaError, SourceError)
+# A disk that is full, or broken, is nobody's mistake on the command line.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 # The tool whose options this command has means a host by -h.
 _SETTINGS = {"mysqlbinlog": {"help_option_names": ["-?", "--help"]}}
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        from importlib import metadata
+class _Program(HelpGroup):
+    """Imports the module of the command that is called, and for the help none at all."""
 
-        print(f"binlake {metadata.version('binlake')}")
-        raise typer.Exit
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
 
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        from binlake.cli.common.parameters import command
 
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Options of the program itself."""
+        gc.disable()  # imports make many objects, and none of them is garbage
+        try:
+            name = cmd_name.replace("-", "_")
+            found = getattr(import_module(f"binlake.cli.{name}"), name)
+            gc.freeze()  # nor will be: later collections pass them over
+        finally:
+            gc.enable()
+        if isinstance(found, click.Command):  # a command that has commands of its own
+            return found
+        return command(cmd_name, found, _SETTINGS.get(cmd_name))
 
-
-def app_of(given: Sequence[str]) -> typer.Typer:
-    """The program as far as a command line needs it: the command that it calls, or all of them."""
-    app = typer.Typer(
-        name="binlake",
-        help="MySQL and MariaDB binary logs: look inside, check, and export to lake tables.",
-        epilog="Every command takes files, globs, directories, .index files, URIs (s3://…, mysql://…) or - for "
-        "standard input, plain or .gz/.zst. Results go to stdout, messages to stderr.",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    )
-    app.callback()(_root)
-    gc.disable()  # imports make a lot, and nothing of it is garbage
-    for name in given[:1] if given and given[0] in COMMANDS else COMMANDS:
-        module, _, function = COMMANDS[name].partition(":")
-        command = getattr(import_module(module), function)
-        if isinstance(command, typer.Typer):  # a command with commands of its own
-            app.add_typer(command, name=name, cls=HelpGroup)
-        else:
-            app.command(name, cls=HelpCommand, context_settings=_SETTINGS.get(name))(command)
-    gc.enable()
-    return app
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
-def _usage_line(error: TyperException) -> str:
+@click.pass_context
+def _run(context: click.Context, version: bool, verbose: bool) -> None:
+    """What the program does without a command: show its version."""
+    if version:
+        from binlake.cli.version import details_lines, version_line
+
+        print("\n".join([version_line(), *(details_lines() if verbose else ())]))
+        context.exit()
+    if verbose:
+        raise click.UsageError("--verbose goes with --version", context)
+    if context.invoked_subcommand is None:
+        context.fail("Missing command.")
+
+
+PROGRAM = _Program(
+    "binlake",
+    help="MySQL and MariaDB binary logs: look inside, check, and export to lake tables.",
+    epilog="Every command takes files, globs, directories, .index files, URIs (s3://…, mysql://…) or - for "
+    "standard input, plain or .gz/.zst. Results go to stdout, messages to stderr.",
+    callback=_run,
+    invoke_without_command=True,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    params=[
+        click.Option(["--version"], is_flag=True, help="Show the version."),
+        click.Option(
+            ["--verbose"],
+            is_flag=True,
+            help="With --version: show the versions of the libraries that binlake uses.",
+        ),
+    ],
+)
+
+
+def _tell_usage(error: click.ClickException) -> None:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "binlake"
-    message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
-    if message.startswith("Usage:"):  # the program without a command: its help is the answer
-        return error.format_message()
-    return f"{path}: {message}; see {path} --help"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    if isinstance(error, click.MissingParameter):
+        message = _what_is_expected(error) or message
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # the help is the answer
+        print(error.format_message(), file=sys.stderr)
+    else:
+        tell(f"{path}: {message}; see {path} --help")
+
+
+def _what_is_expected(error: click.MissingParameter) -> str:
+    """All arguments, where one may be given several times and others follow: which of them is missing
+    is then for nobody to tell; else "".
+    """
+    context = error.ctx
+    if context is None or not isinstance(error.param, click.Argument):
+        return ""
+    arguments = [p for p in context.command.get_params(context) if isinstance(p, click.Argument)]
+    if error.param.nargs != -1 or error.param is arguments[-1]:
+        return ""
+    return f"expected {' '.join(p.make_metavar(context) for p in arguments)}"
+
+
+def _with_flags(error: BinlogError) -> str:
+    from binlake.cli.common.flags import with_flags
+
+    return with_flags(str(error))
 
 
 def _speak_utf8() -> None:
@@ -122,34 +173,45 @@ def _problem(error: OSError) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
-    if argv is None:
-        hide_passwords(sys.argv)
+    """Run the program; returns its exit code.
+
+    Without `argv` the process is the program's own, and its arguments are those of the command line.
+    """
     given = sys.argv[1:] if argv is None else argv
+    if argv is None and given and given[0] in COMMANDS.keys() - _NUMPY_COMMANDS:
+        from binlake.values.lean import leave_out_numpy
+
+        leave_out_numpy()
+    if argv is None and (asked := os.environ.get(COMPLETION_VARIABLE)):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(PROGRAM, {}, "binlake", COMPLETION_VARIABLE, asked)
     if given[:1] == ["mysqlbinlog"]:
+        from binlake.cli.mysqlbinlog.server import password_asked_for
+
         given = password_asked_for(given)
     _speak_utf8()
     try:
-        code = app_of(given)(args=given, prog_name="binlake", standalone_mode=False)
+        with PROGRAM.make_context("binlake", list(given)) as context:
+            PROGRAM.invoke(context)
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
-    except TyperException as error:
-        print(_usage_line(error), file=sys.stderr)
+        return 0
+    except click.exceptions.Exit as end:
+        sys.stdout.flush()
+        return end.exit_code
+    except click.ClickException as error:
+        _tell_usage(error)
         return error.exit_code
-    except (KeyringError, OptionError, SchemaError, SourceError) as error:
-        print(f"binlake: {with_flags(str(error))}", file=sys.stderr)
-        return 2
     except BinlogError as error:
-        print(f"binlake: {with_flags(str(error))}", file=sys.stderr)
-        return 1
-    except (BrokenPipeError, SystemExit):
-        # the reader of our output went away (head, less), which is nobody's error; Typer turns
-        # that, and in this mode nothing else, into SystemExit
+        tell(f"binlake: {_with_flags(error)}")
+        wrong_use = isinstance(error, _WRONG_USE) and error.errno not in _NO_ROOM
+        return 2 if wrong_use else 1
+    except BrokenPipeError:  # the program that reads the output (head, less) has ended
         _give_up_output()
         return 0
     except OSError as error:
         _give_up_output()
-        print(f"binlake: {_problem(error)}", file=sys.stderr)
+        tell(f"binlake: {_problem(error)}")
         return 1
     except KeyboardInterrupt:
         print("binlake: interrupted", file=sys.stderr)

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from binlake.cli.change_writer import FORMATS, ChangeWriter, check_format, open_target
-from binlake.cli.flags import with_row_options
-from binlake.cli.terminal import (
+from binlake.cli.common.change_writer import FORMATS, ChangeWriter, check_format, open_target
+from binlake.cli.common.flags import with_row_options
+from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.terminal import (
+    chains_of,
     fail_if_lost,
     hinting,
     reading,
-    say_nothing_found,
+    say_if_nothing_matched,
     say_result,
     say_time_zone,
 )
-from binlake.source.chain import resolve
-from binlake.stream.log_reader import LogReader
-from binlake.table.batches import Changes
-from binlake.table.column_check import ColumnCheck
-from binlake.table.declared import DeclaredSchema
-from binlake.table.decode import ChangeDecoder
-from binlake.table.schema_file import declared_schema
+from binlake.table.checks.column_check import ColumnCheck
+from binlake.table.reading import read_changes
+from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -33,25 +29,29 @@ from binlake.values.options import ReadOptions
 __all__ = ["rows"]
 
 
+_FEW_BYTES = 64 << 10
+_ROW_BYTES = 256
+
+
 @with_row_options
 def rows(
-    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
     options: ReadOptions,
     form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="|".join(FORMATS))
+        str, Option("--format", "-f", metavar="FORMAT", help="|".join(FORMATS))
     ] = "json",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout."),
+        Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="Stop after N rows.")
+        int | None, Option("--limit", "-n", min=1, metavar="N", help="Stop after N rows.")
     ] = None,
 ) -> None:
     """Print every committed row change, one JSON object per line, in commit order.
 
-    Values are what the server's own SELECT says at time zone +00:00. A key that is missing was
-    not in the log; null is NULL. What could not be shown is said at the end, on stderr.
+    Values are those of the server's SELECT at time zone +00:00. A missing key was not in the log;
+    null means NULL. At the end, stderr reports the changes that are not row changes.
 
     Examples:
       binlake rows binlog.000012 --table shop.orders --op delete
@@ -67,25 +67,21 @@ def rows(
     schema = declared_schema(
         options, files
     )  # a wrong one is told before anything is read or written
+    if limit is not None:  # no more is decoded than that many rows are likely to need
+        few = max(_FEW_BYTES, limit * _ROW_BYTES)
+        if few < options.batch_bytes:
+            options = replace(options, batch_bytes=few, threads=1)
+    chains = chains_of(files, options)
     ledger = Ledger()
     columns = ColumnCheck(options)
-    with hinting(options), open_target(output, form) as target, reading(files, ledger) as seen:
-        changes = seen(columns.watch(_changes(files, options, ledger, schema)))
+    with hinting(options), open_target(output, form) as target, reading(chains, ledger) as seen:
         with ChangeWriter(form, options, target, limit) as writer:
-            for change in changes:
-                if not writer.write(change):
+            found = read_changes(chains, options, ledger, Target.TEXT, schema, writer.shape)
+            for shaped in seen(found):
+                columns.see(shaped.changes)
+                if not writer.write(shaped):
                     break
         columns.finish()
     say_result(ledger)
-    if not ledger.rows:
-        say_nothing_found(files, options)
+    say_if_nothing_matched(chains, options, ledger)
     fail_if_lost(ledger)
-
-
-def _changes(
-    files: list[str], options: ReadOptions, ledger: Ledger, schema: DeclaredSchema
-) -> Iterator[Changes]:
-    chains = resolve(files)
-    for chain, reader in zip(chains, LogReader.of_chains(chains, options, ledger), strict=True):
-        known = schema.of_logs(chain.paths)
-        yield from ChangeDecoder(options, Target.TEXT, ledger, known).read(reader)

@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
-from binlake.cli.flags import with_options
-from binlake.cli.terminal import fail_if_lost, note, reading, say_result
+from binlake.cli.common.flags import HOW_LOGS_ARE_OPENED, with_options
+from binlake.cli.common.parameters import Argument
+from binlake.cli.common.terminal import fail_if_lost, note, reading, say_result
 from binlake.errors import OptionError
 from binlake.source.chain import Chain, resolve
-from binlake.stream.ddl import DdlStatement
 from binlake.stream.log_reader import LogReader
-from binlake.table.declared import DeclaredTable
-from binlake.table.history import SchemaHistory
-from binlake.table.schema_file import declared_schema
-from binlake.table.schema_text import version_text
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.schema.declared import DeclaredTable
+from binlake.table.schema.history import SchemaHistory
+from binlake.table.schema.schema_file import declared_schema
+from binlake.table.schema.schema_text import version_text
+from binlake.table.text.sql_text import CLIENT_CHARSET
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
@@ -27,22 +27,28 @@ from binlake.values.table_filter import TableFilter
 __all__ = ["schema"]
 
 _HEAD = """\
--- Definitions of tables, written by binlake for its option schema. Each holds in the log from
--- the place that its comment names; one without a place, wherever nothing else is known.
+-- Table definitions, written by binlake for its option schema. Each is valid from the position
+-- in its comment on; one without a position, wherever no other definition is known.
 
 """
 
 
-@with_options("schema", "table", "exclude_table", "on_error", "keyring", "keyring_password_file")
+@with_options(
+    "schema",
+    "table",
+    "exclude_table",
+    "on_error",
+    *HOW_LOGS_ARE_OPENED,
+)
 def schema(
-    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
     options: ReadOptions,
 ) -> None:
-    """Write the definitions of tables that a log's DDL tells, as SQL, with their places.
+    """Write the table definitions that result from a log's DDL, as SQL, with their positions.
 
-    The output is a file for --schema and for the option schema of Spark, whose tasks see parts of
-    a log only: with it they know names, signs, members and character sets as `binlake rows` does.
-    With --schema it goes on from what is known of tables made before these logs.
+    Use the output as --schema, or as the option schema in Spark. Spark tasks see only parts of a
+    log; with this file they know the same names, signs, members and character sets as `binlake rows`.
+    Use --schema to describe tables that were created before these logs.
 
     Examples:
       binlake schema /var/lib/mysql/ > history.sql
@@ -52,14 +58,14 @@ def schema(
       binlake export --schema history.sql /var/lib/mysql/ lake/
     """
     known = declared_schema(options)
-    chains = resolve(files)
+    chains = resolve(files, options.index_directory)
     _check_bases(chains)
     writer = _Writer(options)
-    print(_HEAD, end="")
+    print(_HEAD + CLIENT_CHARSET + "\n", end="\n")
     writer.write(known.tables)
     ledger = Ledger()
     everything = replace(options, table=(), exclude_table=())  # a table may be like another
-    with reading(files, ledger) as seen:
+    with reading(chains, ledger) as seen:
         for reader in LogReader.of_chains(chains, everything, ledger):
             history = SchemaHistory(known)
             passed: list[DdlStatement] = []

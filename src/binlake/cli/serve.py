@@ -7,81 +7,104 @@ import os
 import re
 import signal
 import sys
-from pathlib import Path
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Annotated
 
-import typer
-
-from binlake.cli.flags import with_options
-from binlake.cli.terminal import note
+from binlake.cli.common.flags import with_options
+from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.server_flags import refuse_beside_config
+from binlake.cli.common.terminal import note
 from binlake.errors import OptionError
 from binlake.serve.metrics import serve_metrics
 from binlake.serve.server import BinlogServer
 from binlake.serve.settings import Settings
 from binlake.source.keyring import Keyring
+from binlake.source.replica.passwords import password_of_file
 from binlake.values.options import ReadOptions
 
 __all__ = ["serve"]
 
 _PASSWORD_VARIABLE = "BINLAKE_SERVE_PASSWORD"
-_MAX_PASSWORD_BYTES = 4096
+_STEP_SECONDS = 0.5
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @with_options("keyring", "keyring_password_file")
 def serve(
-    path: Annotated[
-        str,
-        typer.Argument(metavar="DIR", help="An archive, or logs: directory, glob, .index, URI."),
-    ],
     options: ReadOptions,
-    user: Annotated[str, typer.Option(help="The name that replicas log in with.")] = "replica",
+    path: Annotated[
+        str | None,
+        Argument(
+            metavar="DIR",
+            required=False,
+            help="An archive, or logs: directory, glob, .index, URI.",
+        ),
+    ] = None,
+    config: Annotated[
+        str | None,
+        Option(metavar="FILE", help="Serve the archives of a TOML file, without DIR."),
+    ] = None,
+    user: Annotated[str, Option(help="User name for replicas.")] = "replica",
     password_file: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help=f"Its first line is the password; else ${_PASSWORD_VARIABLE}, else a question.",
         ),
     ] = None,
-    bind: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 3307,
+    bind: Annotated[str, Option(help="Address to listen on; 0.0.0.0 is all.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port to listen on.", min=0, max=65535)] = 3307,
     source: Annotated[
-        str, typer.Option(metavar="SERVER", help="Which server of an archive of several.")
+        str, Option(metavar="SERVER", help="The server to serve, if the archive contains several.")
     ] = "",
     server_id: Annotated[
         int | None,
-        typer.Option(help="The server_id to answer with.", min=1, max=(1 << 32) - 1),
+        Option(help="server_id to use.", min=1, max=(1 << 32) - 1),
     ] = None,
     server_uuid: Annotated[
-        str | None, typer.Option(metavar="UUID", help="The server_uuid to answer with (MySQL).")
+        str | None, Option(metavar="UUID", help="server_uuid to use (MySQL).")
     ] = None,
     ssl_cert: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Certificate (PEM); else one is made.")
+        str | None,
+        Option(metavar="FILE", help="Certificate (PEM); by default binlake creates one."),
     ] = None,
-    ssl_key: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Its private key (PEM).")
-    ] = None,
+    ssl_key: Annotated[str | None, Option(metavar="FILE", help="Its private key (PEM).")] = None,
     require_tls: Annotated[
-        bool, typer.Option("--require-tls", help="Refuse connections without TLS.")
+        bool, Option("--require-tls", help="Refuse connections without TLS.")
     ] = False,
-    max_connections: Annotated[
-        int, typer.Option(help="Connections at the same time.", min=1)
-    ] = 100,
+    max_connections: Annotated[int, Option(help="Maximum number of connections.", min=1)] = 100,
     metrics_port: Annotated[
-        int | None, typer.Option(help="Port of Prometheus metrics; none without.", min=1, max=65535)
+        int | None, Option(help="Port for Prometheus metrics.", min=1, max=65535)
     ] = None,
 ) -> None:
-    """Serve an archive to replicas, as the server that wrote its logs would.
+    """Let replicas follow an archive in place of the server that wrote it.
 
     MySQL and MariaDB replicas attach with CHANGE REPLICATION SOURCE TO (CHANGE MASTER TO), by
-    position or by GTID; mysqlbinlog --read-from-remote-server works too. What a running
-    `binlake archive` adds is sent as it comes. Nothing is ever written.
+    position or by GTID; mysqlbinlog --read-from-remote-server works too. Replicas receive new events
+    as a running `binlake archive` adds them. serve writes nothing.
 
     Examples:
       binlake serve /archive/3e11fa47-71ca-11e1-9e33-c80aa9429562 --password-file secret
 
       binlake serve /var/backups/binlogs --bind 0.0.0.0 --port 3306 --require-tls
+
+      binlake serve --config /etc/binlake.toml
     """
+    if config is not None:
+        given = {
+            "DIR": path, "--user": user != "replica", "--password-file": password_file is not None,
+            "--bind": bind != "127.0.0.1", "--port": port != 3307, "--source": source,
+            "--server-id": server_id is not None, "--server-uuid": server_uuid is not None,
+            "--ssl-cert": ssl_cert is not None, "--ssl-key": ssl_key is not None,
+            "--require-tls": require_tls, "--max-connections": max_connections != 100,
+            "--metrics-port": metrics_port is not None, "--keyring": options.keyring is not None,
+        }  # fmt: skip
+        _serve_all(config, [name for name, is_given in given.items() if is_given])
+        return
+    if path is None:
+        raise OptionError("DIR is missing: the archive to serve", name="path")
     settings = Settings(
         path=path,
         user=user,
@@ -98,50 +121,70 @@ def serve(
         max_connections=max_connections,
         metrics_port=metrics_port,
     )
-    run(BinlogServer(settings, note))
+    run([BinlogServer(settings, note)])
 
 
-def run(server: BinlogServer) -> None:
+def _serve_all(config: str, given: list[str]) -> None:
+    """Serve the archives of a configuration file. Raises OptionError, SourceError."""
+    from binlake.config.configuration import read_configuration
+
+    refuse_beside_config(config, given)
+    listeners = read_configuration(config).listeners
+    if not listeners:
+        raise OptionError(f"{config}: no [serve.listeners.NAME] to serve", name="config")
+    run([BinlogServer(settings, _noting(name)) for name, settings in listeners])
+
+
+def _noting(name: str) -> Callable[[str], None]:
+    return lambda line: note(f"{name}: {line}")
+
+
+def run(servers: Sequence[BinlogServer]) -> None:
     """Serve until SIGTERM or SIGINT."""
-    server.start()
-    end_metrics = None
+    stop = threading.Event()
     previous = {
-        number: signal.signal(number, lambda *_: server.stop())
+        number: signal.signal(number, lambda *_: stop.set())
         for number in (signal.SIGTERM, signal.SIGINT)
     }
-    try:
-        if server.settings.metrics_port is not None:
-            end_metrics = serve_metrics(server, server.settings.metrics_port)
-        names = server.library.chain.names
-        host, port = server.address
-        note(
-            f"serving {names[0]} to {names[-1]} of {server.library.path} ({server.who.version}) at"
-            f" {host}:{port} as server_id {server.who.server_id}"
-            + (f", server_uuid {server.who.server_uuid}" if server.who.flavour == "mysql" else "")
-        )
-        if server.tls.self_made:
-            note(f"TLS with a certificate made now, SHA-256 {server.tls.fingerprint.hex()}")
-        server.run()
-        note("stopping")
-    finally:
+    threads = [threading.Thread(target=server.run) for server in servers]
+    with ExitStack() as stack:
         for number, handler in previous.items():
-            signal.signal(number, handler)
-        server.close()
-        if end_metrics is not None:
-            end_metrics()
+            stack.callback(signal.signal, number, handler)
+        for server in servers:
+            stack.callback(server.close)
+            server.start()
+            if server.settings.metrics_port is not None:
+                stack.callback(serve_metrics(server, server.settings.metrics_port))
+            _introduce(server)
+        for thread in threads:
+            thread.start()
+        # in steps, so that a signal is handled meanwhile
+        while not stop.wait(_STEP_SECONDS) and any(thread.is_alive() for thread in threads):
+            pass
+        note("stopping")
+        for server in servers:
+            server.stop()
+        for thread in threads:
+            thread.join()
+
+
+def _introduce(server: BinlogServer) -> None:
+    """Say what is served, and where."""
+    names = server.library.chain.names
+    host, port = server.address
+    server.say(
+        f"serving {names[0]} to {names[-1]} of {server.library.path} ({server.who.version}) at"
+        f" {host}:{port} as server_id {server.who.server_id}"
+        + (f", server_uuid {server.who.server_uuid}" if server.who.flavour == "mysql" else "")
+    )
+    if server.tls.self_made:
+        server.say(f"TLS with a certificate made now, SHA-256 {server.tls.fingerprint.hex()}")
 
 
 def _password(path: str | None, user: str) -> str:
     """The password of our user. Raises OptionError where there is none."""
     if path is not None:
-        try:
-            with Path(path).open("rb") as file:
-                password = file.read(_MAX_PASSWORD_BYTES).partition(b"\n")[0].rstrip(b"\r").decode()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8"
-            raise OptionError(
-                f"cannot read the password file {path}: {reason}", name="password_file"
-            ) from None
+        password = password_of_file(path)
     elif _PASSWORD_VARIABLE in os.environ:
         password = os.environ[_PASSWORD_VARIABLE]
     elif sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from binlake.cli.change_writer import ChangeWriter, check_format, open_target
-from binlake.cli.flags import with_row_options
-from binlake.cli.interrupts import Interrupts
-from binlake.cli.output_file import growing_file
-from binlake.cli.server_flags import ServerUrls, with_server_flags
-from binlake.cli.terminal import fail_if_lost, hinting, note, say_result, say_time_zone
+from binlake.cli.common.change_writer import ChangeWriter, check_format, open_target
+from binlake.cli.common.flags import with_tail_options
+from binlake.cli.common.interrupts import Interrupts
+from binlake.cli.common.output_file import growing_file
+from binlake.cli.common.parameters import Option
+from binlake.cli.common.server_flags import ServerUrls, with_server_flags
+from binlake.cli.common.terminal import fail_if_lost, hinting, note, say_result, say_time_zone
 from binlake.errors import OptionError
 from binlake.source.replica.connection import connect_any
 from binlake.source.replica.follower import Follower, FollowOptions
 from binlake.stream.live import LiveReader
 from binlake.table.batches import Changes
-from binlake.table.column_check import ColumnCheck
+from binlake.table.checks.column_check import ColumnCheck
 from binlake.table.decode import ChangeDecoder
-from binlake.table.schema_file import declared_schema
+from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -31,42 +31,45 @@ from binlake.values.position import Position
 __all__ = ["tail"]
 
 # What is written while more comes; parquet and arrow files are complete only at their end.
-_FORMATS = ("json", "csv", "arrow")
+_FORMATS = ("json", "csv", "csv-guarded", "arrow")
 
 
 @with_server_flags
-@with_row_options
+@with_tail_options
 def tail(
     server: ServerUrls,
     options: ReadOptions,
     form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="|".join(_FORMATS))
+        str, Option("--format", "-f", metavar="FORMAT", help="|".join(_FORMATS))
     ] = "json",
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write here as it comes, not to stdout."
+        Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write changes to this file as they arrive, instead of stdout.",
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="Stop after N rows.")
+        int | None, Option("--limit", "-n", min=1, metavar="N", help="Stop after N rows.")
     ] = None,
     after: Annotated[
-        str | None, typer.Option("--after", metavar="GTIDS", help="Begin behind these GTIDs.")
+        str | None, Option("--after", metavar="GTIDS", help="Start after these GTIDs.")
     ] = None,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Begin with the oldest log of the server.")
+        bool, Option("--from-start", help="Start with the oldest log of the server.")
     ] = False,
     until_current: Annotated[
-        bool, typer.Option("--until-current", help="Stop at the server's end.")
+        bool, Option("--until-current", help="Stop at the current end of the server's log.")
     ] = False,
 ) -> None:
     """Print every row change of a live server as it commits, one JSON object per line.
 
-    Begins now, at --start FILE:POS, behind the GTIDs of --after, or with the oldest log
-    (--from-start). Lines are those of `binlake rows`, and so are the filters. A lost connection
-    is made again, and goes on where it was. Interrupt it to end it: also then, and after an error,
-    the file of --output has what came.
+    It starts at the current end of the log, at --start FILE:POS, after the GTIDs of --after, or with
+    the oldest log (--from-start). Output and filters are those of `binlake rows`. After a lost
+    connection it reconnects and continues. Press Ctrl-C to stop it; the file of --output then contains
+    everything received.
 
     Examples:
       binlake tail mysql://repl@db1/ --table shop.orders
@@ -94,9 +97,10 @@ def tail(
     ):
 
         def show(changes: Iterable[Changes]) -> None:
-            for change in columns.watch(changes):
+            for change in changes:
+                columns.see(change)
                 with interrupts.later():  # half a line, or half a message of arrow, is none
-                    enough = not writer.write(change)
+                    enough = not writer.write(writer.shape(change))
                 if enough:
                     raise _Enough
             writer.flush()
@@ -126,5 +130,13 @@ def _start(
         )
     with connect_any(servers) as connection:  # which, unlike following, does not try for ever
         if place is not None:
-            return Position("", place.file, place.pos)
-        return Position("", "", 0, after or "") if after or from_start else connection.position()
+            start, said = Position("", place.file, place.pos), str(place)
+        elif after or from_start:
+            start = Position("", "", 0, after or "")
+            said = f"the first transaction that is not in {after}" if after else "its oldest log"
+        else:
+            start = connection.position()
+            said = str(start)
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        note(f"following {connection.url.where} from {said} on, {now}")
+    return start

@@ -3,57 +3,64 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from binlake.cli.flags import with_flags, with_options
-from binlake.cli.terminal import note
+from binlake.cli.common.flags import HOW_LOGS_ARE_OPENED, with_flags, with_options
+from binlake.cli.common.lines import show
+from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.terminal import note
 from binlake.format.event_types import event_name
-from binlake.source.keyring import Keyring
-from binlake.stream.problems import Kind
-from binlake.stream.reencode import Reencoding
-from binlake.stream.verify import VerifyReport
-from binlake.stream.verify import verify as check
-from binlake.stream.verify_file import FileReport
-from binlake.table.image_check import RowImages
-from binlake.table.logged_fractions import LoggedFractions
-from binlake.table.row_bytes import RowBytes
-from binlake.table.schema_file import declared_schema
+from binlake.source.access import Access
+from binlake.stream.verify.chains import VerifyReport
+from binlake.stream.verify.chains import verify as check
+from binlake.stream.verify.log_file import FileReport
+from binlake.stream.verify.problems import Kind
+from binlake.stream.verify.reencode import Reencoding
 from binlake.values.ledger import counted
 from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from binlake.errors import BinlogError
+    from binlake.source.window import Window
+    from binlake.stream.verify.bodies import ImageCheck
+    from binlake.table.checks.logged_fractions import LoggedFractions
+    from binlake.table.checks.row_bytes import RowBytes
+    from binlake.table.schema.declared import DeclaredSchema
 
 __all__ = ["verify"]
 
 _NAMED = 3  # of the files that are left out
 
 
-@with_options("schema", "keyring", "keyring_password_file")
+@with_options("schema", *HOW_LOGS_ARE_OPENED)
 def verify(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE|DIR…", help="Logs, directories, .index files.")
+        list[str], Argument(metavar="FILE|DIR…", help="Logs, directories, .index files.")
     ],
     options: ReadOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the report as one JSON object.")] = False,
     reencode: Annotated[
         bool,
-        typer.Option("--reencode", help="Encode every event again, too, and compare the bytes."),
+        Option("--reencode", help="Also encode every event again and compare the bytes."),
     ] = False,
 ) -> None:
     """Verify checksums and framing of every event, and the chain of files.
 
     In a log without checksums, every event and every row image is decoded.
 
-    The chain: no number missing, each file named by the one before it and ended by ROTATE or
-    STOP, and GTIDs (PREVIOUS_GTIDS, GTID_LIST) without gap or overlap. Exit code 0 if all is
-    well (a file in use alone is no failure), 1 if there are problems.
+    The chain of files is correct if no number is missing, each file is named by the one before it and
+    ends with ROTATE or STOP, and GTIDs (PREVIOUS_GTIDS, GTID_LIST) have no gaps or overlaps. The exit
+    code is 0 if there are no problems (a file in use is not a problem), and 1 otherwise.
 
-    It looks at all of a log, so it takes no filters. --schema declares tables of which the logs hold no
-    DDL: where MariaDB's old temporal formats need that, their rows are judged, too.
+    verify checks whole logs and has no filters. --schema describes tables whose DDL is not in the
+    logs; MariaDB's old temporal formats need that.
 
-    --reencode asks whether binlake understands all of a log: every event is decoded, encoded from
-    its fields, its rows from their values, and compared byte for byte (what is compressed: by what
-    it inflates to).
+    --reencode tests whether binlake understands all of a log: it decodes every event, encodes it again
+    from its fields and its rows from their values, and compares the bytes (for compressed data, the
+    uncompressed bytes).
 
     Examples:
       binlake verify /var/lib/mysql/
@@ -62,29 +69,86 @@ def verify(
 
       binlake verify --reencode binlog.000012
     """
-    keyring = Keyring.of(options)
-    schema = declared_schema(options)
-    compared, decoded = LoggedFractions(schema), LoggedFractions(schema)
-    reencoding = Reencoding(lambda: RowBytes(compared), keyring)
+    access = Access.of(options)
+    rows = _RowChecks(options)
+    reencoding = Reencoding(rows.encoded, access)
     checks = [reencoding] if reencode else []
-    report = check(files, images=lambda: RowImages(decoded), checks=checks, keyring=keyring)
+    report = check(
+        files,
+        index_directories=options.index_directory,
+        images=rows.images,
+        checks=checks,
+        keyring=access.keyring,
+        max_memory=access.max_memory,
+    )
     if as_json:
         print(json.dumps(report.to_json(), ensure_ascii=False, indent=1))
     else:
         _print_report(report)
     if reencode:
-        note(f"the same when they are encoded again: {reencoding.events:,} events")
+        note(f"the same when they are encoded again: {counted(reencoding.events, 'event')}")
     if not report.ok:
-        raise typer.Exit(1)
+        raise Exit(1)
+
+
+class _RowChecks:
+    """The checks of row images. Logs with checksums need none, so pyarrow is imported when one
+    is asked for.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        if options.schema is not None:
+            _ = self._schema  # a wrong one is reported before anything is read
+
+    @cached_property
+    def _schema(self) -> DeclaredSchema:
+        from binlake.table.schema.schema_file import declared_schema
+
+        return declared_schema(self._options)
+
+    @cached_property
+    def _compared(self) -> LoggedFractions:
+        from binlake.table.checks.logged_fractions import LoggedFractions
+
+        return LoggedFractions(self._schema)
+
+    @cached_property
+    def _decoded(self) -> LoggedFractions:
+        from binlake.table.checks.logged_fractions import LoggedFractions
+
+        return LoggedFractions(self._schema)
+
+    def encoded(self) -> RowBytes:
+        """Compares row images with what their values encode to."""
+        from binlake.table.checks.row_bytes import RowBytes
+
+        return RowBytes(self._compared)
+
+    def images(self) -> ImageCheck:
+        """Decodes every row image of one log."""
+        made: ImageCheck | None = None
+
+        def check(window: Window) -> Iterator[BinlogError]:
+            nonlocal made
+            if made is None:
+                from binlake.table.checks.image_check import RowImages
+
+                made = RowImages(self._decoded)
+            return made(window)
+
+        return check
 
 
 def _print_report(report: VerifyReport) -> None:
     for file in report.files:
-        print(_file_line(file))
+        show(_file_line(file))
         for problem in file.problems:
-            print(f"    {problem.kind.value} at {problem.pos}: {with_flags(problem.message)}")
+            show(f"    {problem.kind.value} at {problem.pos}: {with_flags(problem.message)}")
     for link in report.chain:
-        print(f"{link.file}: {link.kind.value}: {link.message}")
+        show(f"{link.file}: {link.kind.value}: {link.message}")
+    for link in report.remarks:
+        show(f"{link.file}: {link.message}")
     if report.ignored:
         names = [path.rpartition("/")[2] for path in report.ignored]
         listed = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
@@ -94,18 +158,19 @@ def _print_report(report: VerifyReport) -> None:
     total = problems + len(report.chain)
     events = sum(f.types.total() for f in report.files)
     verdict = "all is well" if report.ok else counted(total, "problem")
-    print(f"{counted(len(report.files), 'file')}, {counted(events, 'event')}: {verdict}")
+    show(f"{counted(len(report.files), 'file')}, {counted(events, 'event')}: {verdict}")
 
 
 def _file_line(file: FileReport) -> str:
     if not file.types:
-        return f"{file.file}: PROBLEMS, {file.bytes:,} bytes, no event that can be read"
+        return f"{file.file}: PROBLEMS, {counted(file.bytes, 'byte')}, no event that can be read"
     top = ", ".join(f"{event_name(code)} {count:,}" for code, count in file.types.most_common(3))
     if file.algorithm is None:
         checksums = "no checksums (old server)"
     elif file.algorithm == "NONE":
         checksums = "checksums off"
     else:
-        checksums = f"{file.verified:,} checksums verified, {file.bad:,} bad"
+        checksums = f"{counted(file.verified, 'checksum')} verified, {file.bad:,} bad"
     state = "ok" if file.ok else "PROBLEMS"
-    return f"{file.file}: {state}, {file.bytes:,} bytes, {file.types.total():,} events ({top}), {checksums}"
+    size, events = counted(file.bytes, "byte"), counted(file.types.total(), "event")
+    return f"{file.file}: {state}, {size}, {events} ({top}), {checksums}"

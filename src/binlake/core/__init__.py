@@ -1,21 +1,24 @@
 """The compiled core: from the bytes of events to the buffers of Arrow arrays.
 
-Cython's pure-Python mode: every module is Python that also runs uncompiled, with identical
-results, and the tests run both. Bounds checks stay on. A sibling `.pxd` declares what other
-compiled modules cimport (or a C function that a module needs).
-
     frames, checksum       common headers of a stretch of a log; CRC32
     packets, gtid_runs     events out of the packets of a replication stream; their GTIDs
     steps, control_text    what each frame means for transactions
-    cursor, buffers        the one bounds-checked reader; growing output
-    rows_header, gtid, inflate   heads and bodies of hot events
-    sink, sinks            one column: what all kernels share; from a plan to its kernel
-    numeric, decimals, temporal*, varlen   the kernels; json_binary, number_text: texts of JSON
-    image, table_sink, transactions   row images, changes of a table, their transactions
-    walk, actions          the loop over frames that feeds them; what it does with which type
+    cursor, buffers        the bounds-checked reader of Python code; growing output
+    gtid, inflate          bodies of hot events
+    event_lines, text_*    events and rows as text
 
-Three habits of the compiled code: numbers larger than an int's are C constants
-(`cython.declare`), since a literal were a Python object; signatures in a `.pxd` end in `except
--1`, since without it a caller asks for an exception after every call; and a `.py` whose
-method is declared in its `.pxd` has no `cfunc` decorator.
+The way of a rows event runs without the interpreter's lock, over C structs:
+
+    failure, reader        what went wrong, as a struct; the checked reader
+    growing                growing bytes, which Arrow takes over
+    decimals, temporal*, json_binary, number_text   values to numbers and to text
+    sink                   one column: its memory, and the decoding of one value
+    image, partial         row images; those with JSON differences (json_diff)
+    rows_header, table_sink, transactions   one rows event; changes of a table; their transactions
+    walk, walk_loop        frames to row changes: the Python side and the loop; actions: by event type
+
+A `.py` is Cython's pure-Python mode, with bounds checks on. Three habits of it: numbers larger than an
+int's are C constants (`cython.declare`), since a literal were a Python object; signatures in a
+`.pxd` end in `except -1`, since without it a caller asks for an exception after every call; and a
+`.py` whose method is declared in its `.pxd` has no `cfunc` decorator.
 """

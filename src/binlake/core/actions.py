@@ -10,10 +10,7 @@ from enum import IntEnum
 
 from binlake.core.table_sink import DELETE, INSERT, UPDATE
 from binlake.format.event_types import (
-    ANONYMOUS_GTID_LOG_EVENT,
     EVENT_TYPES,
-    GTID_EVENT,
-    GTID_LOG_EVENT,
     Role,
 )
 
@@ -28,22 +25,11 @@ class Action(IntEnum):
     PASS = 0
     TABLE_MAP = 1
     ROWS = 2
-    GTID = 3  # MySQL: BEGIN follows
-    GTID_OPEN = 4  # MariaDB: stands for BEGIN
-    QUERY = 5
-    XID = 6
 
 
 _BY_ROLE = {
     Role.TABLE_MAP: Action.TABLE_MAP,
     Role.ROWS: Action.ROWS,
-    Role.QUERY: Action.QUERY,
-    Role.XID: Action.XID,
-}
-_BY_CODE = {
-    GTID_LOG_EVENT: Action.GTID,
-    ANONYMOUS_GTID_LOG_EVENT: Action.GTID,
-    GTID_EVENT: Action.GTID_OPEN,
 }
 _OPERATIONS = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
 
@@ -54,10 +40,7 @@ def _table(of_known: dict[int, int]) -> bytes:
 
 #: The Action of each type.
 ACTION_OF = _table(
-    {
-        code: _BY_CODE.get(code, _BY_ROLE.get(known.role, Action.PASS))
-        for code, known in EVENT_TYPES.items()
-    }
+    {code: _BY_ROLE.get(known.role, Action.PASS) for code, known in EVENT_TYPES.items()}
 )
 #: INSERT, UPDATE or DELETE of rows events.
 OPERATION_OF = _table(

@@ -1,7 +1,26 @@
-# zlib's crc32 by address: Python's own zlib.crc32 costs 60 ns a call more, and needs the GIL.
+# The C view of checksum.py, and the CRC32 of the library that setup.py found: libdeflate, or zlib.
 
-cdef extern from "zlib.h" nogil:
-    unsigned long zlib_crc32 "crc32"(unsigned long crc, const unsigned char *data, unsigned int size)
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <stdio.h>
+    #ifdef BINLAKE_LIBDEFLATE
+      #include <libdeflate.h>
+      #define binlake_crc32(crc, data, size) libdeflate_crc32((crc), (data), (size))
+      #define binlake_crc32_library() "libdeflate " LIBDEFLATE_VERSION_STRING
+    #else
+      #include <zlib.h>
+      /* no event is longer than the 32 bits of zlib's sizes */
+      #define binlake_crc32(crc, data, size) ((uint32_t)crc32((crc), (data), (uInt)(size)))
+      static const char *binlake_crc32_library(void) {
+        static char name[32];
+        snprintf(name, sizeof name, "zlib %s", zlibVersion());
+        return name;
+      }
+    #endif
+    """
+    unsigned int binlake_crc32(unsigned int crc, const unsigned char *data, size_t size) noexcept nogil
+    const char *binlake_crc32_library() noexcept nogil
 
 cimport cython
 from binlake.core.frames cimport FrameBlock

@@ -8,6 +8,7 @@ they were the user's own words, comments and all.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from binlake.values.step import Step
 
@@ -45,7 +46,10 @@ def _compile(pattern: bytes) -> re.Pattern[bytes]:
     return re.compile(_SPACE + b"*+" + pattern, re.IGNORECASE | re.DOTALL)
 
 
-_CONTROL = tuple((step, _compile(pattern)) for step, pattern in _CONTROL_TEXTS)
+@lru_cache(maxsize=1)
+def _patterns() -> tuple[tuple[Step, re.Pattern[bytes]], ...]:
+    """Compiled for the first text, because most logs have none."""
+    return tuple((step, _compile(pattern)) for step, pattern in _CONTROL_TEXTS)
 
 
 def text_step(text: bytes) -> tuple[Step, bytes]:
@@ -54,7 +58,7 @@ def text_step(text: bytes) -> tuple[Step, bytes]:
     Savepoint names come unquoted and folded to lower case (they are compared without regard
     to case), as far as ASCII goes.
     """
-    for step, pattern in _CONTROL:
+    for step, pattern in _patterns():
         found = pattern.match(text)
         if found is not None:
             name = found["name"] if "name" in pattern.groupindex else b""

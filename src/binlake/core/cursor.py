@@ -128,7 +128,7 @@ class Cursor:
     def i64(self) -> int:
         """Two's complement, 8 bytes."""
         value: cython.ulonglong = self.le_uint(8)
-        if value >> 63:  # spelled out, so that it is the same number uncompiled
+        if value >> 63:
             return -cython.cast(cython.Py_ssize_t, value ^ _ALL_ONES) - 1
         return cython.cast(cython.Py_ssize_t, value)
 

@@ -59,4 +59,4 @@ cdef (Py_ssize_t, int) _scan(
     unsigned int minimum,
     FrameBlock block,
 ) nogil
-cdef unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) except? 0xFFFFFFFF nogil
+cdef inline unsigned int _u32(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil

@@ -156,11 +156,13 @@ class FrameBlock:
         """How many of the frames [first, last) have each type code: 256 counts."""
         if not 0 <= first <= last <= self.count:
             raise IndexError(f"frames [{first}, {last}) of {self.count}")
-        counts = [0] * 256
+        counts = memoryview(bytearray(8 * 256)).cast("q")
+        of_type: cython.longlong[::1] = counts
         index: cython.Py_ssize_t
-        for index in range(first, last):
-            counts[self.type_code[index]] += 1
-        return counts
+        with cython.nogil:
+            for index in range(first, last):
+                of_type[self.type_code[index]] += 1
+        return counts.tolist()
 
 
 def scan(

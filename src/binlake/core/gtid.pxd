@@ -4,6 +4,8 @@ from binlake.core.buffers cimport ByteBuffer
 from binlake.core.cursor cimport Cursor
 from binlake.core.number_text cimport write_number
 
+cdef Py_ssize_t _signed(unsigned long long value) noexcept nogil
+
 cdef class GtidFields:
     cdef readonly int flags
     cdef readonly bytes sid
@@ -29,6 +31,15 @@ cdef class GtidFields:
     cdef readonly unsigned long long start_alter_seq_no
     cdef readonly Py_ssize_t thread_id
 
+    cdef readonly int reached
+    cdef readonly Py_ssize_t sid_at
+    cdef Py_ssize_t _at
+    cdef Py_ssize_t _end
+    cdef Py_ssize_t _needed
+    cdef Py_ssize_t _xid_at
+    cdef int _gtrid_bytes
+    cdef int _bqual_bytes
+
     cdef bytes _text_sid
     cdef bytes _text
 
@@ -36,5 +47,15 @@ cdef class GtidFields:
     cpdef int parse_mariadb(self, Cursor cursor) except -1
     cpdef int write_mysql(self, ByteBuffer out) except -1
     cpdef int write_mariadb(self, ByteBuffer out, Py_ssize_t server_id) except -1
-    cdef int _parse_mysql_tail(self, Cursor cursor) except -1
-    cdef int _parse_mariadb_extra(self, Cursor cursor) except -1
+    cdef int _raise_cut(self, Cursor cursor) except -1
+    cdef int read_mysql(
+        self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end
+    ) except -2 nogil
+    cdef int read_mariadb(
+        self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end
+    ) except -2 nogil
+    cdef int _read_length(self, const unsigned char[::1] data) except -2 nogil
+    cdef bint _lacks(self, Py_ssize_t count) noexcept nogil
+    cdef unsigned long long _uint(
+        self, const unsigned char[::1] data, int width
+    ) except? 0xEEEEEEEEEEEEEEEE nogil

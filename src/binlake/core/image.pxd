@@ -1,53 +1,77 @@
-# The C view of image.py, for the compiled modules that cimport it.
+# One side of row changes: the images of many rows.
 
-from binlake.core.buffers cimport ByteKey
-from binlake.core.cursor cimport Cursor
-from binlake.core.sink cimport Sink, Validity
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-cdef class Step:
-    cdef Sink sink
-    cdef Step after
+from binlake.core.failure cimport Failure
+from binlake.core.growing cimport Bytes
+from binlake.core.reader cimport Reader
+from binlake.core.sink cimport Column
 
-cdef class Columns:
-    cdef Step steps
-    cdef list indexes
-    cdef Py_ssize_t count
-    cdef Py_ssize_t null_bytes
+# Columns that an image holds, in order. From column i on `reach[i]` columns are only stepped over and
+# have a fixed width, no more than up to the next multiple of 64; those before column i take `passed[i]`
+# bytes together. `skips`: some columns can be stepped over together.
+cdef struct Steps:
+    Column** columns
+    int64_t count
+    int64_t null_bytes
+    bint skips
+    uint8_t* reach
+    int64_t* passed
 
-cdef class Layout:
-    cdef ByteKey key
-    cdef Columns image
-    cdef Columns carried
-    cdef readonly bytes present
-    cdef list absent
+# What one present-columns bitmap (or two, of both images) means for the columns. `key` are the
+# bitmaps, `hash` theirs. `image` are the columns of the image itself, `carried` those of the image
+# before it, as far as it is needed to fill what the image lacks; `absent` are columns of which
+# neither tells a value, `present` is the bitmap of the others.
+cdef struct Layout:
+    uint64_t hash
+    int64_t key_bytes
+    uint8_t* key
+    uint8_t* present
+    Steps image
+    Steps carried
+    bint carries
+    Column** absent
+    int64_t absent_count
+
+# The images of one side. `columns` are all columns of the table, of which `kept` are kept. `filled`
+# rows have values in all columns; those up to `rows` have no image. `runs` are the rows from which
+# on the images have the columns of a bitmap, int64 each; the bitmaps are in `run_bitmaps`.
+cdef struct Image:
+    int64_t width
+    int64_t bitmap_bytes
+    Column** columns
+    bint* virtual
+    Column** kept
+    int64_t kept_count
+    int64_t kept_row_bytes
+    int64_t rows
+    int64_t filled
+    int64_t capacity
+    int64_t first
+    uint8_t* validity
+    int64_t null_count
+    Layout** layouts
+    int64_t layout_count
+    int64_t layout_room
+    int64_t most_layouts
+    Layout* layout
+    Bytes runs
+    Bytes run_bitmaps
 
 cdef class ImageSink:
-    cdef readonly Py_ssize_t width
-    cdef readonly Py_ssize_t rows
-    cdef Py_ssize_t capacity
-    cdef Py_ssize_t first
-    cdef Validity validity
+    cdef Image image
     cdef tuple plans
-    cdef tuple wanted
     cdef list sinks
-    cdef list variable
-    cdef Py_ssize_t row_bytes
-    cdef Py_ssize_t largest
-    cdef Layout layout
-    cdef dict layouts
-    cdef dict presences
-    cdef list runs
-    cdef bytes run
-    cdef Py_ssize_t run_start
 
-    cdef int select(self, Cursor c, Py_ssize_t bitmap, Py_ssize_t width) except -1
-    cdef int select_over(self, Cursor c, Py_ssize_t bitmaps, Py_ssize_t width, ImageSink passed) except -1
-    cdef int choose(self, Cursor c, Py_ssize_t bitmaps, Py_ssize_t width, ImageSink passed) except -1
-    cdef Layout lay_out(self, bytes raw, ImageSink passed)
-    cdef bint carries(self) noexcept
-    cdef int carry(self, Cursor c) except -1
-    cdef int append(self, Cursor c) except -1
-    cdef Py_ssize_t next_row(self) except -1
-    cdef int append_missing(self) except -1
-    cdef Py_ssize_t held(self) noexcept
-    cdef int grow(self) except -1
+    cdef object finish(self)
+
+cdef int trim_layouts(Image* image) noexcept nogil
+cdef Layout* choose(Image* image, const uint8_t* bitmaps, Image* passed, Failure* failure) noexcept nogil
+cdef int begin_run(Image* image, Failure* failure) noexcept nogil
+cdef int step_over(const Steps* steps, Reader* r) noexcept nogil
+cdef int append_image(Image* image, Reader* r) noexcept nogil
+cdef int append_missing(Image* image, Failure* failure) noexcept nogil
+cdef int carry(Image* image, Reader* r) noexcept nogil
+cdef int begin_row(Image* image, Failure* failure) noexcept nogil
+cdef void roll_back(Image* image, int64_t rows) noexcept nogil
+cdef int64_t held_by_image(const Image* image, int64_t* largest) noexcept nogil

@@ -13,7 +13,7 @@ import zlib
 
 from binlake.errors import MalformedError, UnsupportedError
 
-__all__ = ["inflate_event_data"]
+__all__ = ["inflate_event_data", "refuse_inflated"]
 
 # deflate cannot shrink more than this (zlib's technical notes); a claim beyond it is refused
 # before memory is taken
@@ -21,11 +21,20 @@ _MAX_RATIO = 1032
 _SLACK_BYTES = 1024
 
 
-def inflate_event_data(data: bytes | bytearray | memoryview) -> bytes:
-    """The uncompressed bytes of `data`, which begins with the head byte.
+def refuse_inflated(claimed: int, most: int) -> None:
+    """Raises UnsupportedError for an event that would inflate to more than `most` bytes."""
+    if claimed > most:
+        raise UnsupportedError(
+            f"a compressed event inflates to {claimed:,} bytes, and option max_memory allows {most:,}",
+            hint="set the option max_memory to more than four times as much",
+        )
+
+
+def inflate_event_data(data: bytes | bytearray | memoryview, most: int = 1 << 30) -> bytes:
+    """The uncompressed bytes of `data`, which begins with the head byte; at most `most`.
 
     Raises MalformedError when the head, the stream or the length is wrong, UnsupportedError
-    for an algorithm that no server has.
+    for an algorithm that no server has, and for more bytes.
     """
     view = memoryview(data)
     if view.nbytes < 2:
@@ -42,6 +51,7 @@ def inflate_event_data(data: bytes | bytearray | memoryview) -> bytes:
         raise MalformedError(
             f"{packed.nbytes} compressed bytes cannot become {claimed}", field="compressed"
         )
+    refuse_inflated(claimed, most)
     stream = zlib.decompressobj()
     try:
         plain = stream.decompress(packed, claimed + 1)

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 import cython
 
-from binlake.core.buffers import ByteBuffer
 from binlake.core.cursor import Cursor
-from binlake.core.json_binary import JsonRenderer
+from binlake.core.json_binary import render
 from binlake.errors import MalformedError
 
 __all__ = [
@@ -53,7 +52,7 @@ class Difference(NamedTuple):
     value: str
 
 
-def read_differences(c: Cursor, renderer: JsonRenderer) -> list[Difference]:
+def read_differences(c: Cursor) -> list[Difference]:
     """The differences at the cursor, which steps over them and their length.
 
     Raises MalformedError, TruncatedError.
@@ -71,9 +70,10 @@ def read_differences(c: Cursor, renderer: JsonRenderer) -> list[Difference]:
         path = _text(c.take(c.length()), at)
         value = ""
         if code != _REMOVE:
-            out: ByteBuffer = ByteBuffer()
-            renderer.render(c, c.length(), out)
-            value = bytes(out.detach()).decode()
+            stop: cython.Py_ssize_t = c.length()
+            stop += c.pos
+            value = render(c.view, c.pos, stop, c.start).decode()
+            c.skip(stop - c.pos)
         found.append(Difference(_OPERATIONS[code], path, value))
     if c.pos != end:
         raise MalformedError("a JSON difference is longer than its value", offset=end - c.start)

@@ -1,14 +1,7 @@
-# The C view of partial.py: the cimports of the compiled modules it uses, and its attributes.
+from binlake.core.reader cimport Reader
+from binlake.core.rows_header cimport RowsHead
+from binlake.core.table_sink cimport TableSink
+from libc.stdint cimport uint8_t
 
-from binlake.core.buffers cimport ByteBuffer
-from binlake.core.cursor cimport Cursor
-from binlake.core.image cimport Columns, ImageSink, Layout
-from binlake.core.json_binary cimport JsonRenderer
-from binlake.core.sink cimport Sink, VarSink
-
-cdef class PartialImages:
-    cdef readonly Py_ssize_t unknown
-    cdef JsonRenderer renderer
-
-    cpdef dict documents(self, ImageSink passed, Cursor c)
-    cpdef int append(self, ImageSink image, Cursor c, documents) except -1
+cdef int change_partially(TableSink sink, Reader* r, const RowsHead* head, object data, const uint8_t* base) except -1
+cdef int pass_partially(TableSink sink, Reader* r, const RowsHead* head) except -1

@@ -1,6 +1,22 @@
-# The C view of rows_header.py, for the compiled modules that cimport it.
+# The head of a rows event, without the interpreter's lock.
+
+from libc.stdint cimport int64_t, uint8_t
 
 from binlake.core.cursor cimport Cursor
+from binlake.core.reader cimport Reader
+
+# `present` are the bitmaps of present columns, `bitmap_bytes` each: of the first image, behind it
+# of the second if there are two. `extra` are the `extra_bytes` of the extra header.
+cdef struct RowsHead:
+    int64_t table_id
+    int flags
+    const uint8_t* extra
+    int64_t extra_bytes
+    int64_t width
+    int64_t bitmap_bytes
+    const uint8_t* present
+
+cdef int read_rows_head(Reader* r, int table_id_bytes, int version, int bitmaps, RowsHead* head) noexcept nogil
 
 cdef class RowsHeader:
     cdef readonly Py_ssize_t table_id
@@ -12,6 +28,3 @@ cdef class RowsHeader:
     cdef readonly Py_ssize_t present
     cdef readonly Py_ssize_t present_after
     cdef readonly Py_ssize_t rows_start
-    cdef public bint is_partial
-
-    cpdef int parse(self, Cursor cursor, int table_id_bytes, int version, int bitmaps) except -1

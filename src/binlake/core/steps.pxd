@@ -2,37 +2,49 @@
 
 from binlake.core.cursor cimport Cursor
 from binlake.core.frames cimport FrameBlock
-from binlake.core.gtid cimport GtidFields
+
+cdef extern from *:
+    void __builtin_prefetch(const void* address) noexcept nogil
+
+cdef class StepRules:
+    cdef const unsigned char[::1] step_of
+    cdef const unsigned char[::1] rows_flags_at
+    cdef Py_ssize_t header_bytes
+    cdef Py_ssize_t checksum_bytes
+    cdef Py_ssize_t query_header_bytes
 
 cdef class Steps:
     cdef readonly Py_ssize_t count
-    cdef readonly Py_ssize_t groups
+    cdef readonly FrameBlock block
+    cdef StepRules rules
+    cdef Cursor cursor
+    cdef const unsigned char[::1] data
+    cdef Py_ssize_t base
+    cdef unsigned char[::1] code
 
-    cdef const unsigned char[::1] _step_of
-    cdef const unsigned char[::1] _rows_flags_at
-    cdef Py_ssize_t _header_bytes
-    cdef Py_ssize_t _checksum_bytes
-    cdef Py_ssize_t _query_header
-    cdef Py_ssize_t _base
-    cdef FrameBlock _block
-    cdef Cursor _cursor
-    cdef const unsigned char[::1] _data
-    cdef unsigned char[::1] _step
-    cdef Py_ssize_t[::1] _group_first
-    cdef unsigned char[::1] _keep
-    cdef GtidFields _gtid
-
-    cpdef Py_ssize_t plain(self, Py_ssize_t first, Py_ssize_t last) except -1
-    cpdef Py_ssize_t calm(self, Py_ssize_t first, Py_ssize_t last) except -1
-    cpdef Py_ssize_t commit_us(self, Py_ssize_t frame) except? -1
-    cpdef Py_ssize_t thread_id(self, Py_ssize_t frame) except? -1
-    cdef int _step_at(self, Py_ssize_t frame) except -1
-    cdef int _rows_step(self, Py_ssize_t lo, Py_ssize_t hi, int type_code) except -1
-    cdef int _gtid_step(self, Py_ssize_t lo, Py_ssize_t hi) except -1
-    cdef int _query_step(self, Py_ssize_t frame) except -1
-    cdef bint _enter_text(self, Py_ssize_t frame) except -1
+    cpdef Py_ssize_t body_until(self, Py_ssize_t first, Py_ssize_t last) except -1
     cpdef Py_ssize_t query_thread(self, Py_ssize_t frame) except -1
-    cdef int _parse_gtid(self, Py_ssize_t frame) except -1
-    cdef int _enter(self, Py_ssize_t frame) except -1
-    cdef bint _says(self, bytes word) except -1
-    cdef bint _gtid_in(self, Py_ssize_t frame, mysql, mariadb) except -1
+    cdef Py_ssize_t body_start(
+        self, StepRules rules, FrameBlock block, Py_ssize_t frame
+    ) except? -1 nogil
+    cdef Py_ssize_t body_end(
+        self, StepRules rules, FrameBlock block, Py_ssize_t frame
+    ) except? -1 nogil
+    cdef Py_ssize_t _find(self, StepRules rules, FrameBlock block) except? -1 nogil
+    cdef int _step_at(
+        self, StepRules rules, FrameBlock block, Py_ssize_t frame, int step
+    ) except -1 nogil
+    cdef int _query_step(self, StepRules rules, FrameBlock block, Py_ssize_t frame) except -1 nogil
+    cdef Py_ssize_t _text_at(
+        self, StepRules rules, FrameBlock block, Py_ssize_t frame
+    ) except? -1 nogil
+    cdef bint _is_begin(self, Py_ssize_t at) except -1 nogil
+    cdef bint _is_commit(self, Py_ssize_t at) except -1 nogil
+    cdef bint _may_control(self, Py_ssize_t at, Py_ssize_t size) except -1 nogil
+    cdef int _match_texts(self) except -1
+
+
+cdef inline void fetch_early(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil:
+    """Start to load what is at `at`, if that is in the data: it is read soon."""
+    if 0 <= at < data.shape[0]:
+        __builtin_prefetch(&data[at])

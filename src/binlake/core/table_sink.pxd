@@ -1,56 +1,66 @@
-# The C view of table_sink.py, for the compiled modules that cimport it.
+# The row changes of one table, without the interpreter's lock.
 
-from binlake.core.cursor cimport Cursor
-from binlake.core.image cimport ImageSink
-from binlake.core.partial cimport PartialImages
-from binlake.core.rows_header cimport RowsHeader
-from binlake.core.sink cimport Sink8, Sink32, Sink64
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-cdef class EventFacts:
-    cdef public Py_ssize_t pos
-    cdef public Py_ssize_t end_pos
-    cdef public Py_ssize_t row
-    cdef public Py_ssize_t seq
-    cdef public Py_ssize_t txn
-    cdef public Py_ssize_t server_id
+from binlake.core.failure cimport Failure
+from binlake.core.image cimport Image, ImageSink
+from binlake.core.reader cimport Reader
+from binlake.core.rows_header cimport RowsHead
+
+# Which image goes where.
+cdef enum Mode:
+    BOTH_IMAGES
+    CURRENT_ROW
+
+# What the changes of one rows event have in common; `row` and `seq` are of its first.
+cdef struct EventFacts:
+    int64_t pos
+    int64_t end_pos
+    int64_t row
+    int64_t seq
+    int64_t txn
+    int64_t server_id
+
+# The changes of one table: their images, and per change where and in what it happened.
+cdef struct Table:
+    void* owner  # the TableSink
+    bint is_active  # it has rows since `finish`
+    Mode mode
+    int operations
+    int64_t columns  # that are kept, of both images; at least those that are known
+    Image* before
+    Image* after
+    Image* passed
+    int64_t rows
+    int64_t capacity
+    int64_t first
+    int64_t counts[3]
+    uint8_t* op
+    int64_t* pos
+    int64_t* end_pos
+    int64_t* seq
+    uint32_t* row
+    uint32_t* txn
+    uint32_t* server_id
 
 cdef class TableSink:
-    cdef readonly ImageSink before
-    cdef readonly ImageSink after
-    cdef readonly Py_ssize_t rows
-    cdef int operations
-    cdef Py_ssize_t row_bytes
-    cdef Py_ssize_t largest
-    cdef Py_ssize_t capacity
-    cdef Py_ssize_t first
-    cdef long long[::1] counts
+    cdef Table table
+    cdef readonly tuple plans
+    cdef public object purpose
+    cdef object __weakref__
+    cdef ImageSink before
+    cdef ImageSink after
     cdef ImageSink passed
-    cdef PartialImages partial
-    cdef bint is_partial
-    cdef Sink8 op
-    cdef Sink64 pos
-    cdef Sink64 end_pos
-    cdef Sink64 seq
-    cdef Sink32 row
-    cdef Sink32 txn
-    cdef Sink32 server_id
+    cdef int64_t unknown_documents
+    cdef bint applies_differences
 
-    cdef bint wants(self, int op) noexcept
-    cdef int select(self, Cursor c, RowsHeader header, int op) except -1
-    cdef int begin(self, Cursor c, RowsHeader header, int op) except -1
-    cdef int change(self, Cursor c, int op) except -1
-    cdef int precede(self, Cursor c) except -1
-    cdef int change_partially(self, Cursor c) except -1
-    cdef Py_ssize_t add(self, Cursor c, int op, EventFacts facts) except -1
-    cdef Py_ssize_t pass_over(self, Cursor head, RowsHeader header, Cursor c, int op) except -1
-    cdef int grow(self) except -1
-    cdef Py_ssize_t held(self) noexcept
+    cdef object finish_rows(self)
 
-cdef class BothImages(TableSink):
-    pass
-
-cdef class StoredImages(BothImages):
-    pass
-
-cdef class CurrentRow(TableSink):
-    pass
+cdef int begin_event(Table* table, const RowsHead* head, int op, Failure* failure) noexcept nogil
+cdef int64_t row_bytes(const Table* table) noexcept nogil
+cdef int add_changes(Table* table, Reader* r, int op, const EventFacts* facts, int64_t most_rows, const uint8_t* stop) noexcept nogil
+cdef int note_changes(Table* table, int64_t first, int op, const EventFacts* facts, Failure* failure) noexcept nogil
+cdef int append_before(Table* table, Reader* r) noexcept nogil
+cdef int64_t pass_over(Table* table, const RowsHead* head, Reader* r, int op) noexcept nogil
+cdef void drop_unfinished(Table* table) noexcept nogil
+cdef int64_t held_by_table(const Table* table, int64_t* largest) noexcept nogil

@@ -1,15 +1,12 @@
-from binlake.core.buffers cimport ByteBuffer
-from binlake.core.cursor cimport Cursor
-from binlake.core.sink cimport VarSink
-from binlake.core.temporal_wire cimport (
-    read_date,
-    read_datetime2,
-    read_datetime_old,
-    read_time2,
-    read_time_old,
-    read_timestamp2,
-    read_timestamp_old,
-)
+# Packed dates and times (temporal_wire.pxd) as the server's text.
 
-cpdef int write_date(ByteBuffer out, Py_ssize_t packed) except -1
-cpdef int write_time(ByteBuffer out, Py_ssize_t packed, int fsp) except -1
+from libc.stdint cimport int64_t
+
+from binlake.core.growing cimport Bytes
+
+cdef enum:
+    TEMPORAL_ROOM = 32  # "9999-12-31 23:59:59.999999" is 26, "-838:59:59.999999" 17
+
+cdef int64_t pack_timestamp(int64_t us) noexcept nogil
+cdef void write_date(Bytes* out, int64_t packed) noexcept nogil
+cdef void write_time(Bytes* out, int64_t packed, int fsp) noexcept nogil

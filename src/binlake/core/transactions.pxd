@@ -1,21 +1,36 @@
-# The C view of transactions.py, for the compiled modules that cimport it.
+# The transactions that the row changes of a batch belong to, without the interpreter's lock.
 
-from binlake.core.gtid cimport GtidFields
-from binlake.core.sink cimport Sink64, VarSink
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from binlake.core.failure cimport Failure
+from binlake.core.sink cimport Column, ColumnSink
+
+cdef struct Transactions:
+    int64_t count
+    int64_t capacity
+    int64_t first
+    Column* gtid
+    Column* commit_us
+    Column* start
+    Column* thread_id
 
 cdef class TransactionSink:
-    cdef readonly Py_ssize_t count
-    cdef Py_ssize_t capacity
-    cdef Py_ssize_t first
-    cdef VarSink gtid
-    cdef Sink64 commit_us
-    cdef Sink64 start
-    cdef Sink64 thread_id
+    cdef Transactions transactions
+    cdef ColumnSink gtid
+    cdef ColumnSink commit_us
+    cdef ColumnSink start
+    cdef ColumnSink thread_id
 
-    cpdef Py_ssize_t add(
-        self, Py_ssize_t commit_us, Py_ssize_t start, Py_ssize_t thread_id
-    ) except -1
-    cpdef int name(self, bytes gtid) except -1
-    cdef int name_mysql(self, GtidFields gtid) except -1
-    cdef int name_mariadb(self, GtidFields gtid, Py_ssize_t server_id) except -1
-    cpdef Py_ssize_t held(self) noexcept
+    cdef object finish(self)
+
+# What names a transaction. `thread_id` -1: the log does not tell.
+cdef struct TransactionFacts:
+    int64_t commit_us
+    int64_t start
+    int64_t thread_id
+
+cdef int64_t add_unnamed(Transactions* found, const TransactionFacts* facts, Failure* failure) noexcept nogil
+cdef int64_t add_named(Transactions* found, const TransactionFacts* facts, const uint8_t* gtid, int64_t size, Failure* failure) noexcept nogil
+cdef int64_t add_mysql(Transactions* found, const TransactionFacts* facts, const uint8_t* sid, int64_t gno, Failure* failure) noexcept nogil
+cdef int64_t add_mariadb(Transactions* found, const TransactionFacts* facts, uint64_t domain, uint64_t server_id, uint64_t sequence, Failure* failure) noexcept nogil
+cdef int64_t held_by_transactions(const Transactions* found) noexcept nogil

@@ -1,77 +1,48 @@
-# The C view of walk.py: the cimports of the compiled modules it uses, and its attributes.
+# The C view of walk.pyx.
 
-from binlake.core.buffers cimport ByteKey
-from binlake.core.cursor cimport Cursor
+from libc.stdint cimport int64_t, uint8_t
+
 from binlake.core.frames cimport FrameBlock
-from binlake.core.gtid cimport GtidFields
-from binlake.core.rows_header cimport RowsHeader
-from binlake.core.table_sink cimport EventFacts, TableSink
+from binlake.core.plain_groups cimport PlainGroups
+from binlake.core.reader cimport Reader
+from binlake.core.rows_header cimport RowsHead
+from binlake.core.table_sink cimport Table, TableSink
 from binlake.core.transactions cimport TransactionSink
+from binlake.core.walk_loop cimport Binding, SLOTS, Walk
 
-cdef class Table:
-    cdef ByteKey definition
+cdef class DefinedTable:
+    cdef bytes definition
     cdef TableSink sink
 
-cdef class Binding:
-    cdef Py_ssize_t table_id
-    cdef Py_ssize_t generation
-    cdef Table table
+cdef class TableId:
+    cdef Binding binding
+    cdef DefinedTable table
 
 cdef class RowWalker:
-    cdef readonly Py_ssize_t held_bytes
-    cdef readonly Py_ssize_t rows
-    cdef readonly Py_ssize_t decoded_bytes
-    cdef readonly Py_ssize_t passed_bytes
-    cdef readonly Py_ssize_t limit_bytes
-    cdef Py_ssize_t recount_bytes
-    cdef Py_ssize_t uncounted_bytes
-
+    cdef Walk walk
     cdef object resolve
     cdef object format
-    cdef const unsigned char[::1] action_of
-    cdef const unsigned char[::1] op_of
-    cdef const unsigned char[::1] version_of
-    cdef const unsigned char[::1] id_bytes_of
-    cdef Py_ssize_t header_bytes
-    cdef Py_ssize_t checksum_bytes
-
-    cdef Cursor cursor
-    cdef Cursor side
+    cdef bytes id_bytes_of
     cdef FrameBlock block
-    cdef Py_ssize_t base
-    cdef Py_ssize_t frame
-    cdef bint full
-
+    cdef PlainGroups groups
+    cdef const uint8_t[::1] view
+    cdef object data
+    cdef bytes inflated
     cdef dict caches
     cdef dict tables
-    cdef list slots
     cdef dict bindings
-    cdef Py_ssize_t generation
-    cdef RowsHeader header
-
+    cdef int64_t known_columns
+    cdef TableId unbound
     cdef list active
     cdef TransactionSink transactions
-    cdef EventFacts facts
-    cdef bint in_payload
-    cdef Py_ssize_t next_row
-
-    cdef GtidFields gtid
-    cdef int stage
-    cdef Py_ssize_t txn_frame
-    cdef Py_ssize_t query_frame
     cdef bytes given_gtid
-    cdef Py_ssize_t given_commit_us
-    cdef Py_ssize_t given_thread
-    cdef Py_ssize_t given_start
 
-    cdef Py_ssize_t _run(self, object data, Py_ssize_t base, FrameBlock block, Py_ssize_t first, Py_ssize_t last) except -1
-    cdef int _loop(self, Py_ssize_t last) except -1
-    cdef int _boundary(self, int action) except -1
-    cdef int _table_map(self) except -1
-    cdef Binding _bind(self, Py_ssize_t table_id, Py_ssize_t definition)
-    cdef int _rows(self, int type_code) except -1
-    cdef Binding _binding(self)
-    cdef int _take(self, TableSink sink, int type_code) except -1
-    cdef int _recount(self) except -1
-    cdef int _open_transaction(self) except -1
-    cdef int _enter(self, Cursor cursor, Py_ssize_t frame) except -1
+    cdef int _take_groups(self, PlainGroups groups, int64_t group) except -1
+    cdef int _attend(self, int reason) except -1
+    cdef int _bind(self) except -1
+    cdef DefinedTable _know(self, bytes definition, body)
+    cdef int _look_up(self) except -1
+    cdef int _inflate(self) except -1
+    cdef int _take_partially(self) except -1
+    cdef int _begin_partially(self, Table* table, RowsHead* head) except -1
+    cdef int _change_partially(self, Table* table, RowsHead* head, Reader* r, bint wanted) except -1

@@ -1,4 +1,4 @@
-"""What every typed event is: a frame, fields in the order of the wire, and their JSON.
+"""The base of all typed events: a frame, the fields in wire order, and their JSON form.
 
 A family's file declares a dataclass whose fields are the event's, and how they lie on the wire:
 a `layout` where they simply follow one another, else `decode` and `encode`, side by side. How
@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
-from binlake.events.layout import Wire
-from binlake.events.reader import BodyReader
-from binlake.events.writer import BodyWriter
+from binlake.events.body.fields import FieldFormat
+from binlake.events.body.reader import BodyReader
+from binlake.events.body.writer import BodyWriter
 from binlake.format.event_types import event_name
 from binlake.format.flags import flag_names
 from binlake.values.frame import EventFormat, Frame
@@ -35,7 +35,7 @@ HIDDEN = None
 
 
 def text_or_hex(raw: bytes) -> str:
-    """Text whose character set the event does not tell: UTF-8, or 0x… when it is not that."""
+    """Decode text of unknown character set: as UTF-8, or as 0x… in hex if it is not valid UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -48,7 +48,7 @@ def file_name_text(raw: bytes) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """A field's value as JSON knows it: bytes as hex, sequences as lists, values by their text."""
+    """Convert a field to a JSON value: bytes to hex, sequences to lists, other values to their text."""
     if value is None or isinstance(value, bool | int | str | float):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -61,7 +61,7 @@ def json_value(value: Any) -> Any:
 
 
 def bits(table: Mapping[int, str]) -> Render:
-    """Shows a bit set as the list of the names of its bits."""
+    """Render a bit set as a list of bit names."""
     return lambda value: flag_names(table, value)
 
 
@@ -75,7 +75,7 @@ class Event:
     property shows what it means); `extra_fields` names properties that it shows after the fields.
     """
 
-    layout: ClassVar[Mapping[str, Wire]] = {}
+    layout: ClassVar[Mapping[str, FieldFormat]] = {}
     renders: ClassVar[Mapping[str, Render | None]] = {}
     extra_fields: ClassVar[tuple[str, ...]] = ()
 
@@ -88,13 +88,13 @@ class Event:
         return cls(frame, *(wire.read(reader, name) for name, wire in cls.layout.items()))
 
     def encode(self, writer: BodyWriter, fmt: EventFormat | None) -> None:
-        """Write the fields as `decode` reads them. Raises MalformedError for what does not fit."""
+        """Write the fields that `decode` reads. Raises MalformedError if a value does not fit its field."""
         for name, wire in self.layout.items():
             wire.write(writer, name, getattr(self, name))
 
     @property
     def name(self) -> str:
-        """The type as the server's enumeration spells it."""
+        """The event type, spelled as in the servers' source: `WRITE_ROWS_EVENT`."""
         return event_name(self.frame.type_code)
 
     def to_fields(self) -> dict[str, Any]:

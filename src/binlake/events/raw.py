@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from binlake.events.base import Event
-from binlake.events.layout import REST, Wire
+from binlake.events.body.fields import REST, FieldFormat
 
 __all__ = ["RawEvent"]
 
@@ -19,6 +19,6 @@ class RawEvent(Event):
     `body` is everything between the common header and the checksum.
     """
 
-    layout: ClassVar[Mapping[str, Wire]] = {"body": REST}
+    layout: ClassVar[Mapping[str, FieldFormat]] = {"body": REST}
 
     body: bytes

@@ -1,4 +1,4 @@
-"""From bytes to events: the class of each type, and the one function that decodes them all.
+"""The class of each event type, and the function that decodes any event.
 
 What an event is (its role, its version, whether it is compressed) comes from
 format/event_types.py; this table only says which class knows its body. Types without one
@@ -11,39 +11,39 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from binlake.errors import BinlogError, MalformedError
-from binlake.events.annotate_rows import AnnotateRowsEvent
 from binlake.events.base import Event
-from binlake.events.binlog_checkpoint import BinlogCheckpointEvent
-from binlake.events.execute_load_query import ExecuteLoadQueryEvent
-from binlake.events.format_description import FormatDescriptionEvent, effective_type
-from binlake.events.group_replication import TransactionContextEvent, ViewChangeEvent
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.gtid_mysql import GtidEvent
-from binlake.events.gtid_tagged import GtidTaggedEvent
-from binlake.events.heartbeat import HeartbeatEvent, HeartbeatV2Event
-from binlake.events.ignorable import IgnorableEvent
-from binlake.events.incident import IncidentEvent
-from binlake.events.large_transaction_header import LargeTransactionHeaderEvent
-from binlake.events.load_blocks import FileBlockEvent, LoadedFileEvent
-from binlake.events.load_data import CreateFileEvent, LoadEvent
-from binlake.events.partial_row_data import PartialRowDataEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
-from binlake.events.query import QueryEvent
+from binlake.events.body.reader import BodyReader
+from binlake.events.common.execute_load_query import ExecuteLoadQueryEvent
+from binlake.events.common.format_description import FormatDescriptionEvent, effective_type
+from binlake.events.common.heartbeat import HeartbeatEvent, HeartbeatV2Event
+from binlake.events.common.incident import IncidentEvent
+from binlake.events.common.load_blocks import FileBlockEvent, LoadedFileEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.rotate import RotateEvent
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.statement_context import IntvarEvent, RandEvent
+from binlake.events.common.stop import StopEvent
+from binlake.events.common.table_map import TableMapEvent
+from binlake.events.common.user_var import UserVarEvent
+from binlake.events.common.xa_prepare import XaPrepareEvent
+from binlake.events.common.xid import XidEvent
+from binlake.events.mariadb.annotate_rows import AnnotateRowsEvent
+from binlake.events.mariadb.binlog_checkpoint import BinlogCheckpointEvent
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mariadb.partial_row_data import PartialRowDataEvent
+from binlake.events.mariadb.start_encryption import StartEncryptionEvent
+from binlake.events.mysql.group_replication import TransactionContextEvent, ViewChangeEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.events.mysql.ignorable import IgnorableEvent
+from binlake.events.mysql.large_transaction_header import LargeTransactionHeaderEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
+from binlake.events.mysql.rows_query import RowsQueryEvent
+from binlake.events.mysql.tagged_gtid import GtidTaggedEvent
+from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
+from binlake.events.old.load_data import CreateFileEvent, LoadEvent
+from binlake.events.old.start_v3 import StartV3Event
 from binlake.events.raw import RawEvent
-from binlake.events.reader import BodyReader
-from binlake.events.rotate import RotateEvent
-from binlake.events.rows import RowsEvent
-from binlake.events.rows_query import RowsQueryEvent
-from binlake.events.start_encryption import StartEncryptionEvent
-from binlake.events.start_v3 import StartV3Event
-from binlake.events.statement_context import IntvarEvent, RandEvent
-from binlake.events.stop import StopEvent
-from binlake.events.table_map import TableMapEvent
-from binlake.events.transaction_payload import TransactionPayloadEvent
-from binlake.events.user_var import UserVarEvent
-from binlake.events.xa_prepare import XaPrepareEvent
-from binlake.events.xid import XidEvent
 from binlake.format.event_types import (
     ANNOTATE_ROWS_EVENT,
     ANONYMOUS_GTID_LOG_EVENT,
@@ -136,7 +136,7 @@ EVENT_CLASSES: Mapping[int, type[Event]] = MappingProxyType(
 def decode_event(
     frame: Frame, body: bytes | bytearray | memoryview, fmt: EventFormat | None
 ) -> Event:
-    """Decode the body of one event: what lies between its common header and its checksum.
+    """Decode the body of one event: the bytes between its common header and its checksum.
 
     `fmt` is the format in force; None only where there is none yet (a FORMAT_DESCRIPTION, or
     the ROTATE before it in a stream). The header of a FORMAT_DESCRIPTION has 19 bytes whatever

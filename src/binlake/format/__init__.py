@@ -1,1 +1,1 @@
-"""What the servers' format says, as tables. Imports nothing of this package."""
+"""The servers' binary log format as tables. Imports nothing of this package."""

@@ -89,7 +89,7 @@ MARIADB_NAMES = {
 
 
 def collation_name(number: int, flavour: str) -> str | None:
-    """What a server of a flavour calls a collation; None for one that nobody knows."""
+    """The name of a collation on servers of a flavour; None if the number is unknown."""
     known = COLLATIONS.get(number)
     if known is not None and flavour == "mariadb":
         return MARIADB_NAMES.get(number, known.name)

@@ -52,6 +52,9 @@ MYSQL_TYPE_GEOMETRY = 255
 
 _NAMES = {code: name for name, code in list(globals().items()) if type(code) is int}
 
+#: The most columns of a table: MAX_FIELDS of both servers (sql/sql_const.h).
+MOST_COLUMNS = 4096
+
 
 class TypeInfo(NamedTuple):
     """One column type.

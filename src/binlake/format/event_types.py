@@ -80,10 +80,10 @@ _NAMES = {code: name for name, code in list(globals().items()) if type(code) is 
 
 
 class Role(IntEnum):
-    """What an event does to whoever reads a log in order."""
+    """The role of an event for a reader that goes through a log in order."""
 
     UNKNOWN = 0  # no meaning known: raw bytes are kept
-    FORMAT = 1  # says how the events after it are read
+    FORMAT = 1  # defines how later events are read
     CONTROL = 2  # about the log itself: rotation, end, sets of GTIDs, heartbeats
     GTID = 3  # begins a transaction and names it
     QUERY = 4  # a statement, BEGIN and COMMIT among them
@@ -93,14 +93,14 @@ class Role(IntEnum):
     XA_PREPARE = 8  # ends a transaction group that an XA COMMIT may commit later
     PAYLOAD = 9  # a whole transaction, compressed
     DATA = 10  # context or data of a statement: variables, statement text, LOAD DATA
-    INCIDENT = 11  # says that changes may be missing
+    INCIDENT = 11  # reports that changes may be missing
     ENCRYPTION = 12  # what follows in the file is encrypted
 
 
 class EventType(NamedTuple):
     """One event type.
 
-    `flavour` "mysql", "mariadb" or "both" (who writes it); `since` the first release;
+    `flavour` "mysql", "mariadb" or "both" (the servers that write it); `since` the first release;
     `operation` "insert", "update" or "delete" and `rows_version` 0, 1 or 2 for rows events
     (version 2 has extra data in its header); `compressed` for MariaDB's zlib variants.
     """

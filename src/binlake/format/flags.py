@@ -43,7 +43,7 @@ EVENT_FLAGS: FlagTable = {
     0x0010: "UPDATE_TABLE_MAP_VERSION",  # 5.1
     LOG_EVENT_ARTIFICIAL_F: "ARTIFICIAL",  # must not advance a position
     LOG_EVENT_RELAY_LOG_F: "RELAY_LOG",  # written by a replica's receiver thread
-    LOG_EVENT_IGNORABLE_F: "IGNORABLE",  # may be skipped by who does not know its type
+    LOG_EVENT_IGNORABLE_F: "IGNORABLE",  # readers that do not know the type may skip it
     0x0100: "NO_FILTER",  # MySQL
     0x0200: "MTS_ISOLATE",  # MySQL
     0x4000: "ACCEPT_OWN",  # MariaDB

@@ -1,8 +1,8 @@
 """`binlake export`: logs to one Parquet data set per table, in one pass, committed once.
 
 1. plan: list the files once, pin their lengths, cut them into splits;
-2. decode: a Spark task per partition decodes all tables and writes Parquet files to a staging
-   directory; it returns its ledger and the list of its files;
+2. decode: a task per part of the logs decodes all tables and writes Parquet files to a staging
+   directory; it returns its ledger and the list of its files (lake/engine.py: Spark, or this machine);
 3. prove: the covered ranges must join without gap or overlap, or nothing is committed;
 4. unite: one schema per table, few files (lake/unite.py);
 5. commit: whole tables move into place, `_ledger.json` comes last (lake/staging.py).
@@ -13,34 +13,36 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from binlake.errors import IncompleteError, OptionError
-from binlake.lake.jobs import Progress, Task, run_tasks
-from binlake.lake.layout import Directory, Findings, IfExists, table_path
+from binlake.lake.engine import Engine, Progress, Task
+from binlake.lake.export_directory import Directory, Findings, IfExists, table_path
 from binlake.lake.parquet import DataFile, ParquetFiles, TableKey
 from binlake.lake.staging import Staging, now
 from binlake.lake.unite import MergeTask, merged_files, unite
+from binlake.source.bytes import refuse_secrets
 from binlake.source.chain import resolve
+from binlake.source.chain_names import of_source
+from binlake.source.keyring import Keyring
 from binlake.source.replica.url import is_server_url
-from binlake.spark.hosts import check_hosts, cores
+from binlake.spark.log_part import LogPart, plan_parts
 from binlake.spark.options import check_no_password
-from binlake.spark.partitions import LogPartition, plan_partitions
+from binlake.table.schema.newest_names import unnamed_renames
+from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
+from binlake.values.builds import installed_version
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-__all__ = ["ExportResult", "TableSummary", "export"]
+__all__ = ["ExportResult", "TableSummary", "check", "export"]
 
 DEFAULT_FILE_BYTES = 128 << 20
 _SMALLEST_PARTITION = 16 << 20
 _LARGEST_PARTITION = 256 << 20
-# Rewriting less than this is not worth a Spark job: the driver does it.
+# Rewriting less than this is not worth a job: the driver does it.
 _DRIVER_MERGE_BYTES = 32 << 20
+_NOTHING = "nothing of this export was kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,12 @@ class ExportResult:
 
 
 class DecodeTask(Task):
-    """Decodes all tables of one partition into Parquet files."""
+    """Decodes all tables of one part of the logs into Parquet files."""
 
     def __init__(
         self,
         number: int,
-        partition: LogPartition,
+        partition: LogPart,
         options: ReadOptions,
         directory: Directory,
         attempts: str,
@@ -115,8 +117,10 @@ class DecodeTask(Task):
             for changes in self.partition.changes(self.options, Target.TYPED, ledger):
                 for found in changes.table_batches(self.options):
                     key = TableKey(found.definition.database, found.definition.table)
-                    files.write(key, found.batch)
-            written = files.close()
+                    with self.directory.writing(_NOTHING):
+                        files.write(key, found.batch)
+            with self.directory.writing(_NOTHING):
+                written = files.close()
         except BaseException:
             files.abort()
             raise
@@ -124,7 +128,7 @@ class DecodeTask(Task):
 
 
 def export(
-    spark: SparkSession,
+    engine: Engine,
     paths: Sequence[str],
     target: str,
     options: ReadOptions,
@@ -143,55 +147,76 @@ def export(
     that hold a password, IncompleteError when the tasks' ranges do not join, and any BinlogError
     of reading.
     """
-    for text, name in (*((path, "path") for path in paths), (options.schema or "", "schema")):
-        if is_server_url(text):
-            check_no_password(text, name)
-    directory = Directory(target)
-    before = directory.claim(if_exists)
+    directory, before = check(paths, target, options, if_exists)
     if max_partition_bytes is None:
-        max_partition_bytes = _partition_bytes(spark, paths)
-    partitions = plan_partitions(paths, options, max_partition_bytes)
-    staging = Staging(directory, paths)
+        max_partition_bytes = _partition_bytes(engine.cores, paths, options)
+    partitions = plan_parts(paths, options, max_partition_bytes)
+    with directory.writing(_NOTHING):
+        staging = Staging(directory, paths)
     try:
-        _check_cluster(spark, partitions, staging)
+        engine.check_paths(_paths_of_tasks(partitions, staging))
         tasks = [
             DecodeTask(i, part, options, directory, staging.attempts, target_file_bytes)
             for i, part in enumerate(partitions)
         ]
-        results = [json.loads(r) for r in run_tasks(spark, tasks, f"decode {target}", progress)]
+        results = [json.loads(r) for r in engine.run(tasks, f"decode {target}", progress)]
         ledger = _proven_ledger(partitions, results)
         files = [DataFile.from_json(f) for result in results for f in result["files"]]
         _check_columns(files, options)
-        tables = _united(spark, files, staging, target_file_bytes)
-        _commit(staging, before, tables, ledger, paths)
+        tables = _united(engine, files, staging, target_file_bytes, ledger, options.columns)
     except BaseException:
-        staging.discard()
+        staging.abandon()
         raise
+    # from here on the staging area holds what is replaced: it is kept if this does not finish
+    with directory.writing('run the export again with --overwrite (if_exists="replace")'):
+        _commit(staging, before, tables, ledger, paths)
     return ExportResult(target, tuple(tables), ledger)
 
 
-def _partition_bytes(spark: SparkSession, paths: Sequence[str]) -> int:
+def check(
+    paths: Sequence[str], target: str, options: ReadOptions, if_exists: IfExists
+) -> tuple[Directory, Findings]:
+    """Raise what an export would raise before it decodes anything; return its target.
+
+    This takes no engine and reads no log, so that a mistake is reported before Spark starts.
+    """
+    for text, name in (*((path, "path") for path in paths), (options.schema or "", "schema")):
+        refuse_secrets(text)
+        if is_server_url(text):
+            check_no_password(text, name)
+    refuse_secrets(target)
+    if is_server_url(target):
+        raise OptionError(f"{target} is a live server, and no place for tables", name="target")
+    if "-" in paths:
+        raise OptionError(
+            "standard input cannot be exported: tasks read parts of files", name="paths"
+        )
+    directory = Directory(target)
+    before = directory.claim(if_exists)
+    directory.check_writable()
+    plan_parts(paths, options, _LARGEST_PARTITION)
+    if (keyring := Keyring.of(options)) is not None:
+        keyring.expect_file()
+    declared_schema(options).close()
+    return directory, before
+
+
+def _partition_bytes(cores: int, paths: Sequence[str], options: ReadOptions) -> int:
     """A share of the logs for every core, within bounds: each task has a fixed cost."""
-    sizes = [log.size or 0 for found in resolve(paths) for log in found.files]
-    share = -(-sum(sizes) // cores(spark))
+    chains = of_source(resolve(paths, options.index_directory), options.source)
+    sizes = [log.size or 0 for chain in chains for log in chain.files]
+    share = -(-sum(sizes) // cores)
     return min(max(share, _SMALLEST_PARTITION), _LARGEST_PARTITION)
 
 
-def _check_cluster(
-    spark: SparkSession, partitions: Sequence[LogPartition], staging: Staging
-) -> None:
-    """Where tasks run on other hosts: can those read the logs and write the target?"""
-    master = spark.conf.get("spark.master", "")
-    if master is None or master.startswith("local"):
-        return
+def _paths_of_tasks(partitions: Sequence[LogPart], staging: Staging) -> list[str]:
+    """The paths that the tasks read, and the local one that they write to."""
     local = staging.directory.fs.type_name == "local"
     paths = sorted({path for part in partitions for path in part.paths})
-    check_hosts(spark, [*paths, *([staging.attempts] if local else [])])
+    return [*paths, *([staging.attempts] if local else [])]
 
 
-def _proven_ledger(
-    partitions: Sequence[LogPartition], results: Sequence[Mapping[str, Any]]
-) -> Ledger:
+def _proven_ledger(partitions: Sequence[LogPart], results: Sequence[Mapping[str, Any]]) -> Ledger:
     ledger = Ledger()
     for result in results:
         ledger += Ledger.from_json(result["ledger"])
@@ -220,9 +245,14 @@ def _check_columns(files: Sequence[DataFile], options: ReadOptions) -> None:
 
 
 def _united(
-    spark: SparkSession, files: Sequence[DataFile], staging: Staging, target_file_bytes: int
+    engine: Engine,
+    files: Sequence[DataFile],
+    staging: Staging,
+    target_file_bytes: int,
+    ledger: Ledger,
+    columns: Sequence[str],
 ) -> list[TableSummary]:
-    united = unite(files, target_file_bytes)
+    united = unite(files, target_file_bytes, ledger.renames)
     tasks = [
         MergeTask(staging.directory, staging.attempts, table, group, target_file_bytes)
         for table in united
@@ -232,11 +262,19 @@ def _united(
     if moved <= _DRIVER_MERGE_BYTES:
         results = [task.run() for task in tasks]
     else:
-        results = run_tasks(spark, tasks, "merge small files", lambda _done, _all: None)
+        results = engine.run(tasks, "merge small files", lambda _done, _all: None)
     made: dict[TableKey, list[DataFile]] = {}
     for file in (*(f for table in united for f in table.kept), *merged_files(results)):
         made.setdefault(file.key, []).append(file)
-    notes = {table.key: table.evolution.notes for table in united}
+    notes = {
+        table.key: (
+            *table.evolution.notes,
+            *unnamed_renames(
+                f"{table.key.database}.{table.key.table}", columns, table.evolution.renames
+            ),
+        )
+        for table in united
+    }
     return [_summary(key, made[key], notes.get(key, ())) for key in sorted(made, key=str)]
 
 
@@ -255,7 +293,7 @@ def _commit(
 ) -> None:
     content = {
         "export": {
-            "binlake": _version(),
+            "binlake": installed_version() or "not installed",
             "started": staging.started,
             "finished": now(),
             "inputs": list(paths),
@@ -265,10 +303,3 @@ def _commit(
         **ledger.to_json(),
     }
     staging.commit({t.path: [f.name for f in t.files] for t in tables}, content, before)
-
-
-def _version() -> str:
-    try:
-        return metadata.version("binlake")
-    except metadata.PackageNotFoundError:  # run from a source tree
-        return "not installed"

@@ -1,10 +1,10 @@
-"""Bulk work as a Spark read: tasks do their work and yield what they found.
+"""Bulk work on Spark: a job with one partition per task, whose results are collected.
 
-A job is a one-off data source with one partition per task. `read` runs the task on an
-executor and yields its result as a row; one `collect` brings all results to the user's
-process, which commits. This works alike in classic Spark and Spark Connect. Spark may run a
-task more than once, so a task must write under names of its own and only what a collected
-result names counts.
+In a classic session the job is an RDD: it starts nothing but the workers that run the tasks, while
+a Python data source first starts processes for its discovery, its load and its plan, each of which
+imports PySpark. A Connect client has no RDDs: there the job is the read of a one-off data source,
+whose `read` runs the task and yields its result as a row. One `collect` brings all results to
+the user's process, which commits.
 """
 
 from __future__ import annotations
@@ -12,37 +12,49 @@ from __future__ import annotations
 import pickle
 import threading
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from binlake import errors
 from binlake.errors import BinlogError, SourceError
-from binlake.spark.hosts import Shipped, in_few_lines
+from binlake.lake.engine import Engine, Progress, Task
+from binlake.spark.hosts import Shipped, check_hosts, cores, without_traceback
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["Progress", "Task", "run_tasks"]
-
-# called with (finished tasks, all tasks)
-Progress = Callable[[int, int], None]
+__all__ = ["SparkEngine", "run_tasks"]
 
 _POLL_SECONDS = 0.2
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
-class Task(ABC):
-    """A piece of work; pickled to an executor and `run` there, perhaps more than once."""
+class SparkEngine(Engine):
+    """Runs tasks on the executors of a session."""
 
-    @abstractmethod
-    def run(self) -> str:
-        """Do the work and return what the driver needs to know, as JSON."""
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at once, as far as the session tells."""
+        return cores(self._spark)
+
+    def check_paths(self, paths: Sequence[str]) -> None:
+        """Ask the hosts of a cluster whether they can work, and see the paths."""
+        context = _context(self._spark)
+        if context is None or not (context.master or "").startswith("local"):
+            check_hosts(self._spark, paths)
+
+    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
+        return run_tasks(self._spark, tasks, what, progress)
 
 
 class _TaskReader(Shipped, DataSourceReader):
@@ -56,7 +68,7 @@ class _TaskReader(Shipped, DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         task: Task = pickle.loads(partition.value)
-        return iter([(in_few_lines(task.run)(),)])
+        return iter([(without_traceback(task.run)(),)])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"tasks": ()}  # an executor is given its own task; it needs no other
@@ -89,23 +101,50 @@ def run_tasks(
     """
     if not tasks:
         return []
-    name = f"binlake_{uuid.uuid4().hex}"
-    pickled = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
-    spark.dataSource.register(_source(name, pickled))
+    pickled: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
     progress(0, len(tasks))
+    context = _context(spark)
     try:
-        with _watching(spark, name, what, progress):
-            rows = spark.read.format(name).load().collect()
-    except PySparkException as error:
+        if context is None:
+            results = _as_read(spark, pickled)
+        else:
+            with _watching(context, what, progress):
+                results = context.parallelize(pickled, len(pickled)).map(_Runner()).collect()
+    except (PySparkException, Py4JJavaError) as error:
         told = _told(error)
         if told is None:
             raise
         raise told from None
     progress(len(tasks), len(tasks))
-    return [row.result for row in rows]
+    return results
 
 
-def _told(error: PySparkException) -> BinlogError | None:
+class _Runner(Shipped):
+    """Runs a pickled task on an executor."""
+
+    def __call__(self, task: bytes) -> str:
+        arrived: Task = pickle.loads(task)
+        return without_traceback(arrived.run)()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # it has no attributes; Python's own answer to that is None
+
+
+def _as_read(spark: SparkSession, pickled: Sequence[bytes]) -> list[str]:
+    name = f"binlake_{uuid.uuid4().hex}"
+    spark.dataSource.register(_source(name, pickled))
+    return [row.result for row in spark.read.format(name).load().collect()]
+
+
+def _context(spark: SparkSession) -> SparkContext | None:
+    """The context of a classic session; None of a Connect client."""
+    try:
+        return spark.sparkContext
+    except PySparkException:
+        return None
+
+
+def _told(error: Exception) -> BinlogError | None:
     """What the failed task said, out of the stacks that Spark wraps it in; None if not ours."""
     for line in reversed(str(error).splitlines()):
         kind, _, sentence = line.strip().partition(": ")
@@ -119,14 +158,10 @@ def _told(error: PySparkException) -> BinlogError | None:
 
 
 @contextmanager
-def _watching(spark: SparkSession, group: str, what: str, progress: Progress) -> Iterator[None]:
-    """Report finished tasks while the block runs. (A Connect server keeps its counts.)"""
-    try:
-        context = spark.sparkContext
-    except PySparkException:
-        yield
-        return
+def _watching(context: SparkContext, what: str, progress: Progress) -> Iterator[None]:
+    """Describe the job in Spark's UI, and report finished tasks, while the block runs."""
     done = threading.Event()
+    group = f"binlake_{uuid.uuid4().hex}"
     tracker = context.statusTracker()
 
     def watch() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs as pafs
 
-from binlake.spark.schema import Conformer, exact_schema, spark_schema
+from binlake.spark.schema import Conformer, exact_schema, spark_schema_json
 
 __all__ = ["DataFile", "ParquetFiles", "TableKey"]
 
@@ -137,7 +138,9 @@ class ParquetFiles:
     def abort(self) -> None:
         """Close what is open without finishing it."""
         for opened in self._open.values():
-            opened.sink.close()
+            opened.writer.is_open = False  # else it writes a footer when it is collected
+            with suppress(OSError):  # of a full disk
+                opened.sink.close()
         self._open.clear()
         self._held.clear()
 
@@ -152,15 +155,15 @@ class ParquetFiles:
             self._close(key)
 
     def _file(self, key: TableKey, held: _Held) -> _OpenFile:
-        opened = self._open.pop(key, None)
+        opened = self._open.get(key)
         if opened is not None and not opened.decoded.equals(held.schema):
-            self._open[key] = opened
             self._close(key)
             opened = None
         if opened is None:
             if len(self._open) >= OPEN_FILES:
                 self._close(next(iter(self._open)))
             opened = self._create(held)
+        self._open.pop(key, None)
         self._open[key] = opened
         return opened
 
@@ -171,7 +174,7 @@ class ParquetFiles:
         conformer = Conformer(exact_schema(schema))
         footer = {
             **(schema.metadata or {}),
-            _ROW_METADATA: spark_schema(schema).json().encode(),
+            _ROW_METADATA: spark_schema_json(schema).encode(),
             _SPARK_VERSION: b"4.1.0",
         }
         sink = self._fs.open_output_stream(f"{self._directory}/{name}")
@@ -185,12 +188,13 @@ class ParquetFiles:
         return _OpenFile(name, schema, conformer, sink, writer)
 
     def _close(self, key: TableKey) -> None:
-        opened = self._open.pop(key, None)
+        opened = self._open.get(key)
         if opened is None:
             return
         opened.writer.close()
         size = opened.sink.tell()
         opened.sink.close()
+        del self._open[key]  # what fails before is left to `abort`
         self._files.append(DataFile(key, opened.name, opened.rows, size, opened.conformer.schema))
 
 

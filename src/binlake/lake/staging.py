@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pyarrow import fs as pafs
 
-from binlake.lake.layout import LEDGER_NAME, RUN_NAME, STAGING_PREFIX, Directory, Findings
+from binlake.lake.export_directory import LEDGER_NAME, RUN_NAME, STAGING_PREFIX, Directory, Findings
 
 __all__ = ["Staging", "now"]
 
@@ -31,8 +32,13 @@ class Staging:
         self.name = f"{STAGING_PREFIX}{uuid.uuid4().hex[:12]}"
         self.started = now()
         self._run: dict[str, Any] = {"started": self.started, "inputs": list(inputs)}
-        self.fs.create_dir(self.attempts, recursive=True)
-        self._describe_run()
+        self._made = self._missing()
+        try:
+            self.fs.create_dir(self.attempts, recursive=True)
+            self._describe_run()
+        except OSError:
+            self.abandon()
+            raise
 
     @property
     def attempts(self) -> str:
@@ -42,9 +48,29 @@ class Staging:
     def _describe_run(self) -> None:
         self.directory.write_json(self.directory.path(self.name, RUN_NAME), self._run)
 
+    def _missing(self) -> list[str]:
+        """The export's directory and those above it that this run makes, the innermost first."""
+        missing = []
+        path = self.directory.root
+        while path and self.fs.get_file_info(path).type == pafs.FileType.NotFound:
+            missing.append(path)
+            path = path.rpartition("/")[0]
+        return missing
+
     def discard(self) -> None:
         """Delete everything that this run wrote and did not commit."""
         self.directory.delete_directories([self.name])
+
+    def abandon(self) -> None:
+        """`discard`, and delete the directories that this run made, as far as they are empty."""
+        self.discard()
+        if self.fs.type_name != "local":  # elsewhere a directory is nothing of its own
+            return
+        for path in self._made:
+            try:
+                Path(path).rmdir()
+            except OSError:
+                return
 
     def commit(
         self, tables: Mapping[str, Sequence[str]], ledger: Mapping[str, Any], before: Findings

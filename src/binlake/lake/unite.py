@@ -1,7 +1,7 @@
 """From the files that tasks wrote to the data sets of an export: one schema, few files each.
 
 Tasks write a table's rows in the schema that its definition had where they read. Afterwards
-the driver knows every definition in the range and unites them (table/evolution.py). Files that
+the driver knows every definition in the range and unites them (table/schema/evolution.py). Files that
 have the united schema and a good size stay as they are; others are rewritten by `MergeTask`s,
 in commit order: small ones together, those of older definitions converted.
 """
@@ -9,15 +9,16 @@ in commit order: small ones together, those of older definitions converted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from binlake.lake.jobs import Task
-from binlake.lake.layout import Directory
+from binlake.lake.engine import Task
+from binlake.lake.export_directory import Directory
 from binlake.lake.parquet import DataFile, ParquetFiles, TableKey, read_batches
-from binlake.table.evolution import Evolution
+from binlake.table.schema.evolution import Evolution
+from binlake.table.schema.newest_names import ColumnRenames
 
 __all__ = ["MergeTask", "UnitedTable", "merged_files", "unite"]
 
@@ -36,7 +37,13 @@ class UnitedTable:
     merges: tuple[tuple[DataFile, ...], ...]
 
 
-def unite(files: Iterable[DataFile], target_file_bytes: int) -> list[UnitedTable]:
+#: The columns of a table (database, table) that each statement of the log renames.
+Renames = Callable[[str, str], Sequence[ColumnRenames]]
+
+
+def unite(
+    files: Iterable[DataFile], target_file_bytes: int, renames: Renames = lambda *_: ()
+) -> list[UnitedTable]:
     """Decide, for every table, its schema and what must be rewritten.
 
     `files` in commit order. The schema that comes last is the newest definition.
@@ -44,11 +51,16 @@ def unite(files: Iterable[DataFile], target_file_bytes: int) -> list[UnitedTable
     tables: dict[TableKey, list[DataFile]] = {}
     for file in files:
         tables.setdefault(file.key, []).append(file)
-    return [_unite_table(key, tables[key], target_file_bytes) for key in sorted(tables, key=str)]
+    return [
+        _unite_table(key, tables[key], target_file_bytes, renames(key.database, key.table))
+        for key in sorted(tables, key=str)
+    ]
 
 
-def _unite_table(key: TableKey, files: Sequence[DataFile], target: int) -> UnitedTable:
-    evolution = Evolution.of(f"{key.database}.{key.table}", _versions(files))
+def _unite_table(
+    key: TableKey, files: Sequence[DataFile], target: int, renames: Sequence[ColumnRenames]
+) -> UnitedTable:
+    evolution = Evolution.of(f"{key.database}.{key.table}", _versions(files), renames)
     kept: list[DataFile] = []
     merges: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
@@ -101,8 +113,10 @@ class MergeTask(Task):
         files = ParquetFiles(fs, self.attempts, prefix, self.target_file_bytes)
         try:
             for key, batch in self._conformed():
-                files.write(key, batch)
-            return json.dumps([file.to_json() for file in files.close()])
+                with self.directory.writing():
+                    files.write(key, batch)
+            with self.directory.writing():
+                return json.dumps([file.to_json() for file in files.close()])
         except BaseException:
             files.abort()
             raise

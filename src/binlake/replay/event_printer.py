@@ -12,18 +12,21 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from binlake.events.base import Event
-from binlake.events.load_data import LoadEvent
-from binlake.events.query import QueryEvent
-from binlake.events.statement_context import IntvarEvent, RandEvent
-from binlake.events.user_var import UserVarEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.statement_context import IntvarEvent, RandEvent
+from binlake.events.common.user_var import UserVarEvent
+from binlake.events.old.load_data import LoadEvent
+from binlake.printable import comment_lines
+from binlake.replay.client import delimited
+from binlake.replay.event_text import DELIMITER, TextOptions
 from binlake.replay.load_files import LoadFiles
-from binlake.replay.rows import PseudoSql, RowStatement, table_name
-from binlake.replay.session import Session, is_transaction_word
+from binlake.replay.replay_session import ReplaySession, is_transaction_word
+from binlake.replay.row_events import PseudoSql, RowStatement, table_name
 from binlake.replay.shown import Shown
-from binlake.replay.statements import intvar_text, rand_text, user_variable
-from binlake.replay.text import DELIMITER, TextOptions
-from binlake.stream.fragments import FragmentJoiner
+from binlake.replay.statement_events import intvar_text, quoted_bytes, rand_text, user_variable
+from binlake.stream.groups.fragments import FragmentJoiner
 from binlake.stream.log_events import LogEvent
+from binlake.values.ledger import counted
 
 __all__ = ["END", "EventPrinter"]
 
@@ -35,14 +38,14 @@ _CHARSET_VARIABLES = ("CHARACTER_SET_CLIENT", "CHARACTER_SET_RESULTS", "COLLATIO
 class EventPrinter(ABC):
     """The state of a printer. `write` takes bytes; `warn` a sentence for the user."""
 
-    session_class: ClassVar[type[Session]] = Session
+    session_class: ClassVar[type[ReplaySession]] = ReplaySession
     hex_literal: ClassVar[str]
     xa_word: ClassVar[str]
 
     def __init__(
         self,
         options: TextOptions,
-        write: Callable[[bytes], object],
+        write: Callable[[bytes | memoryview], object],
         load_files: LoadFiles,
         warn: Callable[[str], None],
     ) -> None:
@@ -56,6 +59,7 @@ class EventPrinter(ABC):
         self.hidden_tables: set[int] = set()
         self.in_transaction = False
         self.old_loads: dict[int, LoadEvent] = {}
+        self._hidden_without_database = 0
         self._variables: list[Shown] = []
         self._fragments = FragmentJoiner()
         self._inside_payload = False
@@ -87,6 +91,11 @@ class EventPrinter(ABC):
     def end(self) -> None:
         """What comes after all events, also when reading them ended in an error."""
         self.end_file()
+        if self._hidden_without_database:
+            self.warn(
+                f"--database leaves out {counted(self._hidden_without_database, 'statement')} of"
+                " sessions without a default database, as the servers' tools do"
+            )
         self.write(b"DELIMITER ;\n# End of log file\n")
         self._end_torn()
         self.write(b"/*!50003 SET COMPLETION_TYPE=@OLD_COMPLETION_TYPE*/;\n")
@@ -152,7 +161,16 @@ class EventPrinter(ABC):
         """Whether a statement is of a database that is not shown."""
         if is_transaction_word(event):
             return False
-        return not self.options.shows(self.options.renamed(event.database))
+        return not self._shows(event.database)
+
+    def _pass_over(self, database: str) -> None:
+        """Leave out a statement of this default database, and the variables set for it."""
+        self._variables = []
+        self._hidden_without_database += not database
+
+    def _shows(self, database: str) -> bool:
+        """Whether --database includes a database, given by its name in the log."""
+        return self.options.shows(database)
 
     def _group_ends(self) -> None:
         self.in_transaction = False
@@ -163,6 +181,21 @@ class EventPrinter(ABC):
         self.write(self.header(shown, name + words.encode()))
         for line in self.session.prepare(event, database):
             self.write(line)
+
+    def _say(self, statement: bytes, flavour: str) -> None:
+        """A statement, or what stops the replay where a client would not read it as it is."""
+        problem = self.session.lexer(flavour).misreading(statement)
+        if problem is None:
+            self.write(delimited(statement))
+            return
+        place = self._place
+        self.warn(
+            f"the statement at {place.file}:{place.pos} is a comment, and the replay ends there with"
+            f" an error: a client would misread it, because {problem}"
+        )
+        self.write(f"# The client would misread this statement: {problem}\n".encode())
+        self.write(comment_lines(statement, b"# "))
+        self.write(b"RELOAD DATABASE" + END)  # a syntax error, as after an incident
 
     @abstractmethod
     def _xid_word(self, event: QueryEvent) -> str:
@@ -184,6 +217,8 @@ class EventPrinter(ABC):
 
     def _say_user_variable(self, shown: Shown, event: UserVarEvent) -> None:
         self.write(self.header(shown, b"\tUser_var\n"))
+        for line in self.session.reads_name(quoted_bytes(event.name_raw)):
+            self.write(line)
         self.write(user_variable(event, self.hex_literal, shown.format.flavour))
 
     @property

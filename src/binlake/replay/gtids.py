@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.gtid_mysql import GtidEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
-from binlake.events.xa_prepare import xid_text
+from binlake.events.common.xa_prepare import xid_text
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.flags import (
     FL_ALLOW_PARALLEL,
     FL_COMMIT_ALTER,
@@ -21,7 +21,7 @@ from binlake.format.flags import (
     FL_TRANSACTIONAL,
     FL_WAITED,
 )
-from binlake.replay.text import DELIMITER
+from binlake.replay.event_text import DELIMITER
 
 __all__ = ["MariadbGtids", "gtid_list_text", "mysql_gtid_lines", "previous_gtids_text"]
 
@@ -81,6 +81,11 @@ class MariadbGtids:
         self._allow_parallel: bool | None = None
         self._domain_id: int | None = None
         self._server_id: int | None = None
+
+    @property
+    def told(self) -> tuple[bool | None, int | None, int | None]:
+        """Whether to replicate in parallel, the domain and the server that were told last."""
+        return self._allow_parallel, self._domain_id, self._server_id
 
     @staticmethod
     def words(event: MariadbGtidEvent) -> bytes:

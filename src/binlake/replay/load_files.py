@@ -39,6 +39,7 @@ class LoadFiles:
                 raise SourceError(
                     f"a file of LOAD DATA cannot be written: {error}",
                     hint="--local-load names a folder for them",
+                    errno=error.errno,
                 ) from None
             with os.fdopen(handle, "wb") as file:
                 file.write(block)

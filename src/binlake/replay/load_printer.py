@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from binlake.events.execute_load_query import ExecuteLoadQueryEvent
-from binlake.events.load_blocks import FileBlockEvent, LoadedFileEvent
-from binlake.events.load_data import CreateFileEvent, LoadEvent
+from binlake.events.common.execute_load_query import ExecuteLoadQueryEvent
+from binlake.events.common.load_blocks import FileBlockEvent, LoadedFileEvent
+from binlake.events.old.load_data import CreateFileEvent, LoadEvent
 from binlake.format.event_types import BEGIN_LOAD_QUERY_EVENT, DELETE_FILE_EVENT
 from binlake.replay.event_printer import EventPrinter
 from binlake.replay.old_load import old_load_statement
 from binlake.replay.shown import Shown
-from binlake.replay.statements import load_statement
+from binlake.replay.statement_events import load_statement
 
 __all__ = ["LoadPrinter"]
 
@@ -44,12 +44,12 @@ class LoadPrinter(EventPrinter):
         if load is None or file is None:
             self._file_without_beginning(event.file_id)
         else:
-            self._say_old_load(load, file)
+            self._say_old_load(shown, load, file)
 
     def _old_load(self, shown: Shown, event: LoadEvent) -> None:
         """LOAD DATA of a file of the server's, which is not in the log."""
         self.write(self.header(shown, f"\tLoad\tthread_id={event.thread_id}\n".encode()))
-        self._say_old_load(event, None)
+        self._say_old_load(shown, event, None)
 
     def _create_file(self, shown: Shown, event: CreateFileEvent) -> None:
         words = f"\n#Create_file: file_id: {event.file_id}  block_len: {event.block_bytes}\n"
@@ -57,23 +57,23 @@ class LoadPrinter(EventPrinter):
         self.load_files.begin(event.file_id, event.block)
         self.old_loads[event.file_id] = event
 
-    def _say_old_load(self, event: LoadEvent, file: Path | None) -> None:
+    def _say_old_load(self, shown: Shown, event: LoadEvent, file: Path | None) -> None:
         database = self.options.renamed(event.database)
-        if not self.options.shows(database):
-            self._variables = []
+        if not self._shows(event.database):
+            self._pass_over(event.database)
             return
         self._flush_variables()
         if file is None:
             self.warn(f"LOAD DATA reads {event.file} on the server, which is not in the log")
         for line in self.session.prepare_load(event, database):
             self.write(line)
-        self.write(old_load_statement(event, file))
+        self._say(old_load_statement(event, file), shown.format.flavour)
 
     def _execute_load(self, shown: Shown, event: ExecuteLoadQueryEvent) -> None:
         database = self.options.renamed(event.database)
         file = self.load_files.take(event.file_id)
-        if not self.options.shows(database):
-            self._variables = []
+        if not self._shows(event.database):
+            self._pass_over(event.database)
             return
         # what the statement's INSERT_ID is must be said here, too
         self._flush_variables()
@@ -81,6 +81,6 @@ class LoadPrinter(EventPrinter):
             self._file_without_beginning(event.file_id)
             return
         self._say_query(shown, event, b"\tExecute_load_query", database)
-        self.write(load_statement(event, file))
+        self._say(load_statement(event, file), shown.format.flavour)
         if not self.options.short_form:
             self.write(f"# file_id: {event.file_id} \n".encode())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from binlake.events.load_data import LoadEvent
-from binlake.replay.text import DELIMITER
+from binlake.events.old.load_data import LoadEvent
+from binlake.replay.statement_events import quoted_bytes
 
 __all__ = ["old_load_statement"]
 
@@ -34,13 +34,13 @@ def old_load_statement(event: LoadEvent, file: Path | None) -> bytes:
         words.append(b"REPLACE")
     elif event.opt_flags & _IGNORE:
         words.append(b"IGNORE")
-    words.append(b"INTO TABLE " + _name(event.table_raw))
+    words.append(b"INTO TABLE " + quoted_bytes(event.table_raw))
     words += _delimiters(event)
     if event.skip_lines:
         words.append(b"IGNORE %d LINES" % event.skip_lines)
     if event.field_names_raw:
-        words.append(b"(" + b", ".join(map(_name, event.field_names_raw)) + b")")
-    return b" ".join(words) + b"\n" + DELIMITER + b"\n"
+        words.append(b"(" + b", ".join(map(quoted_bytes, event.field_names_raw)) + b")")
+    return b" ".join(words)
 
 
 def _delimiters(event: LoadEvent) -> Iterator[bytes]:
@@ -60,7 +60,3 @@ def _literal(raw: bytes) -> bytes:
     for plain, escaped in _ESCAPES:
         raw = raw.replace(plain, escaped)
     return b"'" + raw + b"'"
-
-
-def _name(raw: bytes) -> bytes:
-    return b"`" + raw.replace(b"`", b"``") + b"`"

@@ -14,34 +14,36 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 
+from binlake.core.replay_lines import base64_lines
+from binlake.core.replay_text import ReplayText
 from binlake.errors import FormatError
-from binlake.events.annotate_rows import AnnotateRowsEvent
 from binlake.events.base import Event
-from binlake.events.binlog_checkpoint import BinlogCheckpointEvent
-from binlake.events.encoding import encode_event
-from binlake.events.execute_load_query import ExecuteLoadQueryEvent
-from binlake.events.format_description import FormatDescriptionEvent
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.gtid_mysql import GtidEvent
-from binlake.events.gtid_tagged import GtidTaggedEvent
-from binlake.events.incident import IncidentEvent
-from binlake.events.load_blocks import FileBlockEvent, LoadedFileEvent
-from binlake.events.load_data import CreateFileEvent, LoadEvent
-from binlake.events.partial_row_data import PartialRowDataEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
-from binlake.events.query import QueryEvent
-from binlake.events.rotate import RotateEvent
-from binlake.events.rows import RowsEvent
-from binlake.events.rows_query import RowsQueryEvent
-from binlake.events.start_v3 import StartV3Event
-from binlake.events.statement_context import IntvarEvent, RandEvent
-from binlake.events.stop import StopEvent
-from binlake.events.table_map import TableMapEvent
-from binlake.events.transaction_payload import TransactionPayloadEvent
-from binlake.events.user_var import UserVarEvent
-from binlake.events.xa_prepare import XaPrepareEvent
-from binlake.events.xid import XidEvent
+from binlake.events.body.encoding import encode_event
+from binlake.events.common.execute_load_query import ExecuteLoadQueryEvent
+from binlake.events.common.format_description import FormatDescriptionEvent
+from binlake.events.common.incident import IncidentEvent
+from binlake.events.common.load_blocks import FileBlockEvent, LoadedFileEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.rotate import RotateEvent
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.statement_context import IntvarEvent, RandEvent
+from binlake.events.common.stop import StopEvent
+from binlake.events.common.table_map import TableMapEvent
+from binlake.events.common.user_var import UserVarEvent
+from binlake.events.common.xa_prepare import XaPrepareEvent
+from binlake.events.common.xid import XidEvent
+from binlake.events.mariadb.annotate_rows import AnnotateRowsEvent
+from binlake.events.mariadb.binlog_checkpoint import BinlogCheckpointEvent
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mariadb.partial_row_data import PartialRowDataEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
+from binlake.events.mysql.rows_query import RowsQueryEvent
+from binlake.events.mysql.tagged_gtid import GtidTaggedEvent
+from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
+from binlake.events.old.load_data import CreateFileEvent, LoadEvent
+from binlake.events.old.start_v3 import StartV3Event
 from binlake.format.event_types import (
     EVENT_TYPES,
 )
@@ -50,19 +52,18 @@ from binlake.format.flags import (
     LOG_EVENT_BINLOG_IN_USE_F,
     LOG_EVENT_IGNORABLE_F,
 )
+from binlake.printable import printable, printable_bytes
 from binlake.replay.event_printer import END
+from binlake.replay.event_text import (
+    clock_text,
+)
 from binlake.replay.load_printer import LoadPrinter
-from binlake.replay.rows import rows_flags_text, table_name
+from binlake.replay.row_events import rows_flags_text, table_name
 from binlake.replay.shown import Shown, shown_event
-from binlake.replay.statements import (
+from binlake.replay.statement_events import (
     ends_group,
     starts_group,
-    statement_text,
     xa_prepare_text,
-)
-from binlake.replay.text import (
-    base64_lines,
-    clock_text,
 )
 from binlake.stream.log_events import LogEvent
 
@@ -89,9 +90,35 @@ class Printer(LoadPrinter):
         else:
             getattr(self, method)(shown, event)
 
+    # -- what core.replay_text writes in the printer's place
+
+    @property
+    def is_between_statements(self) -> bool:
+        """Whether nothing waits for an event that is to come."""
+        return not (self.statement.is_open or self._variables or self._inside_payload)
+
+    @property
+    def wants_changes(self) -> bool:
+        """Whether row changes are decoded: to be shown, or to be counted."""
+        return self._decodes_rows or self._counts_rows
+
+    @abstractmethod
+    def replay_text(self, kinds: bytes, id_bytes: bytes) -> ReplayText:
+        """What writes plain events in the flavour's words."""
+
+    def lend(self, text: ReplayText) -> None:
+        """Tell the state that the next events begin in."""
+        text.in_transaction = self.in_transaction
+
+    def take_back(self, text: ReplayText) -> None:
+        """Take over the state that the written events ended in."""
+        self.in_transaction = text.in_transaction
+
     def _format(self, shown: Shown, event: FormatDescriptionEvent) -> None:
         created = clock_text(shown.frame.timestamp)
-        words = f"\tStart: binlog v {event.binlog_version}, server v {event.server_version}"
+        words = (
+            f"\tStart: binlog v {event.binlog_version}, server v {printable(event.server_version)}"
+        )
         words += f" created {created}"
         words += " at startup\n" if event.created else "\n"
         self.write(self.header(shown, words.encode()))
@@ -103,7 +130,9 @@ class Printer(LoadPrinter):
             self.write(b"BINLOG '\n" + base64_lines(shown.raw) + b"'" + END)
 
     def _start_v3(self, shown: Shown, event: StartV3Event) -> None:
-        words = f"\tStart: binlog v {event.binlog_version}, server v {event.server_version}"
+        words = (
+            f"\tStart: binlog v {event.binlog_version}, server v {printable(event.server_version)}"
+        )
         words += f" created {clock_text(event.created or shown.frame.timestamp)}"
         words += " at startup\n" if event.created else "\n"
         self.write(self.header(shown, words.encode()))
@@ -112,7 +141,9 @@ class Printer(LoadPrinter):
 
     def _rotate(self, shown: Shown, event: RotateEvent) -> None:
         self.write(
-            self.header(shown, f"\tRotate to {event.next_file}  pos: {event.position}\n".encode())
+            self.header(
+                shown, f"\tRotate to {printable(event.next_file)}  pos: {event.position}\n".encode()
+            )
         )
 
     def _stop(self, shown: Shown, _event: StopEvent) -> None:
@@ -121,7 +152,7 @@ class Printer(LoadPrinter):
     def _query(self, shown: Shown, event: QueryEvent) -> None:
         database = self.options.renamed(event.database)
         if self._is_hidden(event):
-            self._variables = []
+            self._pass_over(event.database)
             return
         self._flush_variables()
         compressed = EVENT_TYPES[event.frame.type_code].compressed
@@ -135,7 +166,7 @@ class Printer(LoadPrinter):
             self._group_ends()
 
     def _say_statement(self, shown: Shown, event: QueryEvent) -> None:
-        self.write(statement_text(event))
+        self._say(event.sql_raw, shown.format.flavour)
 
     @abstractmethod
     def _variable(self, shown: Shown, event: Event) -> None:
@@ -153,7 +184,7 @@ class Printer(LoadPrinter):
     # -- rows
 
     def _table_map(self, shown: Shown, event: TableMapEvent) -> None:
-        if not self.options.shows(self.options.renamed(event.database)):
+        if not self._shows(event.database):
             self.hidden_tables.add(event.table_id)
             return
         self.hidden_tables.discard(event.table_id)
@@ -167,7 +198,7 @@ class Printer(LoadPrinter):
             self.pseudo.take_table(log.window, log.index)
 
     def _name_in_comment(self, event: TableMapEvent) -> bytes:
-        return table_name(event, self.options)
+        return printable_bytes(table_name(event, self.options))
 
     @property
     def _decodes_rows(self) -> bool:
@@ -214,11 +245,11 @@ class Printer(LoadPrinter):
             changes = self.pseudo.changes(log.window, log.index, event)
             self.statement.rows += changes.rows
             if self._decodes_rows:
-                self.statement.add_comments(changes.lines)
+                self.statement.add_comments(changes.comments)
         except FormatError as error:
             if self._decodes_rows:
                 self.warn(str(error.at(file=log.file, event_pos=log.pos)))
-                self.statement.add_comments(iter((f"### {error.message}\n".encode(),)))
+                self.statement.add_comments(f"### {printable(error.message)}\n".encode())
 
     def _refuse_rows(self) -> None:
         """With --base64-output=never rows cannot be printed: what MySQL's tool says."""

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from binlake.events.annotate_rows import AnnotateRowsEvent
+from binlake.core.replay_lines import base64_lines
+from binlake.core.replay_text import ReplayText
 from binlake.events.base import Event
-from binlake.events.binlog_checkpoint import BinlogCheckpointEvent
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.query import QueryEvent
-from binlake.events.rows import RowsEvent
-from binlake.events.table_map import TableMapEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.table_map import TableMapEvent
+from binlake.events.mariadb.annotate_rows import AnnotateRowsEvent
+from binlake.events.mariadb.binlog_checkpoint import BinlogCheckpointEvent
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.format.event_types import (
     EVENT_TYPES,
 )
 from binlake.format.flags import FL_COMMIT_ALTER, FL_ROLLBACK_ALTER, FL_START_ALTER
+from binlake.printable import comment_lines, printable
 from binlake.replay.event_printer import END
+from binlake.replay.event_text import (
+    TextOptions,
+    mariadb_dump,
+)
 from binlake.replay.gtids import (
     MariadbGtids,
     gtid_list_text,
 )
 from binlake.replay.load_files import LoadFiles
 from binlake.replay.printer import Printer
-from binlake.replay.session import MariadbSession
+from binlake.replay.replay_session import MariadbSession
 from binlake.replay.shown import Shown
 from binlake.replay.table_metadata import metadata_lines
-from binlake.replay.text import (
-    TextOptions,
-    base64_lines,
-    mariadb_dump,
-)
 
 __all__ = ["MariadbPrinter"]
 
@@ -48,13 +50,31 @@ class MariadbPrinter(Printer):
     def __init__(
         self,
         options: TextOptions,
-        write: Callable[[bytes], object],
+        write: Callable[[bytes | memoryview], object],
         load_files: LoadFiles,
         warn: Callable[[str], None],
     ) -> None:
         super().__init__(options, write, load_files, warn)
         self._gtids = MariadbGtids()
         self._annotation: tuple[Shown, AnnotateRowsEvent] | None = None
+
+    def replay_text(self, kinds: bytes, id_bytes: bytes) -> ReplayText:
+        return ReplayText(
+            kinds,
+            id_bytes,
+            mariadb=True,
+            prints_base64=self.options.prints_base64,
+            says_queries=True,
+            counts_rows=self._counts_rows,
+        )
+
+    def lend(self, text: ReplayText) -> None:
+        super().lend(text)
+        text.parallel, text.domain_id, text.server_id = self._gtids.told
+
+    @property
+    def is_between_statements(self) -> bool:
+        return super().is_between_statements and self._annotation is None
 
     def _dump(self, shown: Shown) -> Iterator[bytes]:
         return mariadb_dump(shown.raw, shown.at)
@@ -82,7 +102,7 @@ class MariadbPrinter(Printer):
             begin, end = (b"/*!100600 ", b" */") if phase & FL_START_ALTER else (b"", b"")
             self.write(begin + b"BINLOG '\n" + base64_lines(shown.raw) + b"'" + end + END)
         if self._decodes_rows:
-            self.write(b"### " + event.sql_raw.replace(b"\n", b"\n### ") + b"\n")
+            self.write(comment_lines(event.sql_raw, b"### "))
 
     def end(self) -> None:
         super().end()
@@ -107,7 +127,7 @@ class MariadbPrinter(Printer):
         self.write(self.header(shown, b"\tGtid list " + gtid_list_text(event)))
 
     def _checkpoint(self, shown: Shown, event: BinlogCheckpointEvent) -> None:
-        self.write(self.header(shown, f"\tBinlog checkpoint {event.file}\n".encode()))
+        self.write(self.header(shown, f"\tBinlog checkpoint {printable(event.file)}\n".encode()))
 
     def _annotate(self, shown: Shown, event: AnnotateRowsEvent) -> None:
         if not self.options.skip_annotate_row_events:
@@ -126,7 +146,7 @@ class MariadbPrinter(Printer):
         shown, event = self._annotation
         self._annotation = None
         self.write(self.header(shown, b"\tAnnotate_rows:\n") or b"# Annotate_rows:\n")
-        self.write(b"#Q> " + event.query_raw.replace(b"\n", b"\n#Q> ") + b"\n")
+        self.write(comment_lines(event.query_raw, b"#Q> "))
 
     def _rows_word(self, event: RowsEvent) -> str:
         if not EVENT_TYPES[event.frame.type_code].compressed:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from binlake.core.replay_text import ReplayText
 from binlake.errors import UnsupportedError
 from binlake.events.base import Event
-from binlake.events.format_description import FormatDescriptionEvent
-from binlake.events.gtid_mysql import GtidEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
-from binlake.events.query import QueryEvent
-from binlake.events.rows import RowsEvent
-from binlake.events.rows_query import RowsQueryEvent
-from binlake.events.table_map import TableMapEvent
-from binlake.events.user_var import UserVarEvent
+from binlake.events.common.format_description import FormatDescriptionEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.table_map import TableMapEvent
+from binlake.events.common.user_var import UserVarEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
+from binlake.events.mysql.rows_query import RowsQueryEvent
 from binlake.format.event_types import (
     ANONYMOUS_GTID_LOG_EVENT,
     PARTIAL_UPDATE_ROWS_EVENT,
 )
+from binlake.printable import comment_lines, printable
 from binlake.replay.event_printer import END
+from binlake.replay.event_text import (
+    Base64,
+    TextOptions,
+    mysql_dump,
+)
 from binlake.replay.gtids import (
     mysql_gtid_lines,
     mysql_gtid_words,
@@ -26,17 +33,12 @@ from binlake.replay.gtids import (
 )
 from binlake.replay.load_files import LoadFiles
 from binlake.replay.printer import Printer
-from binlake.replay.session import MysqlSession
+from binlake.replay.replay_session import MysqlSession
 from binlake.replay.shown import Shown
-from binlake.replay.statements import (
+from binlake.replay.statement_events import (
     user_variable,
 )
 from binlake.replay.table_metadata import metadata_lines
-from binlake.replay.text import (
-    Base64,
-    TextOptions,
-    mysql_dump,
-)
 from binlake.stream.log_events import LogEvent
 
 __all__ = ["MysqlPrinter"]
@@ -56,7 +58,7 @@ class MysqlPrinter(Printer):
     def __init__(
         self,
         options: TextOptions,
-        write: Callable[[bytes], object],
+        write: Callable[[bytes | memoryview], object],
         load_files: LoadFiles,
         warn: Callable[[str], None],
     ) -> None:
@@ -65,9 +67,39 @@ class MysqlPrinter(Printer):
         self._names_next = False
         self._server_version = 0  # of the transaction, as its GTID event says it
 
+    def replay_text(self, kinds: bytes, id_bytes: bytes) -> ReplayText:
+        return ReplayText(
+            kinds,
+            id_bytes,
+            mariadb=False,
+            prints_base64=self.options.prints_base64,
+            says_queries=self.options.verbose > 1,
+            counts_rows=False,
+        )
+
+    def lend(self, text: ReplayText) -> None:
+        super().lend(text)
+        text.has_gtid, text.names_next = self._has_gtid, self._names_next
+        text.server_version = self._server_version
+
+    def take_back(self, text: ReplayText) -> None:
+        super().take_back(text)
+        self._has_gtid, self._names_next = text.has_gtid, text.names_next
+        self._server_version = text.server_version
+
+    @property
+    def is_between_statements(self) -> bool:
+        if self.options.base64_output is Base64.NEVER:
+            return False  # rows are refused
+        return super().is_between_statements
+
     def hide(self, log_event: LogEvent) -> None:
         if log_event.inner is None:
             self._at(log_event.pos)
+
+    def _shows(self, database: str) -> bool:
+        # MySQL's tool renames first; MariaDB's does not
+        return self.options.shows(self.options.renamed(database))
 
     def _before(self, event: Event) -> None:
         if not isinstance(event, QueryEvent) or not self._is_hidden(event):
@@ -127,7 +159,8 @@ class MysqlPrinter(Printer):
 
     def _name_in_comment(self, event: TableMapEvent) -> bytes:
         # names are not quoted where nothing reads them
-        return f"`{self.options.renamed(event.database)}`.`{event.table}`".encode()
+        database = printable(self.options.renamed(event.database))
+        return f"`{database}`.`{printable(event.table)}`".encode()
 
     def _rows_word(self, event: RowsEvent) -> str:
         partial = event.frame.type_code == PARTIAL_UPDATE_ROWS_EVENT
@@ -177,5 +210,5 @@ class MysqlPrinter(Printer):
         if self.options.verbose < 2 or self.options.short_form:
             return
         self.write(self.header(shown, b"\tRows_query\n"))
-        self.write(b"# " + event.query_raw.replace(b"\n", b"\n# ") + b"\n")
+        self.write(comment_lines(event.query_raw, b"# "))
         self.statement.add(shown)  # the server that replays it logs it again

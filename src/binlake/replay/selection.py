@@ -6,11 +6,11 @@ half, which the text then rolls back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.gtid_mysql import GtidEvent
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mysql.gtid import GtidEvent
 from binlake.format.event_types import (
     ANONYMOUS_GTID_LOG_EVENT,
     FORMAT_DESCRIPTION_EVENT,
@@ -26,7 +26,7 @@ from binlake.stream.log_events import LogEvent
 from binlake.values.frame import Frame
 from binlake.values.gtid import Gtid, GtidSet
 
-__all__ = ["Choice", "Selection", "Selector"]
+__all__ = ["Choice", "EventSelection", "Selector"]
 
 _FORMATS = (FORMAT_DESCRIPTION_EVENT, START_EVENT_V3)
 _GTIDS = (GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT, ANONYMOUS_GTID_LOG_EVENT)
@@ -43,7 +43,7 @@ class Choice(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class EventSelection:
     """What the options say; None and empty: no such limit.
 
     `start_position` is in the first file, `stop_position` in the last. Times are seconds since
@@ -66,6 +66,11 @@ class Selection:
     exclude_gtids: GtidSet | None = None
 
     @property
+    def is_by_position_only(self) -> bool:
+        """Whether nothing but positions chooses."""
+        return replace(self, start_position=None, stop_position=None) == EventSelection()
+
+    @property
     def by_maria_gtid(self) -> bool:
         """Whether servers, domains or GTIDs of MariaDB choose."""
         return bool(
@@ -81,7 +86,7 @@ class Selection:
 class Selector:
     """Chooses from the events of `files` logs, which come in their order."""
 
-    def __init__(self, selection: Selection, files: int) -> None:
+    def __init__(self, selection: EventSelection, files: int) -> None:
         self._wanted = selection
         self._last_file = files - 1
         self._left_out = selection.offset
@@ -128,6 +133,9 @@ class Selector:
         code = event.frame.type_code
         if code in _OUTSIDE_OF_GROUPS:
             return Choice.PASS if self._group is Choice.PASS else Choice.SHOW
+        if event.checksum == "bad" and (code in _GTIDS or code == GTID_EVENT):
+            # a GTID that is not what the server wrote can choose nothing
+            event.window.verify(event.index, event.index + 1)
         if code in _GTIDS:
             self._group = Choice.HIDE if self._is_gtid_hidden(event) else Choice.SHOW
         elif code == GTID_EVENT:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from binlake.events.base import Event
-from binlake.events.rows import RowsEvent
+from binlake.events.common.rows import RowsEvent
 from binlake.format.event_types import (
     DELETE_ROWS_COMPRESSED_EVENT,
     DELETE_ROWS_COMPRESSED_EVENT_V1,
@@ -21,7 +21,7 @@ from binlake.format.event_types import (
     WRITE_ROWS_EVENT,
     WRITE_ROWS_EVENT_V1,
 )
-from binlake.replay.text import clock_text, sealed
+from binlake.replay.event_text import clock_text, sealed
 from binlake.stream.log_events import LogEvent
 from binlake.values.frame import EventFormat, Frame
 
@@ -90,7 +90,7 @@ def shown_event(log_event: LogEvent) -> Shown:
 
 def _uncompressed(event: RowsEvent, raw: bytes, fmt: EventFormat) -> bytes:
     """MariaDB's compressed row changes as a server without them takes them."""
-    rows = event.inflate()
+    rows = event.inflate(fmt)
     head = raw[: len(raw) - fmt.checksum_bytes - event.rows.nbytes]
     code = bytes((_UNCOMPRESSED[event.frame.type_code],))
     return sealed(head[:4] + code + head[5:] + rows, checksum=fmt.checksum_bytes > 0)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binlake.events.table_map import TableMapEvent
+from binlake.events.common.table_map import TableMapEvent
 from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY, CHARSETS
 from binlake.format.collations import COLLATIONS, collation_name
 from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
-from binlake.table.pseudo_sql import quoted_name, quoted_text
+from binlake.printable import printable
+from binlake.table.sql.pseudo_sql import quoted_name, quoted_text
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
 __all__ = ["metadata_lines"]
@@ -74,12 +75,15 @@ def metadata_lines(event: TableMapEvent) -> Iterator[bytes]:
 
 def _name(name: str, flavour: str) -> bytes:
     # MariaDB's tool does not double backticks here, MySQL's does
-    return b"`" + name.encode() + b"` " if flavour == "mariadb" else quoted_name(name) + b" "
+    shown = printable(name)
+    return b"`" + shown.encode() + b"` " if flavour == "mariadb" else quoted_name(shown) + b" "
 
 
 def _key_parts(table: TableDefinition) -> Iterator[bytes]:
     for ordinal, prefix in zip(table.primary_key, table.key_prefixes, strict=True):
-        yield table.columns[ordinal].name.encode() + (b"(%d)" % prefix if prefix else b"")
+        yield printable(table.columns[ordinal].name).encode() + (
+            b"(%d)" % prefix if prefix else b""
+        )
 
 
 def _type_words(column: ColumnDefinition, flavour: str) -> bytes:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 
 from binlake.errors import ServerError
-from binlake.events.writer import lenenc_bytes
+from binlake.events.body.writer import lenenc_bytes
 
 __all__ = [
     "Value",

@@ -41,6 +41,7 @@ class Channel:
         self._socket = connection
         self._write_seconds = write_seconds
         self._compression: Compression | None = None
+        self._aborted = False
 
     def read(self, max_bytes: int, deadline: float) -> bytes:
         """The next payload, of at most `max_bytes`, by `deadline` (of time.monotonic).
@@ -100,7 +101,13 @@ class Channel:
         """Go on in TLS. Raises PeerGoneError when the peer cannot."""
         try:
             self._socket.settimeout(_left(deadline))
-            self._socket = context.wrap_socket(self._socket, server_side=True)
+            # known before the handshake, so that `abort` can end it
+            self._socket = secured = context.wrap_socket(
+                self._socket, server_side=True, do_handshake_on_connect=False
+            )
+            if self._aborted:  # while neither of the two sockets could be ended
+                raise PeerGoneError("gave way while TLS began")
+            secured.do_handshake()
         except TimeoutError:
             raise PeerGoneError("TLS was not agreed on in time") from None
         except (OSError, ValueError) as error:
@@ -118,6 +125,7 @@ class Channel:
 
     def abort(self) -> None:
         """End it from another thread: what waits on the socket wakes up."""
+        self._aborted = True
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from binlake.errors import FormatError
-from binlake.events.rotate import RotateEvent
+from binlake.events.common.rotate import RotateEvent
 from binlake.format.event_types import ROTATE_EVENT
 from binlake.serve import made_up
 from binlake.serve.answers import MALFORMED_PACKET, SERVER_SHUTDOWN, eof, lost, refused
@@ -28,7 +28,7 @@ from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat
 
-__all__ = ["EventStream", "Progress", "Wanted"]
+__all__ = ["DumpProgress", "DumpRequest", "EventStream"]
 
 _MAX_ACK_BYTES = 1024
 _ACK_SECONDS = 10.0
@@ -40,7 +40,7 @@ _HEAD = struct.Struct("<I").pack
 
 
 @dataclass(slots=True)
-class Progress:
+class DumpProgress:
     """How far one replica is: for status lines and metrics. `acknowledged` is its last ACK."""
 
     file: str = ""
@@ -53,7 +53,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DumpRequest:
     """What a replica asked for. `checksums`: it said that it knows checksums, and the first announcement
     has one (`first_checksum`). Without `heartbeat_seconds` it gets no heartbeats.
     """
@@ -74,9 +74,9 @@ class EventStream:
         self,
         channel: Channel,
         library: Library,
-        request: Wanted,
+        request: DumpRequest,
         server_id: int,
-        progress: Progress,
+        progress: DumpProgress,
         stop: threading.Event,
     ) -> None:
         self._channel = channel

@@ -15,17 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from binlake.errors import BinlogError, OptionError, SourceError
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_types import GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT
+from binlake.source.access import Access
 from binlake.source.bytes import is_uri, local_path
 from binlake.source.chain import Chain, LogPath, survey
 from binlake.source.keyring import Keyring
+from binlake.source.locations import location
 from binlake.source.log_file import LogFile
-from binlake.source.places import place
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url
-from binlake.stream.gtid_search import AnyGtidSet, executed, head_event
+from binlake.stream.positions.gtid_search import AnyGtidSet, executed, head_event
 from binlake.values.frame import EventFormat
 from binlake.values.gtid import GtidSet, MariaGtidIntervals
 
@@ -63,7 +64,7 @@ class Library:
     ) -> None:
         """Raises SourceError and OptionError where `path` is not one chain of logs."""
         self.path, self.chain = _find(local_path(path), source)
-        self.keyring = keyring
+        self.access = Access(keyring)
         self.version = 0
         self._poll_seconds = _REMOTE_POLL_SECONDS if is_uri(self.path) else poll_seconds
         self._changed = threading.Condition()
@@ -94,13 +95,13 @@ class Library:
     def open(self, file: LogPath) -> LogFile:
         """Open one of the files as long as it is now. Raises BinlogError."""
         try:
-            return LogFile.open(file.path, keyring=self.keyring)
+            return self.access.open(file.path)
         except SourceError:  # just compressed, perhaps: the same log under another path
             self._refresh()
             again = self.find(file.name)
             if again is None or again.path == file.path:
                 raise
-            return LogFile.open(again.path, keyring=self.keyring)
+            return self.access.open(again.path)
 
     def size(self, file: LogPath) -> int:
         """Bytes of a log as positions count them. Raises BinlogError."""
@@ -144,7 +145,7 @@ class Library:
         last = self.chain.files[-1]
         key = (last.name, _size_of(last))
         if self._executed is None or self._executed[0] != key:
-            self._executed = (key, executed(self.chain, self.keyring))
+            self._executed = (key, executed(self.chain, self.access))
         found = self._executed[1]
         if self.flavour == "mariadb" and not found:
             return MariaGtidIntervals()
@@ -284,7 +285,7 @@ def _servers_below(path: str) -> dict[str, str]:
     """Directories below one, as `archive` makes them for each server, that hold logs; none where
     it has logs itself.
     """
-    store = place(path)
+    store = location(path)
     if store.kind() != "directory":
         return {}
     directories = store.directories()
@@ -313,7 +314,7 @@ def _the_chain(chains: list[Chain], path: str) -> Chain:
             hint="name one by its index file or by a glob: 'DIR/binlog.*'",
         )
     if not chains[0].files:
-        raise SourceError(f"{path} names no log that is there")
+        raise SourceError(f"{path} does not name an existing log")
     return chains[0]
 
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import hmac
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from binlake.errors import FormatError
-from binlake.events.format_description import version_numbers
-from binlake.events.reader import BodyReader
+from binlake.events.body.reader import BodyReader
+from binlake.events.common.format_description import version_numbers
 from binlake.serve.answers import (
     ACCESS_DENIED,
     HANDSHAKE,
@@ -39,7 +40,7 @@ from binlake.serve.passwords import (
 from binlake.serve.settings import Settings
 from binlake.serve.tls import ServerTls
 
-__all__ = ["Identity", "Login", "greeting", "log_in", "parse_response"]
+__all__ = ["Identity", "ReplicaLogin", "greeting", "log_in", "parse_response"]
 
 # Capabilities (include/mysql_com.h)
 LONG_PASSWORD = 0x1
@@ -91,7 +92,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class ReplicaLogin:
     """What a client said when it logged in; `compression` is "", zlib or zstd."""
 
     user: str
@@ -125,7 +126,7 @@ def greeting(who: Identity, connection_id: int, nonce: bytes, *, tls: bool) -> b
     )
 
 
-def parse_response(payload: bytes) -> Login:
+def parse_response(payload: bytes) -> ReplicaLogin:
     """What the client's first packet says; `wants_tls` if it stops before the user's name.
 
     Raises ServerError (1043) for one that no client of protocol 4.1 sends.
@@ -136,13 +137,13 @@ def parse_response(payload: bytes) -> Login:
         raise refused(HANDSHAKE, "08S01", "Bad handshake") from None
 
 
-def _parse_response(reader: BodyReader, size: int) -> Login:
+def _parse_response(reader: BodyReader, size: int) -> ReplicaLogin:
     capabilities = reader.u32("capabilities")
     if not capabilities & PROTOCOL_41 or not capabilities & SECURE_CONNECTION:
         raise refused(HANDSHAKE, "08S01", "Bad handshake: clients before MySQL 4.1 are not served")
     reader.take("packet size, character set, filler", 28)
     if capabilities & SSL and size == _SSL_REQUEST_BYTES:
-        return Login("", b"", "", {}, wants_tls=True)
+        return ReplicaLogin("", b"", "", {}, wants_tls=True)
     user = reader.until_nul("user")
     if len(user) > _MAX_NAME_BYTES:
         raise refused(HANDSHAKE, "08S01", "Bad handshake: the user's name is too long")
@@ -163,7 +164,7 @@ def _parse_response(reader: BodyReader, size: int) -> Login:
         compression = "zlib"
     elif capabilities & ZSTD_COMPRESSION:
         compression, level = "zstd", reader.u8("zstd level") if reader.left else 0
-    return Login(
+    return ReplicaLogin(
         user.decode("utf-8", "replace"),
         answer,
         plugin.decode("ascii", "replace") or NATIVE,
@@ -189,8 +190,12 @@ def log_in(
     connection_id: int,
     host: str,
     deadline: float,
-) -> Login:
-    """Have the client log in. Raises PeerGoneError; ServerError when it must not (the caller tells it)."""
+    admit: Callable[[], None],
+) -> ReplicaLogin:
+    """Have the client log in. `admit` is called once it has proven who it is, and may raise.
+
+    Raises PeerGoneError, and ServerError for a client that must not log in (the caller tells it).
+    """
     nonce = new_nonce()
     channel.write(greeting(who, connection_id, nonce, tls=tls is not None))
     login = parse_response(channel.read(MAX_LOGIN_BYTES, deadline))
@@ -221,6 +226,7 @@ def log_in(
             ACCESS_DENIED, "28000",
             f"Access denied for user '{login.user}'@'{host}' (using password: {given})",
         )  # fmt: skip
+    admit()
     if plugin == CACHING_SHA2:
         channel.write(_FAST_AUTH_OK)
     proof = b""

@@ -11,10 +11,10 @@ import zlib
 from dataclasses import replace
 
 from binlake.core.checksum import event_crc32
-from binlake.events.encoding import encode_event
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.heartbeat import HeartbeatEvent, HeartbeatV2Event
-from binlake.events.rotate import RotateEvent
+from binlake.events.body.encoding import encode_event
+from binlake.events.common.heartbeat import HeartbeatEvent, HeartbeatV2Event
+from binlake.events.common.rotate import RotateEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.format.event_types import (
     GTID_LIST_EVENT,
     HEARTBEAT_LOG_EVENT,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
-from binlake.events.query import QueryEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_types import (
     ANNOTATE_ROWS_EVENT,
     BINLOG_CHECKPOINT_EVENT,
@@ -32,7 +32,7 @@ from binlake.format.event_types import (
 from binlake.format.flags import FL_STANDALONE
 from binlake.serve import made_up
 from binlake.serve.answers import lost
-from binlake.serve.selection import Part, Selection
+from binlake.serve.selection import DumpSelection, Part
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat
@@ -69,7 +69,7 @@ class Wishes:
     unmarked: bool = False
 
 
-class MariadbSelection(Selection):
+class MariadbSelection(DumpSelection):
     """Goes event by event only where a wish calls for it.
 
     `state` is how far every server had come in `start`, before the first event.

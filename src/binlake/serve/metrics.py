@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from binlake.archive.metrics import bound_connections
 from binlake.errors import BinlogError, OptionError
 from binlake.values.log_names import LogName
 
@@ -52,6 +53,8 @@ def serve_metrics(server: BinlogServer, port: int) -> Callable[[], None]:
         raise OptionError(
             f"cannot listen on {server.settings.bind}:{port}: {error}", name="metrics_port"
         ) from None
+
+    bound_connections(http)
 
     def end() -> None:
         http.shutdown()

@@ -23,7 +23,7 @@ from binlake.errors import ChecksumError, TruncatedError, UnsupportedError
 from binlake.serve.answers import lost
 from binlake.serve.library import Library
 from binlake.source.log_file import FIRST_EVENT, LogFile
-from binlake.source.scanner import TORN_TAIL
+from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window
 from binlake.values.frame import EventFormat
 

@@ -23,8 +23,7 @@ from binlake.serve.answers import (
 )
 from binlake.serve.library import Library
 from binlake.serve.login import Identity
-from binlake.serve.replicas import Replicas
-from binlake.serve.statements import (
+from binlake.serve.replica_sql import (
     Expression,
     Kill,
     Literal,
@@ -36,8 +35,9 @@ from binlake.serve.statements import (
     UserVariable,
     parse,
 )
+from binlake.serve.replicas import Replicas
 from binlake.serve.variables import ServerVariables
-from binlake.stream.gtid_search import state_at
+from binlake.stream.positions.gtid_search import state_at
 from binlake.values.gtid import MariaGtidSet
 
 __all__ = ["Queries"]

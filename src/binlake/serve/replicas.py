@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from binlake.serve.dump import Progress
+from binlake.serve.dump import DumpProgress
 
 __all__ = ["Replica", "Replicas"]
 
@@ -25,7 +25,7 @@ class Replica:
     uuid: str = ""
     host: str = ""
     port: int = 0
-    progress: Progress = field(default_factory=Progress)
+    progress: DumpProgress = field(default_factory=DumpProgress)
     following: bool = False
 
     @property

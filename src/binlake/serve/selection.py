@@ -12,9 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.gtid_mysql import GtidEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.format.event_types import (
     ANONYMOUS_GTID_LOG_EVENT,
     FORMAT_DESCRIPTION_EVENT,
@@ -28,7 +28,7 @@ from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.gtid import GtidSet
 
-__all__ = ["Everything", "MissingTransactions", "Part", "Selection"]
+__all__ = ["DumpSelection", "Everything", "MissingTransactions", "Part"]
 
 
 class Part(NamedTuple):
@@ -41,7 +41,7 @@ class Part(NamedTuple):
     made: bytes | None = None
 
 
-class Selection(ABC):
+class DumpSelection(ABC):
     """Chooses. `is_over`: nothing more is wanted, the stream may end.
 
     `passes_silently`: whether the replica must be told of events that were left out by a
@@ -60,7 +60,7 @@ class Selection(ABC):
         """What is sent of the window, in order; events in no part are left out."""
 
 
-class Everything(Selection):
+class Everything(DumpSelection):
     """All events, as they are."""
 
     def parts(self, window: Window) -> Iterator[Part]:
@@ -83,7 +83,7 @@ _BOUNDARIES = re.compile(
 _NAMED = (GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT)
 
 
-class MissingTransactions(Selection):
+class MissingTransactions(DumpSelection):
     """MySQL: the transactions whose GTIDs are not in `have`, and everything that has none."""
 
     passes_silently = False

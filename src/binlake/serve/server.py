@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from binlake.errors import BinlogError, OptionError, ServerError
@@ -14,8 +13,9 @@ from binlake.serve.channel import Channel, PeerGoneError
 from binlake.serve.identity import identity
 from binlake.serve.library import Library
 from binlake.serve.login import log_in
+from binlake.serve.logins import Logins, Pending
 from binlake.serve.replicas import Replica, Replicas
-from binlake.serve.session import Served, Session
+from binlake.serve.session import ReplicaSession, Served
 from binlake.serve.settings import Settings
 from binlake.serve.tls import ServerTls
 
@@ -23,11 +23,7 @@ __all__ = ["BinlogServer"]
 
 _ACCEPT_SECONDS = 0.5
 _STOP_SECONDS = 10.0
-# A wrong password is answered later each time, up to this.
-_FIRST_DELAY_SECONDS = 0.2
-_LAST_DELAY_SECONDS = 5.0
-_FORGET_SECONDS = 60.0
-_HOSTS_REMEMBERED = 1024
+_PAUSE_SECONDS = 0.2
 
 
 class BinlogServer:
@@ -53,9 +49,10 @@ class BinlogServer:
         self._tell = say
         self._stop = threading.Event()
         self._served = Served(
-            settings, self.library, self.who, self.replicas, time.monotonic(), self._stop, self._say
+            settings, self.library, self.who, self.replicas, time.monotonic(), self._stop, self.say
         )
-        self._hosts = _Hosts(settings.max_logins)
+        self._logins = Logins(settings.max_logins)
+        self._admitted: set[int] = set()  # the connections that have logged in
         self._lock = threading.Lock()
         self._open: dict[int, tuple[Channel, threading.Thread]] = {}
         self._last_id = 0
@@ -94,7 +91,7 @@ class BinlogServer:
             except OSError:
                 if self._stop.is_set():
                     return
-                time.sleep(_FIRST_DELAY_SECONDS)  # out of file descriptors: some will come back
+                time.sleep(_PAUSE_SECONDS)  # out of file descriptors: some will come back
                 continue
             self._accept(connection, str(address[0]), int(address[1]))
 
@@ -111,6 +108,7 @@ class BinlogServer:
         deadline = time.monotonic() + _STOP_SECONDS
         with self._lock:
             left = list(self._open.values())
+        self._logins.drop_all()
         for replica in self.replicas.listed():
             replica.end()
         for channel, thread in left:
@@ -127,119 +125,84 @@ class BinlogServer:
             if self._stop.is_set():  # `close` has seen all that there is to end
                 channel.close()
                 return
-            if len(self._open) < self.settings.max_connections:
-                self._begin(channel, host, port)
-                return
-        self._turn_away(channel, host)
+            pending, oldest = self._logins.begin(channel, host)
+            self._begin(channel, pending, host, port)
+        if oldest is not None:
+            oldest.drop()
+            self.say(f"{oldest.host} did not log in and gave way to a newer connection")
 
-    def _begin(self, channel: Channel, host: str, port: int) -> None:
+    def _begin(self, channel: Channel, pending: Pending, host: str, port: int) -> None:
         """Start the thread of a connection; the caller holds the lock."""
         self._last_id += 1
         number = self._last_id
         thread = threading.Thread(
             target=self._serve,
-            args=(channel, number, host, port),
+            args=(channel, pending, number, host, port),
             name=f"replica-{number}",
             daemon=True,
         )
         self._open[number] = channel, thread
         thread.start()
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
         """One line: clients choose names that go into it, before anybody trusts them."""
         self._tell(printable(text))
 
-    def _turn_away(self, channel: Channel, host: str) -> None:
-        """In the listening thread, so without waiting: an ERR packet fits into any socket's buffer."""
-        try:
-            channel.write(error(refused(CON_COUNT, "08004", "Too many connections")))
-        except PeerGoneError:
-            pass
-        finally:
-            channel.close()
-        self._say(f"{host} was turned away: {self.settings.max_connections} connections are open")
-
-    def _serve(self, channel: Channel, number: int, host: str, port: int) -> None:
+    def _serve(self, channel: Channel, pending: Pending, number: int, host: str, port: int) -> None:
         """One connection, in its thread."""
         replica = Replica(number, f"{host}:{port}", channel.abort)
         try:
-            if self._log_in(channel, replica, number, host):
+            if self._log_in(channel, pending, replica, number):
                 self.replicas.add(replica)
                 ways = [" with TLS"] * channel.is_tls
                 ways += [f", compressed by {channel.compression}"] * bool(channel.compression)
-                self._say(f"{replica.address} connected" + "".join(ways))
+                self.say(f"{replica.address} connected" + "".join(ways))
                 account = f"{self.settings.user}@{host}"
-                Session(channel, self._served, replica, account).run()
-                self._say(f"{replica.name} left{_reached(replica)}")
+                ReplicaSession(channel, self._served, replica, account).run()
+                self.say(f"{replica.name} left{_reached(replica)}")
         except PeerGoneError as problem:
-            self._say(f"{replica.name} {problem.message}{_reached(replica)}")
+            if not pending.dropped.is_set():
+                self.say(f"{replica.name} {problem.message}{_reached(replica)}")
         except BinlogError as problem:
-            self._say(f"{replica.name}: {problem}")
+            self.say(f"{replica.name}: {problem}")
+        except Exception as problem:  # noqa: BLE001 - one client must not print tracebacks here
+            self.say(f"{replica.name}: internal error, {type(problem).__name__}: {problem}")
         finally:
             self.replicas.remove(replica)
             channel.close()
             with self._lock:
+                self._admitted.discard(number)
                 self._open.pop(number, None)
 
-    def _log_in(self, channel: Channel, replica: Replica, number: int, host: str) -> bool:
-        if not self._hosts.begin(host):
-            channel.write(error(refused(CON_COUNT, "08004", "Too many connections are logging in")))
-            return False
+    def _log_in(self, channel: Channel, pending: Pending, replica: Replica, number: int) -> bool:
+        host = pending.host
         try:
             deadline = time.monotonic() + self.settings.handshake_seconds
-            log_in(channel, self.settings, self.tls, self.who, number, host, deadline)
+            log_in(
+                channel, self.settings, self.tls, self.who, number, host, deadline,
+                lambda: self._admit(number),
+            )  # fmt: skip
         except ServerError as problem:
             if problem.code == ACCESS_DENIED:
                 self.refused_logins += 1
-                self._stop.wait(self._hosts.delay(host))
+                pending.dropped.wait(self._logins.delay(host))
             channel.write(error(problem))
-            self._say(f"{replica.address} was refused: {problem.message}")
+            self.say(f"{replica.address} was refused: {problem.message}")
+            self._logins.end(pending)
             return False
-        finally:
-            self._hosts.end(host)
-        self._hosts.forget(host)
-        return True
+        except BaseException:
+            self._logins.end(pending)
+            raise
+        self._logins.forget(host)
+        return self._logins.end(pending)
 
-
-class _Hosts:
-    """Logins under way and wrong passwords, by host: one host cannot keep another's replicas out."""
-
-    def __init__(self, max_logins: int) -> None:
-        self._max_logins = max_logins
-        self._lock = threading.Lock()
-        self._under_way: Counter[str] = Counter()
-        self._by_host: OrderedDict[str, tuple[int, float]] = OrderedDict()
-
-    def begin(self, host: str) -> bool:
-        """Whether one more login may begin; then `end` is owed."""
+    def _admit(self, number: int) -> None:
+        """Give a client that has proven who it is a place. Raises ServerError where all are taken."""
+        most = self.settings.max_connections
         with self._lock:
-            if self._under_way[host] >= self._max_logins:
-                return False
-            self._under_way[host] += 1
-            return True
-
-    def end(self, host: str) -> None:
-        """A login has ended."""
-        with self._lock:
-            self._under_way[host] -= 1
-            if not self._under_way[host]:
-                del self._under_way[host]
-
-    def delay(self, host: str) -> float:
-        """Seconds to wait before telling a host that its password is wrong again."""
-        with self._lock:
-            count, at = self._by_host.pop(host, (0, 0.0))
-            now = time.monotonic()
-            count = 1 if now - at > _FORGET_SECONDS else count + 1
-            self._by_host[host] = count, now
-            while len(self._by_host) > _HOSTS_REMEMBERED:
-                self._by_host.popitem(last=False)
-        return min(_FIRST_DELAY_SECONDS * 2.0 ** min(count - 1, 10), _LAST_DELAY_SECONDS)
-
-    def forget(self, host: str) -> None:
-        """A host has logged in."""
-        with self._lock:
-            self._by_host.pop(host, None)
+            if len(self._admitted) >= most:
+                raise refused(CON_COUNT, "08004", f"Too many connections: {most} are open")
+            self._admitted.add(number)
 
 
 def _reached(replica: Replica) -> str:

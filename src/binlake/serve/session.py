@@ -22,7 +22,7 @@ from binlake.serve.answers import (
     refused,
 )
 from binlake.serve.channel import Channel, PeerGoneError
-from binlake.serve.dump import EventStream, Wanted
+from binlake.serve.dump import DumpRequest, EventStream
 from binlake.serve.library import Library
 from binlake.serve.login import Identity
 from binlake.serve.mariadb_selection import Wishes
@@ -50,7 +50,7 @@ from binlake.source.replica.commands import (
 )
 from binlake.values.gtid import MariaGtid
 
-__all__ = ["Served", "Session"]
+__all__ = ["ReplicaSession", "Served"]
 
 Command = TypeVar("Command")
 
@@ -64,7 +64,7 @@ COM_RESET_CONNECTION = 0x1F
 
 #: A set of GTIDs may be long; nothing else that is sent to us is.
 MAX_COMMAND_BYTES = 4 << 20
-_MAX_QUERY_BYTES = 512 << 10
+_MAX_QUERY_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Served:
     say: Callable[[str], None]
 
 
-class Session:
+class ReplicaSession:
     """Commands of one client that has logged in.
 
     `run` returns when it has left. Raises PeerGoneError when the connection ended otherwise.
@@ -205,13 +205,13 @@ class Session:
             self._stop,
         ).run()
 
-    def _wanted(self, start: Start, flags: int) -> Wanted:
+    def _wanted(self, start: Start, flags: int) -> DumpRequest:
         user = self._queries.user
         checksum = user.get("source_binlog_checksum", user.get("master_binlog_checksum"))
         period_ns = user.get("source_heartbeat_period", user.get("master_heartbeat_period"))
         semi_sync = user.get("rpl_semi_sync_replica", user.get("rpl_semi_sync_slave"))
         mysql = self._served.library.flavour == "mysql"
-        return Wanted(
+        return DumpRequest(
             start=start,
             non_blocking=bool(flags & NON_BLOCK),
             heartbeat_seconds=_number(period_ns) / 1e9,

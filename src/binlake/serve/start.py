@@ -1,7 +1,7 @@
 """Where a stream begins: what a replica asks for, as a file, a position and a selection.
 
 By position that is what it says. By GTID it is the newest file before which nothing was executed
-that the replica lacks, found from the files' beginnings alone (as in stream/gtid_search.py). What
+that the replica lacks, found from the files' beginnings alone (as in stream/positions/gtid_search.py). What
 cannot be given is error 1236 with a text that names what is there.
 """
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from binlake.core.checksum import event_crc32, stored_crc32
 from binlake.core.frames import HEADER_BYTES, read_frame
 from binlake.errors import TruncatedError
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
 from binlake.serve.answers import lost, printable
 from binlake.serve.library import Library
 from binlake.serve.mariadb_selection import MariadbSelection, Wishes
-from binlake.serve.selection import Everything, MissingTransactions, Selection
+from binlake.serve.selection import DumpSelection, Everything, MissingTransactions
 from binlake.source.chain import LogPath
 from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidIntervals, MariaGtidSet
@@ -34,7 +34,7 @@ class Start:
 
     name: str
     position: int
-    selection: Selection
+    selection: DumpSelection
     by_gtid: bool = False
 
 

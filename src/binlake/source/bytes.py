@@ -13,9 +13,11 @@ may still be wanted (`retain`, `release`), in memory at first, then in a tempora
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
+import secrets
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -31,10 +33,13 @@ from binlake.source.replica.url import is_server_url
 from binlake.source.streams import StreamReader
 
 __all__ = [
+    "LOG_DIRECTORY_MODE",
+    "LOG_FILE_MODE",
     "ByteReader",
     "file_system_for",
     "is_uri",
     "local_path",
+    "mode_like",
     "open_reader",
     "refuse_secrets",
     "remove_partials",
@@ -43,9 +48,15 @@ __all__ = [
     "writing_whole",
 ]
 
+#: Permissions of files and directories that hold data of logs, as the servers give their own.
+LOG_FILE_MODE, LOG_DIRECTORY_MODE = 0o640, 0o750
+
 
 class LocalReader(ByteReader):
     """A regular local file. Its length is pinned when it is opened: a growing file reads as it was."""
+
+    # A window of 2 MB stays in the processor's cache between reading, checksums and decoding.
+    window_bytes = 2 << 20
 
     def __init__(self, path: str, size: int | None = None) -> None:
         self.name = path
@@ -82,8 +93,15 @@ class LocalReader(ByteReader):
             self._descriptor = -1
 
 
+# Of an object, the first request reads this much: the head of a log, or all of a small one.
+_HEAD_BYTES = 64 << 10
+
+
 class RemoteReader(ByteReader):
-    """A file of a pyarrow.fs file system, read by ranges. Its length is pinned when it is opened."""
+    """A file of a pyarrow.fs file system, read by ranges. Its length is pinned when it is opened.
+
+    Reads inside the first 64 KB share one request.
+    """
 
     def __init__(self, uri: str, size: int | None = None) -> None:
         self.name = uri
@@ -94,11 +112,19 @@ class RemoteReader(ByteReader):
         except OSError as error:
             raise source_error(uri, error) from error
         self.size: int = _pinned(uri, actual, size)
+        self._head: bytes | None = None
 
     def read_at(self, offset: int, size: int) -> bytes:
         wanted = min(size, self.size - offset)
         if wanted <= 0:
             return b""
+        if offset + wanted > _HEAD_BYTES:
+            return self._request(offset, wanted)
+        if self._head is None:
+            self._head = self._request(0, min(_HEAD_BYTES, self.size))
+        return self._head[offset : offset + wanted]
+
+    def _request(self, offset: int, wanted: int) -> bytes:
         try:
             data: bytes = self._file.read_at(wanted, offset)
         except (OSError, ValueError) as error:
@@ -110,6 +136,7 @@ class RemoteReader(ByteReader):
         return data
 
     def close(self) -> None:
+        self._head = None
         self._file.close()
 
 
@@ -204,7 +231,7 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     return file_system, path
 
 
-def write_whole(path: str, data: bytes) -> None:
+def write_whole(path: str, data: bytes, mode: int = LOG_FILE_MODE) -> None:
     """Make a file of a local path or URI, or replace it: whole and durable, or not at all.
 
     Raises SourceError.
@@ -219,23 +246,31 @@ def write_whole(path: str, data: bytes) -> None:
         return
     target = Path(local_path(path))
     try:
-        with writing_whole(target) as file:
+        with writing_whole(target, mode) as file:
             file.write(data)
     except OSError as error:
         raise _write_error(path, error) from error
 
 
-_PARTIAL = re.compile(r".+\.\d+\.partial")
+_PARTIAL = re.compile(r".+\.[0-9a-f]+\.partial")
+
+
+def mode_like(path: str) -> int:
+    """Permissions for a file that is derived from another one: whoever reads that may read it."""
+    try:
+        return stat.S_IMODE(Path(local_path(path)).stat().st_mode) & 0o666
+    except OSError:  # of a store
+        return LOG_FILE_MODE
 
 
 @contextlib.contextmanager
-def writing_whole(target: Path) -> Iterator[IO[bytes]]:
+def writing_whole(target: Path, mode: int = LOG_FILE_MODE) -> Iterator[IO[bytes]]:
     """A file to write to that becomes `target`, durable, when the block ends well; else it is
     removed. It is locked meanwhile, so that `remove_partials` knows it from what a killed process
     has left. Raises OSError.
     """
-    with _open_partial(target) as file:
-        partial = Path(file.name)
+    file, partial = _open_partial(target, mode)
+    with file:
         try:
             yield file
             file.flush()
@@ -247,26 +282,29 @@ def writing_whole(target: Path) -> Iterator[IO[bytes]]:
     sync_directory(target.parent)
 
 
-def _open_partial(target: Path) -> IO[bytes]:
-    path = target.with_name(f"{target.name}.{os.getpid()}.partial")
+def _open_partial(target: Path, mode: int) -> tuple[IO[bytes], Path]:
+    """A new file beside `target`, locked. No link leads elsewhere, and nobody else has made it."""
     while True:
-        # not truncated before it is ours: in another container somebody may have our number
-        file = path.open("ab")
+        path = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            file = os.fdopen(os.open(path, flags, mode), "wb")
+        except FileExistsError:
+            continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             if _is_at(file, path):
-                file.truncate(0)
-                return file
+                return file, path
         except BaseException:
             file.close()
             raise
-        file.close()  # removed, or given its name, between the two steps: once more
+        file.close()  # `remove_partials` of another process came between the two steps: once more
 
 
 def _is_at(file: IO[bytes], path: Path) -> bool:
     """Whether an open file is still the one of that name."""
     try:
-        there = path.stat()
+        there = path.lstat()
     except FileNotFoundError:
         return False
     return os.path.samestat(there, os.fstat(file.fileno()))
@@ -283,12 +321,17 @@ def remove_partials(folder: Path, names: Iterable[str]) -> list[str]:
             continue
         path = folder / name
         try:
-            with path.open("ab") as file:
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(path, flags), "rb", buffering=0) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not _is_at(file, path):
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or not _is_at(file, path):
                     continue
                 path.unlink()
         except (BlockingIOError, FileNotFoundError, PermissionError):
+            continue
+        except OSError as error:
+            if error.errno != errno.ELOOP:  # a link is nothing of ours
+                raise
             continue
         removed.append(name)
     return removed
@@ -305,7 +348,7 @@ def sync_directory(folder: Path) -> None:
 
 def _write_error(path: str, error: OSError) -> SourceError:
     reason = error.strerror or what(error, path)
-    return SourceError(f"{without_secrets(path)} cannot be written: {reason}")
+    return SourceError(f"{without_secrets(path)} cannot be written: {reason}", errno=error.errno)
 
 
 def _is_regular(path: str) -> bool:

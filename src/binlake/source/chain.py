@@ -24,9 +24,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from binlake.errors import SourceError
+from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.bytes import local_path, open_reader
-from binlake.source.places import Place, has_wildcards, place
-from binlake.source.replica.server_log import server_logs
+from binlake.source.chain_names import named_apart
+from binlake.source.locations import Location, has_wildcards, location
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.values.log_names import LogName
 
@@ -48,7 +49,7 @@ _SURE_DIGITS = 6
 _MIN_DIGITS = 3
 # MariaDB's Aria engine numbers its logs, too, in the data directory: beside binary logs, as a rule.
 _OF_ENGINES = re.compile(r"(?:aria|maria)_log\.\d{8}")
-_MAGICS = (b"\xfebin", b"\xfdbin")
+_MAGICS = (BINLOG_MAGIC, ENCRYPTED_MAGIC)
 # What servers keep beside their logs: the index, MariaDB's GTID indexes and its last state. And what
 # we do: an index of each log, the state of an archive.
 _BESIDE_LOGS = re.compile(
@@ -63,19 +64,31 @@ class LogPath:
     """One log file: `path` as it is opened, `name` its base name without .gz or .zst.
 
     `number` is the numeric suffix (None if the name has none), `size` the length in bytes
-    where it was seen without opening the file.
+    where it was seen without opening the file. `source` is the name of its chain where the input has
+    several (source/chain_names.py), else "".
     """
 
     path: str
     name: str
     number: int | None = None
     size: int | None = None
+    source: str = ""
 
     @property
     def base(self) -> str:
         """The name without its number: what `log_bin_basename` ends in."""
         named = LogName.parse(self.name)
         return self.name if named is None else named.base
+
+    @property
+    def chain(self) -> tuple[str, str]:
+        """What the files of its chain, and no others, have in common: directory and base name."""
+        return _directory(self.path), self.base
+
+    @property
+    def shown(self) -> str:
+        """The name, behind that of its chain where there are several: `source/binlog.000001`."""
+        return f"{self.source}/{self.name}" if self.source else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +98,8 @@ class Chain:
     `ignored` are paths that were found and left out: in a directory, those that do not look
     like logs; anywhere, a second copy of a log (binlog.000001.gz beside binlog.000001).
     `missing` are the entries of `index`, an index file, that are not there (`survey` only).
+    `directory` is where the files lie. `source` tells the chain from the others of its input; "" if it
+    is the only one.
     """
 
     base: str
@@ -92,6 +107,8 @@ class Chain:
     ignored: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     index: str = ""
+    directory: str = ""
+    source: str = ""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -101,6 +118,12 @@ class Chain:
     def names(self) -> tuple[str, ...]:
         """The base names of its files."""
         return tuple(file.name for file in self.files)
+
+    @property
+    def known_bytes(self) -> int | None:
+        """The length of all its files; None if the length of one is not known."""
+        sizes = [file.size for file in self.files]
+        return None if None in sizes else sum(size or 0 for size in sizes)
 
     def gap_before(self, ordinal: int) -> str:
         """A sentence about the numbers left out between a file and the one before it, or ""."""
@@ -123,14 +146,15 @@ class _Found:
     index: str = ""
 
 
-def resolve(paths: Sequence[str]) -> list[Chain]:
+def resolve(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list[Chain]:
     """The chains that `paths` mean, in the order in which their first files were named.
 
     Files of one base name are one chain if they lie in the same directory; different
-    directories are different servers. Raises SourceError for a path that stands for nothing,
-    and for an index file that names a file that is not there.
+    directories are different servers. An index file may name logs in its own directory and in
+    `index_directories`. Raises SourceError for a path that stands for nothing, and for an index
+    file that names a file that is not there, or one in another directory.
     """
-    chains = survey(paths)
+    chains = survey(paths, index_directories)
     for chain in chains:
         if chain.missing:
             raise SourceError(
@@ -140,7 +164,7 @@ def resolve(paths: Sequence[str]) -> list[Chain]:
     return chains
 
 
-def survey(paths: Sequence[str]) -> list[Chain]:
+def survey(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list[Chain]:
     """`resolve`, but what an index file names and is not there is told by the chain (`missing`).
 
     Such a chain may have no file at all. Raises SourceError for a path that stands for nothing.
@@ -152,24 +176,26 @@ def survey(paths: Sequence[str]) -> list[Chain]:
     missing: dict[tuple[str, str], list[str]] = {}
     ignored: dict[tuple[str, str], list[str]] = {}
     left: list[str] = []
+    taken: set[tuple[tuple[str, str], str]] = set()
     for path in paths:
-        found = _expand(path)
+        found = _expand(path, index_directories)
         for file in found.files:
-            key = (_directory(file.path), file.base)
+            key = file.chain
             group = groups.setdefault(key, [])
-            if all(known.path != file.path for known in group):
+            if (key, file.path) not in taken:
+                taken.add((key, file.path))
                 group.append(file)
             if found.index:
                 indexes[key] = found.index
         if found.missing:
             first = found.files[0] if found.files else _log_path(found.missing[0], None)
-            key = (_directory(first.path), first.base)
+            key = first.chain
             groups.setdefault(key, [])
             indexes[key] = found.index
             missing.setdefault(key, []).extend(found.missing)
         if found.files:
             first = found.files[0]
-            ignored.setdefault((_directory(first.path), first.base), []).extend(found.ignored)
+            ignored.setdefault(first.chain, []).extend(found.ignored)
         else:
             left += found.ignored
     if not groups:
@@ -182,8 +208,9 @@ def survey(paths: Sequence[str]) -> list[Chain]:
         kept, copies = _without_copies(files)
         left_out = (*ignored.get(key, ()), *copies)
         lost = tuple(dict.fromkeys(missing.get(key, ())))
-        chains.append(Chain(key[1], tuple(kept), left_out, lost, indexes.get(key, "")))
-    return chains
+        index = indexes.get(key, "")
+        chains.append(Chain(key[1], tuple(kept), left_out, lost, index, key[0]))
+    return named_apart(chains)
 
 
 def names_in_gap(name: str, gap: range) -> str:
@@ -210,7 +237,7 @@ def log_name(path: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _expand(path: str) -> _Found:
+def _expand(path: str, index_directories: Sequence[str]) -> _Found:
     if not path:
         raise SourceError(
             "the name of a log is empty", hint="is a variable not set? . is this directory"
@@ -218,9 +245,11 @@ def _expand(path: str) -> _Found:
     if path == "-":
         return _Found([LogPath("-", "-")], [])
     if is_server_url(path):
+        from binlake.source.replica.server_log import server_logs  # network code, for URLs only
+
         return _Found([_log_path(url, size) for url, _, size in server_logs(path)], [])
     path = local_path(path)
-    store = place(path)
+    store = location(path)
     kind = store.kind()
     if kind == "directory":
         return _directory_logs(store)
@@ -234,28 +263,34 @@ def _expand(path: str) -> _Found:
         ignored = [match for match, _ in matches if beside_logs(match)]
         return _Found(_sorted(_log_path(*match) for match in logs), ignored)
     if path.endswith(".index"):
-        return _index_logs(store)
+        return _index_logs(store, index_directories)
     if beside_logs(path):  # a shell has made it of binlog.*
         return _Found([], [path])
     return _Found([_log_path(path, store.size())], [])
 
 
-def _directory_logs(store: Place) -> _Found:
+def _directory_logs(store: Location) -> _Found:
     found = _Found([], [])
     _add_logs(found, store.entries())
     if not found.files:
         for path in store.directories():
-            _add_archive(found, place(path))
+            _add_archive(found, location(path))
     if not found.files:
         raise SourceError(
-            f"no binary log in {store.shown}: none of its {len(found.ignored)} files is named "
-            "<base>.<six digits> or <base>-<six digits>.ibb",
-            hint="name the file itself if it is called otherwise",
+            f"no binary log in {store.shown}{_what_is_there(len(found.ignored))}",
+            hint="logs are named <base>.<six digits> or <base>-<six digits>.ibb; give the path of a file"
+            " that has another name",
         )
     return found
 
 
-def _add_archive(found: _Found, store: Place) -> None:
+def _what_is_there(files: int) -> str:
+    if not files:
+        return ": it has no files"
+    return ": its only file is not one" if files == 1 else f": none of its {files} files is one"
+
+
+def _add_archive(found: _Found, store: Location) -> None:
     """The logs of a sub-directory, if it is an archive."""
     entries = store.entries()
     if any(log_name(path) == ARCHIVE_STATE for path, _ in entries):
@@ -285,31 +320,41 @@ def _is_log(path: str, indexes: set[str]) -> bool:
         return True
     try:
         with open_reader(path) as reader:
-            return reader.read_at(0, len(_MAGICS[0])) in _MAGICS
+            return reader.read_at(0, FIRST_EVENT) in _MAGICS
     except SourceError:
         return False
 
 
-def _index_logs(store: Place) -> _Found:
+def _index_logs(store: Location, directories: Sequence[str]) -> _Found:
     """The files of an index file, in its order.
 
-    An absolute entry that is not there is looked for beside the index: a copied data
-    directory keeps the paths of the server. So is an entry that has been compressed since.
+    Whoever writes an index must not choose which files are opened: only regular files in the
+    directory of the index and in `directories` are. An absolute entry is looked for beside the index
+    too, since a copied data directory keeps the paths of the server. So is an entry that has been
+    compressed since. Raises SourceError.
     """
     files: list[LogPath] = []
     missing: list[str] = []
-    for line in store.read().splitlines():
-        entry = os.fsdecode(line).strip()
-        if not entry:
-            continue
-        name = log_name(entry)
-        beside = store.beside(name)
-        candidates = [entry] if store.is_absolute(entry) else [store.beside(entry), beside]
-        for candidate in (*candidates, beside, f"{beside}.gz", f"{beside}.zst"):
-            size = store.size_of(candidate)
-            if size is not None:
-                files.append(_log_path(candidate, size))
-                break
+    beside = store.files_beside()
+    below = location(_directory(store.shown) or ".")
+    allowed = [location(local_path(directory)) for directory in directories]
+    entries = [line.strip() for line in os.fsdecode(store.read()).splitlines()]
+    for entry in filter(None, dict.fromkeys(entries)):
+        name = entry.replace("\\", "/").rpartition("/")[2]
+        name = name.removesuffix(".gz").removesuffix(".zst")
+        has_directory = "/" in entry.removeprefix("./")
+        found = beside.get(name) or beside.get(f"{name}.gz") or beside.get(f"{name}.zst")
+        if allowed or (found is None and has_directory):
+            path = store.beside(entry)  # an absolute one is itself
+            other = (directory.regular_file(path) for directory in (*allowed, below))
+            found = next(filter(None, other), None) or found
+        if found is not None:
+            files.append(_log_path(*found))
+        elif name in beside or (has_directory and store.is_elsewhere(entry)):
+            raise SourceError(
+                f"{store.shown} names {entry}, which is not in the directory of the index file",
+                hint="allow its directory with option index_directory, or name the logs themselves",
+            )
         else:
             missing.append(entry)
     if not files and not missing:

@@ -16,14 +16,13 @@ from __future__ import annotations
 import hashlib
 
 from binlake.errors import KeyringError, MalformedError, TruncatedError, UnsupportedError
+from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC
 from binlake.source.aes import BLOCK_BYTES, Aes
 from binlake.source.keyring import NO_KEYRING, Keyring
 from binlake.source.reader import ByteReader, WrappedReader
 
-__all__ = ["ENCRYPTED_MAGIC", "FileDecryptor", "decrypted_file"]
+__all__ = ["FileDecryptor", "decrypted_file"]
 
-ENCRYPTED_MAGIC = b"\xfdbin"
-_MAGIC = b"\xfebin"
 
 _FILE_HEADER_BYTES = 512
 _FILE_HEADER_VERSION = 1
@@ -82,7 +81,7 @@ def decrypted_file(inner: ByteReader, keyring: Keyring | None) -> FileDecryptor:
         raise KeyringError(f"the log is encrypted with the key {name}", hint=NO_KEYRING)
     password = Aes(keyring.mysql_key(name)).decrypt_cbc(fields[_IV], fields[_PASSWORD])
     reader = FileDecryptor(inner, password)
-    if not _MAGIC.startswith(reader.read_at(0, len(_MAGIC))):
+    if not BINLOG_MAGIC.startswith(reader.read_at(0, len(BINLOG_MAGIC))):
         raise KeyringError(
             f"the key {name} of the keyring {keyring} does not open the log",
             hint="a keyring of another time or server, or the header of the log is damaged",

@@ -18,9 +18,9 @@ from collections.abc import Generator, Iterator
 
 from binlake.core.frames import HEADER_BYTES
 from binlake.errors import BinlogError, FormatError, MalformedError, TruncatedError
-from binlake.events.encoding import encode_event
-from binlake.events.format_description import SERVER_VERSION_BYTES, FormatDescriptionEvent
-from binlake.events.gtid_list import GtidListEvent
+from binlake.events.body.encoding import encode_event
+from binlake.events.common.format_description import SERVER_VERSION_BYTES, FormatDescriptionEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.format.event_types import (
     EVENT_TYPES,
     FORMAT_DESCRIPTION_EVENT,
@@ -29,6 +29,7 @@ from binlake.format.event_types import (
     PARTIAL_ROW_DATA_EVENT,
 )
 from binlake.format.flags import LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_BINLOG_IN_USE_F
+from binlake.format.magic import BINLOG_MAGIC
 from binlake.source.ibb_pages import PageFile, PageFiles
 from binlake.source.ibb_records import (
     COMMIT,
@@ -36,21 +37,19 @@ from binlake.source.ibb_records import (
     EMPTY,
     GTID_STATE,
     XA_COMPLETE,
-    Chunk,
     Record,
-    Spot,
+    RecordChunk,
+    RecordPosition,
     group_pieces,
     page_chunks,
 )
-from binlake.source.reader import ByteReader, WrappedReader
-from binlake.source.scanner import TORN_TAIL
+from binlake.source.reader import TORN_TAIL, ByteReader, WrappedReader
 from binlake.source.streams import StreamReader
 from binlake.values.frame import Frame
 from binlake.values.gtid import MariaGtid
 
 __all__ = ["IbbReader"]
 
-_MAGIC = b"\xfebin"
 #: The first server that writes such files; which one wrote a file it does not say.
 _SERVER_VERSION = "12.3.0-MariaDB"
 _LENGTH_AT = 9
@@ -123,7 +122,7 @@ class IbbReader(WrappedReader):
 
     def _pieces(self) -> Iterator[bytes | FormatError]:
         """Whole events, and what is wrong where there are none."""
-        yield _MAGIC + _format_event(in_use=self._in_use())
+        yield BINLOG_MAGIC + _format_event(in_use=self._in_use())
         if self.pages.header is None:
             return
         if state := self._gtid_state():
@@ -143,7 +142,7 @@ class IbbReader(WrappedReader):
         """The GTID state at the beginning of the file, as a GTID_LIST; nothing if it is damaged."""
         number, size = self.pages.number, self.pages.page_bytes
         try:
-            record = Record(self._files, Spot(number, size), GTID_STATE)
+            record = Record(self._files, RecordPosition(number, size), GTID_STATE)
             count = record.number("number of GTIDs")
             record.number("file with prepared XA transactions")
             gtids = []
@@ -176,7 +175,9 @@ class IbbReader(WrappedReader):
         for chunk in page_chunks(self.pages, page, 1):
             if chunk.kind == COMMIT and not chunk.continues:
                 head = b""
-                for piece in group_pieces(self._files, Spot(self.pages.number, chunk.offset)):
+                for piece in group_pieces(
+                    self._files, RecordPosition(self.pages.number, chunk.offset)
+                ):
                     head += piece
                     if len(head) >= _GTID.size:
                         server_id, seq_no, domain_id = _GTID.unpack_from(head)
@@ -240,7 +241,7 @@ class _Walk:
 
     def _of_page(
         self, page: bytes, number: int
-    ) -> Generator[bytes | FormatError, None, Chunk | None]:
+    ) -> Generator[bytes | FormatError, None, RecordChunk | None]:
         """What the chunks of a page give; returns the EMPTY one that ends them, if there is one."""
         ready: list[bytes] = []
         end = None
@@ -264,7 +265,7 @@ class _Walk:
         yield b"".join(ready)
         return end
 
-    def _small_group(self, page: bytes, chunk: Chunk) -> bytes:
+    def _small_group(self, page: bytes, chunk: RecordChunk) -> bytes:
         """The events of a group that is one chunk, as most are; nothing for all others."""
         start, end = chunk.start + 1, chunk.end
         if chunk.kind != COMMIT or chunk.continues or not chunk.last or self._open is not None:
@@ -284,7 +285,7 @@ class _Walk:
         """Whether the damaged page of an error has been told of: a group runs into it first."""
         return error.page is not None and error.page in self._told
 
-    def _chunk(self, chunk: Chunk) -> Iterator[bytes | FormatError]:
+    def _chunk(self, chunk: RecordChunk) -> Iterator[bytes | FormatError]:
         """Take a chunk: a commit record gives its group. Raises MalformedError."""
         if chunk.kind in (GTID_STATE, DUMMY):
             return
@@ -299,14 +300,14 @@ class _Walk:
             self._loose = False
             self._open = chunk.kind
             if chunk.kind == COMMIT:
-                yield from self._group(Spot(self._file.number, chunk.offset))
+                yield from self._group(RecordPosition(self._file.number, chunk.offset))
         if chunk.last:
             self._open = None
 
-    def _group(self, spot: Spot) -> Iterator[bytes | FormatError]:
-        events = _WholeEvents(f"{self._files.name(spot.number)}, byte {spot.offset}")
+    def _group(self, position: RecordPosition) -> Iterator[bytes | FormatError]:
+        events = _WholeEvents(f"{self._files.name(position.number)}, byte {position.offset}")
         try:
-            for piece in group_pieces(self._files, spot):
+            for piece in group_pieces(self._files, position):
                 if whole := events.feed(piece):
                     yield whole
             events.finish()
@@ -323,7 +324,7 @@ class _Walk:
         self._cut = None
         self._loose = True
 
-    def _end(self, chunk: Chunk) -> None:
+    def _end(self, chunk: RecordChunk) -> None:
         """The data end at an EMPTY chunk: only the last file may, between records."""
         place = self._file.place(chunk.offset)
         if self._open is not None:
@@ -337,7 +338,7 @@ class _Walk:
     def _torn(self, message: str) -> TruncatedError:
         return TruncatedError(message, kind=TORN_TAIL)
 
-    def _malformed(self, chunk: Chunk, what: str) -> MalformedError:
+    def _malformed(self, chunk: RecordChunk, what: str) -> MalformedError:
         return MalformedError(f"{self._file.place(chunk.offset)}: this chunk {what}")
 
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from binlake.core.crc32c import crc32c
 from binlake.errors import ChecksumError, MalformedError, TruncatedError, UnsupportedError
 from binlake.source.bytes import open_reader
-from binlake.source.places import place
+from binlake.source.locations import location
 from binlake.source.reader import ByteReader
 from binlake.values.log_names import LogName
 
@@ -237,7 +237,7 @@ class PageFiles:
     def _open(self, number: int) -> PageFile | None:
         if self._named is None:
             return None
-        here = place(self._path)
+        here = location(self._path)
         beside = here.beside(self.name(number))
         for path in (beside, f"{beside}.gz", f"{beside}.zst"):
             if here.size_of(path) is None:

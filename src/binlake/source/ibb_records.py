@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from binlake.errors import FormatError, MalformedError, TruncatedError
 from binlake.source.ibb_pages import CRC_BYTES, PageFile, PageFiles
-from binlake.source.scanner import TORN_TAIL
+from binlake.source.reader import TORN_TAIL
 
 __all__ = [
     "COMMIT",
@@ -42,9 +42,9 @@ __all__ = [
     "OOB_DATA",
     "XA_COMPLETE",
     "XA_PREPARE",
-    "Chunk",
     "Record",
-    "Spot",
+    "RecordChunk",
+    "RecordPosition",
     "group_pieces",
     "page_chunks",
     "read_compressed",
@@ -70,14 +70,14 @@ _NESTED = (GTID_STATE, DUMMY)
 _MAX_DEPTH = 64 * 65 // 2
 
 
-class Spot(NamedTuple):
+class RecordPosition(NamedTuple):
     """A byte of a chain: the number of the file, the offset in it."""
 
     number: int
     offset: int
 
 
-class Chunk(NamedTuple):
+class RecordChunk(NamedTuple):
     """A chunk at `offset` of its file; its data are bytes [start, end) of its page."""
 
     offset: int
@@ -88,7 +88,7 @@ class Chunk(NamedTuple):
     end: int
 
 
-def page_chunks(file: PageFile, page: bytes, number: int, at: int = 0) -> Iterator[Chunk]:
+def page_chunks(file: PageFile, page: bytes, number: int, at: int = 0) -> Iterator[RecordChunk]:
     """The chunks of page `number` from byte `at` of it on; one of type EMPTY where they end early.
 
     Raises MalformedError for one that is longer than the page.
@@ -100,7 +100,7 @@ def page_chunks(file: PageFile, page: bytes, number: int, at: int = 0) -> Iterat
         if byte == _FILLER:
             return
         if byte == EMPTY:
-            yield Chunk(base + at, EMPTY, False, True, at, at)
+            yield RecordChunk(base + at, EMPTY, False, True, at, at)
             return
         start = at + _CHUNK_HEADER
         end = start + (page[at + 1] | page[at + 2] << 8)
@@ -110,7 +110,7 @@ def page_chunks(file: PageFile, page: bytes, number: int, at: int = 0) -> Iterat
                 page=(file.number, number),
             )
         kind = byte & _TYPE_MASK
-        yield Chunk(base + at, kind, byte & _CONTINUES != 0, byte & _LAST != 0, start, end)
+        yield RecordChunk(base + at, kind, byte & _CONTINUES != 0, byte & _LAST != 0, start, end)
         at = end
 
 
@@ -125,15 +125,15 @@ def read_compressed(data: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 class Record:
-    """The record of type `kind` that begins at `spot`: numbers first, then the rest.
+    """The record of type `kind` that begins at `position`: numbers first, then the rest.
 
     `end_kind`: the `kind` of the error for a record that the last file cuts off.
     """
 
     def __init__(
-        self, files: PageFiles, spot: Spot, kind: int, end_kind: str | None = None
+        self, files: PageFiles, position: RecordPosition, kind: int, end_kind: str | None = None
     ) -> None:
-        self.spot = spot
+        self.position = position
         self._files = files
         self._kind = kind
         self._end_kind = end_kind
@@ -150,7 +150,8 @@ class Record:
                 piece = next(self._pieces, None)
                 if piece is None:
                     raise MalformedError(
-                        f"{self._shown(self.spot)}: the record ends inside a number", field=field
+                        f"{self._shown(self.position)}: the record ends inside a number",
+                        field=field,
                     ) from None
                 self._head = self._head[self._at :] + bytes(piece)
                 self._at = 0
@@ -166,7 +167,7 @@ class Record:
 
     def _chunk_data(self) -> Iterator[memoryview]:
         """The data of the record's chunks, over pages and files."""
-        number, offset = self.spot
+        number, offset = self.position
         begun = False
         while True:
             file = self._files.file(number)
@@ -205,9 +206,9 @@ class Record:
     def _missing(self, number: int, *, begun: bool) -> FormatError:
         name = self._files.name(number)
         if begun:
-            return self._cut(f"a record goes on in {name}, which is not there")
+            return self._cut(f"a record continues in {name}, which does not exist")
         return TruncatedError(
-            f"a part of the transaction is in {name}, which is not there",
+            f"a part of the transaction is in {name}, which does not exist",
             hint="give the directory that has all files, as the server wrote them",
         )
 
@@ -216,70 +217,74 @@ class Record:
 
     def _no_record(self) -> MalformedError:
         return MalformedError(
-            f"{self._shown(self.spot)}: no whole record of type {self._kind} is there"
+            f"{self._shown(self.position)}: no whole record of type {self._kind} is there"
         )
 
-    def _shown(self, spot: Spot) -> str:
-        return f"{self._files.name(spot.number)}, byte {spot.offset}"
+    def _shown(self, position: RecordPosition) -> str:
+        return f"{self._files.name(position.number)}, byte {position.offset}"
 
 
 class _Reference(NamedTuple):
     """What a commit record says of a set of out-of-band records: the first is not needed."""
 
     records: int
-    last: Spot
+    last: RecordPosition
 
 
-_NOWHERE = Spot(0, 0)
+_NOWHERE = RecordPosition(0, 0)
 _NOTHING = _Reference(0, _NOWHERE)
 
 
-def group_pieces(files: PageFiles, spot: Spot) -> Iterator[memoryview]:
-    """The events of the commit record at `spot`, in order, in pieces that end anywhere.
+def group_pieces(files: PageFiles, position: RecordPosition) -> Iterator[memoryview]:
+    """The events of the commit record at `position`, in order, in pieces that end anywhere.
 
     Raises FormatError, one of kind TORN_TAIL where the chain ends inside the commit record;
     SourceError.
     """
-    record = Record(files, spot, COMMIT, TORN_TAIL)
+    record = Record(files, position, COMMIT, TORN_TAIL)
     first = _reference(record)
     second = _reference(record) if first.records else _NOTHING
     yield from record.rest()
     for reference in (first, second):
         if reference.records:
-            yield from _out_of_band(files, reference, spot)
+            yield from _out_of_band(files, reference, position)
 
 
 def _reference(record: Record) -> _Reference:
     count = record.number("number of out-of-band records")
     if not count:
         return _NOTHING
-    _spot(record, "first record")
-    return _Reference(count, _spot(record, "last record"))
+    _position(record, "first record")
+    return _Reference(count, _position(record, "last record"))
 
 
-def _spot(record: Record, field: str) -> Spot:
-    return Spot(record.number(f"file of the {field}"), record.number(f"offset of the {field}"))
+def _position(record: Record, field: str) -> RecordPosition:
+    return RecordPosition(
+        record.number(f"file of the {field}"), record.number(f"offset of the {field}")
+    )
 
 
-def _out_of_band(files: PageFiles, reference: _Reference, commit: Spot) -> Iterator[memoryview]:
+def _out_of_band(
+    files: PageFiles, reference: _Reference, commit: RecordPosition
+) -> Iterator[memoryview]:
     """The data of all out-of-band records that a commit record refers to, in order."""
     done = 0
-    stack: list[tuple[Record, int] | tuple[Spot, bool]] = [(reference.last, True)]
+    stack: list[tuple[Record, int] | tuple[RecordPosition, bool]] = [(reference.last, True)]
     before = commit
     while stack:
         top, what = stack.pop()
         if isinstance(top, Record):
             if what != done:
-                raise _not_in_order(files, top.spot, f"has the index {what}, not {done}")
+                raise _not_in_order(files, top.position, f"has the index {what}, not {done}")
             done += 1
             yield from top.rest()
             before = commit
             continue
         if top >= before or len(stack) > _MAX_DEPTH:
-            raise _not_in_order(files, top, "lies behind the one that refers to it")
+            raise _not_in_order(files, top, "is after the one that refers to it")
         record = Record(files, top, OOB_DATA)
         index = record.number("node index")
-        left, right = _spot(record, "left node"), _spot(record, "right node")
+        left, right = _position(record, "left node"), _position(record, "right node")
         stack.append((record, index))
         before = top
         if left != _NOWHERE:
@@ -294,7 +299,7 @@ def _out_of_band(files: PageFiles, reference: _Reference, commit: Spot) -> Itera
         )
 
 
-def _not_in_order(files: PageFiles, spot: Spot, what: str) -> MalformedError:
+def _not_in_order(files: PageFiles, position: RecordPosition, what: str) -> MalformedError:
     return MalformedError(
-        f"{files.name(spot.number)}, byte {spot.offset}: this out-of-band record {what}"
+        f"{files.name(position.number)}, byte {position.offset}: this out-of-band record {what}"
     )

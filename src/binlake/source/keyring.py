@@ -29,7 +29,7 @@ from typing import Any
 from binlake.errors import KeyringError, OptionError, SourceError, TruncatedError
 from binlake.source.aes import BLOCK_BYTES, Aes
 from binlake.source.bytes import open_reader
-from binlake.source.places import place
+from binlake.source.locations import location
 from binlake.source.reader import without_secrets
 from binlake.values.options import ReadOptions
 
@@ -91,7 +91,7 @@ class Keyring:
     def expect_file(self) -> None:
         """Raise SourceError if a file is not there: also where no log turns out to be encrypted."""
         for path in (self.path, self.password_path):
-            if path is not None and place(path).kind() == "missing":
+            if path is not None and location(path).kind() == "missing":
                 raise SourceError(f"the keyring file {without_secrets(path)} does not exist")
 
     def mysql_key(self, name: str) -> bytes:
@@ -130,7 +130,7 @@ class Keyring:
             document = json.loads(data)
             elements = document.get("elements")
         except (ValueError, RecursionError):
-            raise self._broken("it begins as JSON and is none") from None
+            raise self._broken("it begins like JSON but is not valid JSON") from None
         if elements is None and "path" in document:
             raise self._broken(
                 "it is the component's configuration", hint="its `path` names the keyring"
@@ -140,7 +140,7 @@ class Keyring:
             for element in elements:
                 keys[str(element["data_id"])] = bytes.fromhex(element["data"])
         except (KeyError, TypeError, ValueError):
-            raise self._broken(f"its element {len(keys) + 1} is none") from None
+            raise self._broken(f"its element {len(keys) + 1} is not a key") from None
         return keys
 
     def _plugin_keys(self, data: bytes) -> _Keys:

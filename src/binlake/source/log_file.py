@@ -38,10 +38,10 @@ from binlake.errors import (
     SourceError,
     UnsupportedError,
 )
-from binlake.events.format_description import FormatDescriptionEvent
-from binlake.events.reader import BodyReader
+from binlake.events.body.reader import BodyReader
+from binlake.events.common.format_description import FormatDescriptionEvent
+from binlake.events.old.start_v3 import FIRST_V3_BYTES, StartV3Event, format_before_v4
 from binlake.events.registry import decode_event
-from binlake.events.start_v3 import FIRST_V3_BYTES, StartV3Event, format_before_v4
 from binlake.format.event_types import (
     FORMAT_DESCRIPTION_EVENT,
     PREVIOUS_GTIDS_LOG_EVENT,
@@ -54,18 +54,19 @@ from binlake.format.flags import (
     LOG_EVENT_IGNORABLE_F,
     LOG_EVENT_RELAY_LOG_F,
 )
+from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC
 from binlake.source.bytes import open_reader
 from binlake.source.chain import LogPath, log_name
 from binlake.source.encrypted_events import StartEncryption, decrypted_events
-from binlake.source.encrypted_file import ENCRYPTED_MAGIC, decrypted_file
+from binlake.source.encrypted_file import decrypted_file
 from binlake.source.ibb_log import IbbReader
 from binlake.source.ibb_pages import IBB_MAGIC
 from binlake.source.keyring import Keyring
 from binlake.source.reader import ByteReader
 from binlake.source.resync import END, next_transaction
-from binlake.source.scanner import Scanner, Step, TailReport, torn_tail_error
+from binlake.source.scanner import Scanner, ScanResult, TailReport, torn_tail_error
 from binlake.source.window import Window
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import DEFAULT_MAX_MEMORY, FIRST_EVENT, EventFormat, Frame
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.log_names import LogName
 
@@ -73,27 +74,20 @@ __all__ = [
     "BAD_MAGIC",
     "FIRST_EVENT",
     "SKIP_HINT",
-    "WINDOW_BYTES",
     "Damage",
     "LogFile",
     "TailReport",
 ]
 
-MAGIC = b"\xfebin"
-
 #: The `kind` of the error for a file that is no log at all.
 BAD_MAGIC = "bad magic"
-#: Offset of the first event: after the magic.
-FIRST_EVENT = 4
-#: How much of a file is read at once; one event longer than that is read whole.
-WINDOW_BYTES = 8 << 20
 
 # A FORMAT_DESCRIPTION event lists one byte for each of at most 255 types.
 _MAX_FORMAT_BYTES = 19 + 57 + 255 + 5
 
 
 #: What to do about damage, where reading stops at it.
-SKIP_HINT = "on_error=skip goes on at the next transaction that verifies, and says what is lost"
+SKIP_HINT = "on_error=skip continues at the next intact transaction and reports what is lost"
 
 
 class Damage(StrEnum):
@@ -117,13 +111,20 @@ class LogFile:
     events of a MariaDB log begin, None if none do; `locked` why they cannot be read, if so.
     `ibb`, of a file of MariaDB's InnoDB binlog, is the reader that makes a log of its pages.
     `before` opens the file before it in its chain; None for the first, or where there is no chain.
+    `source` is that of its LogPath: the name of its chain where there are several, else "".
     """
 
     def __init__(
-        self, reader: ByteReader, name: str, ordinal: int = 0, keyring: Keyring | None = None
+        self,
+        reader: ByteReader,
+        name: str,
+        ordinal: int = 0,
+        keyring: Keyring | None = None,
+        max_memory: int = DEFAULT_MAX_MEMORY,
     ) -> None:
         self.path = reader.name
         self.name = name
+        self.source = ""
         self.ordinal = ordinal
         self.reader = reader
         self.format: EventFormat | None = None
@@ -135,6 +136,7 @@ class LogFile:
         self.encrypted_from: int | None = None
         self.locked: BinlogError | None = None
         self.ibb: IbbReader | None = None
+        self.max_memory = max_memory
         self._keyring = keyring
         self.before: Callable[[], LogFile] | None = None
         self._read_start()
@@ -147,9 +149,11 @@ class LogFile:
         size: int | None = None,
         keyring: Keyring | None = None,
         start: int = 0,
+        max_memory: int = DEFAULT_MAX_MEMORY,
     ) -> Self:
         """Open a path or URI (see `bytes.open_reader`); `keyring` opens encrypted logs, `start` is
-        the event from which on it will be read, for sources that send it from there.
+        the event from which on it will be read, for sources that send it from there. `max_memory` is
+        the option of that name.
 
         Raises SourceError for what cannot be read or is no binary log, UnsupportedError for
         alphas of MySQL 4.0, FormatError for a damaged beginning, KeyringError for an encrypted
@@ -161,10 +165,18 @@ class LogFile:
             name = path
         reader = open_reader(name, size, start)
         try:
-            return cls(reader, log_name(name), ordinal, keyring)
+            log = cls(reader, log_name(name), ordinal, keyring, max_memory)
         except BaseException:
             reader.close()
             raise
+        if isinstance(path, LogPath):
+            log.source = path.source
+        return log
+
+    @property
+    def shown(self) -> str:
+        """The name, behind that of its chain where there are several: `source/binlog.000001`."""
+        return f"{self.source}/{self.name}" if self.source else self.name
 
     @property
     def size(self) -> int | None:
@@ -188,6 +200,7 @@ class LogFile:
         pinned = None if size is None else self.reader.pinned(size)
         again = self.open(self.path, self.ordinal, pinned, self._keyring)
         again.before = self.before
+        again.source = self.source
         return again
 
     def windows(
@@ -199,7 +212,7 @@ class LogFile:
         ledger: Ledger | None = None,
         on_damage: Damage = Damage.STOP,
         format: EventFormat | None = None,
-        window_bytes: int = WINDOW_BYTES,
+        window_bytes: int | None = None,
     ) -> Iterator[Window]:
         """The events that start in [start, stop), in windows of whole events of one format.
 
@@ -207,12 +220,15 @@ class LogFile:
         `format` (default: the file's first; a relay log is walked from its beginning to find
         it). What is yielded is counted in `ledger` (bytes, events by type, checksums).
         The next window is read and verified by a second thread while the caller works on
-        this one; closing the iterator ends it.
+        this one; closing the iterator ends it. A window has at most `window_bytes` (default:
+        what suits the reader), or one longer event.
 
         Raises ChecksumError, MalformedError, TruncatedError (kind "torn tail"),
         UnsupportedError, SourceError, each after the windows before it.
         """
         first = FIRST_EVENT if start is None else max(start, FIRST_EVENT)
+        if window_bytes is None:
+            window_bytes = self.reader.window_bytes
         self.tail = None
         if self.format is None:
             self._no_format(on_damage, ledger)
@@ -223,18 +239,18 @@ class LogFile:
             format = self.format_at(first) if self.is_relay else self.format
         scanner = Scanner(self, first, stop, format, window_bytes, verify=verify)
         skipped_from: int | None = None
-        for step in _steps(scanner, ahead=self._reads_ahead(first, stop, window_bytes)):
-            window = step.window
+        for result in _results(scanner, ahead=self._reads_ahead(first, stop, window_bytes)):
+            window = result.window
             if window is not None:
                 if skipped_from is not None:
                     window = replace(window, skipped_from=skipped_from)
                     skipped_from = None
                 if ledger is not None:
-                    ledger.file(self.name).__iadd__(step.counts)
+                    ledger.file(self.shown).__iadd__(result.counts)
                 yield window
                 self.reader.release(window.end)
-            if step.error is not None:
-                lost_from = self._settle(step, scanner, on_damage, ledger)
+            if result.error is not None:
+                lost_from = self._settle(result, scanner, on_damage, ledger)
                 skipped_from = lost_from if skipped_from is None else skipped_from
 
     def _reads_ahead(self, start: int, stop: int | None, window_bytes: int) -> bool:
@@ -277,7 +293,7 @@ class LogFile:
             event = FormatDescriptionEvent.decode(
                 frame, BodyReader(memoryview(raw)[HEADER_BYTES:]), None
             )
-            return event.format()
+            return replace(event.format(), max_memory=self.max_memory)
         except (FormatError, UnsupportedError) as error:
             raise error.at(
                 file=self.name, event_pos=frame.offset, event_type="FORMAT_DESCRIPTION_EVENT"
@@ -299,7 +315,7 @@ class LogFile:
                 raise error.at(file=self.name) from None
             head = self.reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
         magic = head[:FIRST_EVENT]
-        if not MAGIC.startswith(magic) and not IBB_MAGIC.startswith(magic):
+        if not BINLOG_MAGIC.startswith(magic) and not IBB_MAGIC.startswith(magic):
             self._refuse(magic)
         if len(head) < FIRST_EVENT + HEADER_BYTES:
             return
@@ -420,19 +436,19 @@ class LogFile:
         if on_damage is Damage.STOP:
             raise torn_tail_error(self, self.tail)
         if ledger is not None:
-            ledger.skipped.append(SkippedRange(self.name, 0, len(data), self.tail.message))
+            ledger.skipped.append(SkippedRange(self.shown, 0, len(data), self.tail.message))
 
     def _settle(
-        self, step: Step, scanner: Scanner, on_damage: Damage, ledger: Ledger | None
+        self, result: ScanResult, scanner: Scanner, on_damage: Damage, ledger: Ledger | None
     ) -> int | None:
         """Raise the error that ended the walk, or note what is lost and let it go on.
 
         Returns where the loss begins; None if nothing was lost.
         """
-        error, tail = step.error, step.tail
+        error, tail = result.error, result.tail
         assert error is not None
         if ledger is not None and isinstance(error, ChecksumError):
-            ledger.file(self.name).bad += 1
+            ledger.file(self.shown).bad += 1
         if tail is not None:
             self.tail = tail
             if tail.in_use:
@@ -442,34 +458,34 @@ class LogFile:
         if tail is not None:
             lost_to = tail.offset + tail.size
         else:
-            joined = self.reader.rejoin(step.offset)
+            joined = self.reader.rejoin(result.offset)
             lost_to = (
-                next_transaction(self, step.offset, scanner.format) if joined is None else joined
+                next_transaction(self, result.offset, scanner.format) if joined is None else joined
             )
             end = END if self.size is None else self.size
-            if joined is not None or step.offset < lost_to < end:
+            if joined is not None or result.offset < lost_to < end:
                 scanner.resume(lost_to)  # else nothing is left: what is there stays damaged
         if ledger is not None:
-            ledger.skipped.append(SkippedRange(self.name, step.offset, lost_to, error.message))
-        return step.offset
+            ledger.skipped.append(SkippedRange(self.shown, result.offset, lost_to, error.message))
+        return result.offset
 
 
-def _steps(scanner: Scanner, *, ahead: bool) -> Iterator[Step]:
+def _results(scanner: Scanner, *, ahead: bool) -> Iterator[ScanResult]:
     """The scanner's steps, one of them made ahead by a second thread.
 
     The walk stops at an error until the caller has settled it, so nothing is read ahead then.
     Closing the iterator waits for the step under way, and for nothing else.
     """
     if not ahead:
-        while (step := scanner.next()) is not None:
-            yield step
+        while (result := scanner.next()) is not None:
+            yield result
         return
     with ThreadPoolExecutor(1, thread_name_prefix="binlake-scan") as pool:
-        coming: Future[Step | None] = pool.submit(scanner.next)
-        while (step := coming.result()) is not None:
-            if step.error is None:
+        coming: Future[ScanResult | None] = pool.submit(scanner.next)
+        while (result := coming.result()) is not None:
+            if result.error is None:
                 coming = pool.submit(scanner.next)
-                yield step
+                yield result
             else:
-                yield step
+                yield result
                 coming = pool.submit(scanner.next)

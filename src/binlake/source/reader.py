@@ -9,7 +9,18 @@ from urllib.parse import unquote
 
 from binlake.errors import BinlogError, SourceError
 
-__all__ = ["ByteReader", "WrappedReader", "holds_secret", "source_error", "what", "without_secrets"]
+__all__ = [
+    "TORN_TAIL",
+    "ByteReader",
+    "WrappedReader",
+    "holds_secret",
+    "source_error",
+    "what",
+    "without_secrets",
+]
+
+#: The `kind` of the error for a file that ends inside an event.
+TORN_TAIL = "torn tail"
 
 
 class ByteReader(ABC):
@@ -20,7 +31,8 @@ class ByteReader(ABC):
     found only by walking there from the beginning; `lead_bytes` how many bytes of the file lie
     before the reader's first; `begins_at`, where not 0, is the place that a log is sent from: of what
     lies before it only the magic and the format description are here; `interactive` whether a read can
-    wait for somebody (a pipe), so that nobody should read ahead. `damage` is set once the
+    wait for somebody (a pipe), so that nobody should read ahead; `window_bytes` how many bytes it is
+    best read by at once: many where each request waits for a network. `damage` is set once the
     end has been reached, if the input ended badly (compressed data cut off, say): the bytes
     before it are good.
     """
@@ -32,6 +44,7 @@ class ByteReader(ABC):
     lead_bytes: int = 0
     begins_at: int = 0
     interactive: bool = False
+    window_bytes: int = 8 << 20
     damage: BinlogError | None = None
 
     @abstractmethod
@@ -88,6 +101,7 @@ class WrappedReader(ByteReader):
         self.name = inner.name
         self.seekable = inner.seekable
         self.interactive = inner.interactive
+        self.window_bytes = inner.window_bytes
         self._inner = inner
         self._follow()
 

@@ -46,9 +46,9 @@ from binlake.core.frames import (
     scan,
 )
 from binlake.errors import FormatError
-from binlake.events.format_description import effective_type
-from binlake.events.query import QueryEvent
-from binlake.events.reader import BodyReader
+from binlake.events.body.reader import BodyReader
+from binlake.events.common.format_description import effective_type
+from binlake.events.common.query import QueryEvent
 from binlake.format.event_types import (
     EVENT_TYPES,
     FORMAT_DESCRIPTION_EVENT,
@@ -57,7 +57,7 @@ from binlake.format.event_types import (
     Role,
     codes_of,
 )
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import FIRST_EVENT, EventFormat, Frame
 
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
@@ -77,7 +77,6 @@ __all__ = [
 #: The end of a log whose length is not known.
 END = sys.maxsize
 
-_FIRST_EVENT = 4
 _PIECE_BYTES = 256 << 10
 _SEARCH_BYTES = 1 << 20
 _HEADER_PAIR_BYTES = 2 * HEADER_BYTES
@@ -100,8 +99,8 @@ def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> 
     The first event of the file for `at` <= 4; the length of the file (END where it is not
     known) if none starts there. Raises SourceError.
     """
-    if at <= _FIRST_EVENT:
-        return _FIRST_EVENT
+    if at <= FIRST_EVENT:
+        return FIRST_EVENT
     size = log.size
     if log.format is None or not log.is_splittable or size is None:
         return END if size is None else size
@@ -166,8 +165,8 @@ def first_frame(
     if at >= file_size:
         return file_size
     walk = _Walk(reader, fmt)
-    begin = max(at - limits.before_bytes, _FIRST_EVENT)
-    if begin == _FIRST_EVENT:
+    begin = max(at - limits.before_bytes, FIRST_EVENT)
+    if begin == FIRST_EVENT:
         # The chain from the beginning is the real one: no need to doubt it.
         found = walk.first_at(at)
         if found is not None:
@@ -255,7 +254,7 @@ class _Walk:
 
     def first_at(self, at: int) -> int | None:
         """The first event at or after `at` on the chain from the beginning; None if that breaks."""
-        for _, _, block in self.blocks(_FIRST_EVENT):
+        for _, _, block in self.blocks(FIRST_EVENT):
             index = block.find(at)
             if index < len(block):
                 return int(block.offset[index])

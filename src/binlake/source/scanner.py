@@ -10,25 +10,22 @@ from binlake.core.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, sc
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
 from binlake.format.event_types import EVENT_TYPES, START_ENCRYPTION_EVENT, event_name
 from binlake.format.flags import LOG_EVENT_IGNORABLE_F
+from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window, checksum_error
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import FIRST_EVENT, EventFormat, Frame
 from binlake.values.ledger import FileCounts
 
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
 
-__all__ = ["TORN_TAIL", "Scanner", "Step", "TailReport", "torn_tail_error"]
+__all__ = ["ScanResult", "Scanner", "TailReport", "torn_tail_error"]
 
-MAGIC_BYTES = 4  # before the first event
 # At least this much is read at once: more events than one, also before a near `stop`.
 _MIN_READ_BYTES = 64 << 10
 # A longer event must look like one before memory is taken for it.
 _LONG_EVENT_BYTES = 64 << 20
 # The first release whose log_pos is right inside of transactions.
 _LOG_POS_SINCE = (5, 1, 0)
-
-#: The `kind` of the error for a file that ends inside an event.
-TORN_TAIL = "torn tail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class TailReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScanResult:
     """What one step of the walk found: a window, why it stopped behind that, or both.
 
     `error` belongs to the event at `offset`; with a torn tail `tail` is set too.
@@ -80,7 +77,7 @@ class Scanner:
         self._capacity = 1024
         self._done = False
 
-    def next(self) -> Step | None:
+    def next(self) -> ScanResult | None:
         """The next step; None at the end. Raises SourceError."""
         if self._done or (self._stop is not None and self._pos >= self._stop):
             return None
@@ -88,24 +85,24 @@ class Scanner:
         if self._stop is not None:
             wanted = min(wanted, max(self._stop - self._pos, _MIN_READ_BYTES))
         data = self._reader.read_at(self._pos, wanted)
-        step = self._window_of(data)
-        if step is None:
+        result = self._window_of(data)
+        if result is None:
             # No whole event: the end of the file, an event longer than the window, or damage.
             rest = self._rest(data)
-            if rest is None or isinstance(rest, Step):
+            if rest is None or isinstance(rest, ScanResult):
                 self._done = True
                 return rest
-            step = self._window_of(rest)
-            assert step is not None, "a whole event was read and not taken"
-        self._done = step.error is not None
-        return step
+            result = self._window_of(rest)
+            assert result is not None, "a whole event was read and not taken"
+        self._done = result.error is not None
+        return result
 
     def resume(self, offset: int) -> None:
         """Go on at the event at `offset`, after an error."""
         self._pos = offset
         self._done = False
 
-    def _window_of(self, data: bytes) -> Step | None:
+    def _window_of(self, data: bytes) -> ScanResult | None:
         """The events of `data`, which begins at `_pos`; None if not one is whole."""
         block = FrameBlock(self._capacity)
         error = self._scan(data, block)
@@ -122,12 +119,12 @@ class Scanner:
             error = self._encrypted(block.frame(encrypted))
             block.truncate(encrypted)
         if not len(block):
-            return None if error is None else Step(error=error, offset=self._pos)
+            return None if error is None else ScanResult(error=error, offset=self._pos)
         window = Window(self._log, data, self._pos, block, self.format)
         counts = _counts(window, verified=checked)
         self._capacity = len(block) + len(block) // 4 + 16
         self._pos = window.end
-        return Step(window, counts, error, self._pos)
+        return ScanResult(window, counts, error, self._pos)
 
     def _scan(self, data: bytes, block: FrameBlock) -> BinlogError | None:
         """Fill `block` with events of one format, and set it."""
@@ -166,7 +163,7 @@ class Scanner:
             and stored_crc32(raw) != event_crc32(raw)
         )
 
-    def _rest(self, data: bytes) -> bytes | Step | None:
+    def _rest(self, data: bytes) -> bytes | ScanResult | None:
         """Why `data`, which begins at `_pos`, holds no whole event.
 
         Returns the bytes of the event if it is only longer than `data`, None at the end of
@@ -174,7 +171,9 @@ class Scanner:
         """
         known = self._reader.damage_at(self._pos)
         if known is not None:
-            return Step(error=known.at(file=self._log.name, event_pos=self._pos), offset=self._pos)
+            return ScanResult(
+                error=known.at(file=self._log.name, event_pos=self._pos), offset=self._pos
+            )
         header_bytes = min(HEADER_BYTES, self.format.header_length)
         if len(data) < header_bytes:
             return self._end(data, None)
@@ -199,13 +198,15 @@ class Scanner:
                 return data
         return self._end(data, frame)
 
-    def _end(self, data: bytes, frame: Frame | None) -> Step | None:
+    def _end(self, data: bytes, frame: Frame | None) -> ScanResult | None:
         """The end of the file, at or inside the event whose first bytes are `data`."""
         damage = self._reader.damage
         if damage is not None:
             if damage.kind == TORN_TAIL:
                 return self._torn(damage.message)
-            return Step(error=damage.at(file=self._log.name, event_pos=self._pos), offset=self._pos)
+            return ScanResult(
+                error=damage.at(file=self._log.name, event_pos=self._pos), offset=self._pos
+            )
         if not data:
             return None
         if frame is None:
@@ -213,17 +214,17 @@ class Scanner:
         name = event_name(frame.type_code)
         return self._torn(f"the file ends inside a {name} of {frame.length} bytes")
 
-    def _torn(self, message: str) -> Step:
+    def _torn(self, message: str) -> ScanResult:
         size = self._reader.size
         assert size is not None, "the end of the file has been seen"
         tail = TailReport(self._pos, size - self._pos, self._log.in_use, message)
-        return Step(error=torn_tail_error(self._log, tail), offset=self._pos, tail=tail)
+        return ScanResult(error=torn_tail_error(self._log, tail), offset=self._pos, tail=tail)
 
-    def _malformed(self, frame: Frame, message: str) -> Step:
+    def _malformed(self, frame: Frame, message: str) -> ScanResult:
         error = MalformedError(
             message, file=self._log.name, event_pos=frame.offset, field="event length"
         )
-        return Step(error=error, offset=frame.offset)
+        return ScanResult(error=error, offset=frame.offset)
 
     def _locked(self, block: FrameBlock) -> int:
         """The first START_ENCRYPTION that nothing opens; -1 if there is none.
@@ -244,7 +245,7 @@ class Scanner:
         if frame.end == self._log.encrypted_from and self._log.locked is not None:
             return self._log.locked
         return UnsupportedError(
-            "encryption begins here, which is not behind the format description",
+            "encryption begins here, but not directly after the format description",
             file=self._log.name,
             event_pos=frame.offset,
             event_type=event_name(frame.type_code),
@@ -279,7 +280,7 @@ def torn_tail_error(log: LogFile, tail: TailReport) -> TruncatedError:
 def _counts(window: Window, *, verified: bool) -> FileCounts:
     types = window.block.types(0, len(window))
     # the magic before the first event belongs to it: a file's bytes add up to its length
-    start = 0 if window.start == MAGIC_BYTES else window.start
+    start = 0 if window.start == FIRST_EVENT else window.start
     counts = FileCounts(bytes=window.end - start)
     counts.events_by_type.update({code: n for code, n in enumerate(types) if n})
     if verified:

@@ -10,7 +10,33 @@ the plan with the pushed filters is kept for later queries on the same loaded Da
 then silently get the rows of the first. The same clauses in `where` work, after the read.
 """
 
-from binlake.spark.sessions import prepare, session
-from binlake.spark.source import BinlogDataSource
+from __future__ import annotations
 
-__all__ = ["BinlogDataSource", "prepare", "session"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from binlake.spark.metrics import stream_metrics
+    from binlake.spark.sessions import prepare, session
+    from binlake.spark.source import BinlogDataSource
+
+__all__ = ["BinlogDataSource", "prepare", "session", "stream_metrics"]
+
+# Imported when first used: the local export needs parts of this package and no PySpark.
+_HOMES = {
+    "BinlogDataSource": "binlake.spark.source",
+    "prepare": "binlake.spark.sessions",
+    "session": "binlake.spark.sessions",
+    "stream_metrics": "binlake.spark.metrics",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from binlake.errors import BinlogError
-from binlake.spark.hosts import Shipped, in_few_lines
+from binlake.spark.hosts import Shipped, without_traceback
+from binlake.spark.ledgers import ReadLedger, name_of_read, watch
 from binlake.spark.options import SourceOptions
-from binlake.spark.partitions import LogPartition, plan_partitions
+from binlake.spark.partitions import LogPartition, plan_partitions, read_partition, reporting
 from binlake.spark.schema import Conformer, arrow_schema
 from binlake.spark.typed import InferredView
 from binlake.spark.views import ViewReader
@@ -33,21 +33,30 @@ class BinlogReader(Shipped, DataSourceReader):
         self.schema = schema
         self.inferred = inferred
 
-    @in_few_lines
+    @without_traceback
     def partitions(self) -> list[InputPartition]:
         """One per task."""
         options = self.options
-        return [*plan_partitions(options.paths, options.read, options.max_partition_bytes)]
+        read = ReadLedger(
+            name_of_read(),
+            options.label,
+            options.ledger_path,
+            awaited=options.ledger_path is not None,
+            facts=options.facts,
+        )
+        parts = plan_partitions(options.paths, options.read, options.max_partition_bytes)
+        if not parts:
+            read.deliver_nothing()
+        elif options.ledger_path is not None:
+            watch(read)
+        return reporting(parts, read)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The batches of one partition; runs on an executor."""
         if partition is None:  # Spark's way to say that there are no partitions
             return
         assert isinstance(partition, LogPartition)
-        try:
-            yield from self.batches(partition, Ledger())
-        except BinlogError as error:
-            raise error.with_traceback(None) from None
+        yield from read_partition(self.batches, partition)
 
     def batches(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
         """As `read`, counting in `ledger`. Raises BinlogError."""

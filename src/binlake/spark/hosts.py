@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from binlake.errors import BinlogError, SourceError
 from binlake.source.bytes import is_uri, local_path
+from binlake.spark.memory import memory_error
+from binlake.values.builds import installed_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +32,8 @@ __all__ = [
     "check_visible",
     "core_is_compiled",
     "cores",
-    "in_few_lines",
-    "in_one_line",
+    "without_spark_frames",
+    "without_traceback",
 ]
 
 P = ParamSpec("P")
@@ -53,8 +55,10 @@ def core_is_compiled() -> bool:
     return bool(spec and spec.origin and spec.origin.endswith(tuple(EXTENSION_SUFFIXES)))
 
 
-def host_check(compiled: bool) -> Callable[[], None]:
+def host_check(compiled: bool, version: str | None = None) -> Callable[[], None]:
     """A self-contained function that raises RuntimeError where the package cannot work.
+
+    `version`: the sender's, if it is known. Another one may mean other things by what is sent.
 
     `compiled`: whether the sender's core is compiled. A pure core on an executor would be
     silently many times slower, so it is an error, unless the sender runs pure too.
@@ -64,6 +68,7 @@ def host_check(compiled: bool) -> Callable[[], None]:
 
     def check() -> None:
         # Pickled by value: it may name only builtins and what it imports itself.
+        import importlib.metadata
         import importlib.util
         import socket
         import sys
@@ -78,6 +83,15 @@ def host_check(compiled: bool) -> Callable[[], None]:
                 f"{where}: the package binlake is not installed; install it on every executor, "
                 "or ship a packed environment with spark.archives"
             ) from None
+        try:
+            here: str | None = importlib.metadata.version("binlake")
+        except importlib.metadata.PackageNotFoundError:
+            here = None
+        if None not in (version, here) and here != version:
+            raise RuntimeError(
+                f"{where}: binlake {here} is installed, and the driver runs {version}; install the "
+                "same version on the driver and on every executor"
+            )
         if compiled and not core.origin.endswith(suffixes):
             raise RuntimeError(
                 f"{where}: the core of binlake is not compiled ({core.origin}); "
@@ -93,7 +107,7 @@ class Shipped:
     def __reduce__(self) -> tuple[Any, ...]:
         # the state as bytes: unpickling it imports the package, so it must wait for the check
         state = pickle.dumps((type(self), self.__getstate__()))
-        return _opener(host_check(core_is_compiled())), (state,)
+        return _opener(host_check(core_is_compiled(), installed_version())), (state,)
 
 
 def _opener(check: Callable[[], None]) -> Callable[[bytes], Any]:
@@ -103,7 +117,7 @@ def _opener(check: Callable[[], None]) -> Callable[[bytes], Any]:
         check()
         kind, attributes = pickle.loads(state)
         arrived = object.__new__(kind)
-        arrived.__dict__.update(attributes)
+        arrived.__dict__.update(attributes or {})
         return arrived
 
     return open_shipped
@@ -120,7 +134,7 @@ def check_visible(path: str) -> None:
 
 
 def _probe(paths: tuple[str, ...]) -> Callable[[int], str]:
-    check = host_check(core_is_compiled())
+    check = host_check(core_is_compiled(), installed_version())
 
     def probe(_: int) -> str:
         try:
@@ -145,7 +159,8 @@ def check_hosts(spark: SparkSession, paths: Sequence[str]) -> None:
     from pyspark.sql.functions import col, udf
 
     tasks = _PROBES_PER_CORE * cores(spark)
-    probe = udf(_probe(tuple(paths)), "string")
+    # without useArrow, PySpark looks for the kind of function in type hints, and warns when it finds none
+    probe = udf(_probe(tuple(paths)), "string", useArrow=False)
     answers = spark.range(0, tasks, 1, tasks).select(probe(col("id")).alias("problem"))
     problems = sorted({row.problem for row in answers.distinct().collect() if row.problem})
     if problems:
@@ -162,8 +177,11 @@ def cores(spark: SparkSession) -> int:
         return _CORES_UNKNOWN
 
 
-def in_few_lines(function: Callable[P, T]) -> Callable[P, T]:
-    """Drop the traceback of our own errors: Spark prints every frame of it to the user."""
+def without_traceback(function: Callable[P, T]) -> Callable[P, T]:
+    """Drop the traceback of our own errors: Spark prints every frame of it to the user.
+
+    What comes of too little memory becomes one of them.
+    """
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -171,16 +189,21 @@ def in_few_lines(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except BinlogError as error:
             raise error.with_traceback(None) from None
+        except (MemoryError, RuntimeError, OSError) as error:
+            told = memory_error(error)
+            if told is None:
+                raise
+            raise told from None
 
     return call
 
 
-def in_one_line(function: Callable[P, T]) -> Callable[P, T]:
-    """`in_few_lines` for what a stream's planning calls: Spark's own frames go, too.
+def without_spark_frames(function: Callable[P, T]) -> Callable[P, T]:
+    """`without_traceback` for what a stream's planning calls: Spark's own frames go, too.
 
     Its setting that hides them is not heeded there, but the variable that it stands for is.
     """
-    brief = in_few_lines(function)
+    brief = without_traceback(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

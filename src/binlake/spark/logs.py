@@ -10,17 +10,20 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from binlake.archive.layout import STATE, ArchiveState
 from binlake.errors import OptionError, PositionLostError, SourceError, UnsupportedError
+from binlake.source.access import Access
 from binlake.source.chain import Chain, LogPath, survey
-from binlake.source.keyring import Keyring
+from binlake.source.chain_names import of_source
+from binlake.source.locations import location
 from binlake.source.log_file import LogFile
-from binlake.source.places import place
-from binlake.stream.splits import numbered
-from binlake.stream.trail import Trail
+from binlake.stream.positions.chosen_chains import the_only_chain
+from binlake.stream.positions.log_fingerprint import LogFingerprint
+from binlake.stream.positions.splits import numbered
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
 
@@ -66,7 +69,7 @@ class LogsNow:
                 raise PositionLostError(
                     f"the log between {self.files[before].name} and {self.files[after].name} is "
                     "missing, and a stream skips nothing",
-                    hint="put it back; or start behind the gap, with a new checkpoint and the "
+                    hint="restore it; or start after the gap, with a new checkpoint and the "
                     "option starting_offsets",
                 )
         return found
@@ -77,11 +80,13 @@ class StreamLogs(ABC):
 
     #: Seconds between two looks, at least, while nothing is new.
     pause_s = 0.0
+    #: How many files are opened at the same time to plan a batch.
+    opened_together = 1
 
     def __init__(self, options: ReadOptions) -> None:
-        self._keyring = Keyring.of(options)
+        self._access = Access.of(options)
         self._last: LogsNow | None = None
-        self._known: set[tuple[str, str, Trail]] = set()
+        self._known: set[tuple[str, str, LogFingerprint]] = set()
         self._wait_s = 0.0
 
     def look(self) -> LogsNow:
@@ -104,7 +109,7 @@ class StreamLogs(ABC):
 
     def open(self, now: LogsNow, number: int, start: int = 0) -> LogFile:
         """Open a file that a look has found; `start` as in LogFile.open. Raises BinlogError."""
-        log = LogFile.open(now.files[number], number, keyring=self._keyring, start=start)
+        log = self._access.open(now.files[number], number, start)
         if log.is_relay:
             log.close()
             raise UnsupportedError(
@@ -119,20 +124,31 @@ class StreamLogs(ABC):
         with self.open(now, number) as log:
             return log.created
 
-    def has(self, now: LogsNow, number: int, trail: Trail) -> bool:
+    def created_all(self, now: LogsNow, numbers: Sequence[int]) -> dict[int, int | None]:
+        """`created` of several files, of which stores are asked at the same time. Raises BinlogError:
+        that of the first file that has one.
+        """
+        together = min(self.opened_together, len(numbers))
+        if together < 2:
+            return {number: self.created(now, number) for number in numbers}
+        with ThreadPoolExecutor(together) as pool:
+            found = pool.map(lambda number: self.created(now, number), numbers)
+            return dict(zip(numbers, found, strict=True))
+
+    def has(self, now: LogsNow, number: int, fingerprint: LogFingerprint) -> bool:
         """Whether a file that a look has found holds these events; looked into once, since who
         reads on from there looks again. Raises BinlogError.
         """
-        if (now.server_uuid, now.files[number].name, trail) not in self._known:
-            with self.open(now, number, trail.start) as log:
-                if not trail.is_in(log):
+        if (now.server_uuid, now.files[number].name, fingerprint) not in self._known:
+            with self.open(now, number, fingerprint.start) as log:
+                if not fingerprint.is_in(log):
                     return False
-            self.saw(now, number, trail)
+            self.saw(now, number, fingerprint)
         return True
 
-    def saw(self, now: LogsNow, number: int, trail: Trail) -> None:
+    def saw(self, now: LogsNow, number: int, fingerprint: LogFingerprint) -> None:
         """A file has these events."""
-        self._known.add((now.server_uuid, now.files[number].name, trail))
+        self._known.add((now.server_uuid, now.files[number].name, fingerprint))
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
 
@@ -144,9 +160,14 @@ class StreamLogs(ABC):
 class DirectoryLogs(StreamLogs):
     """Files: a directory, a glob, an index file, of one server."""
 
+    # what takes long is a store's answer, not the work here
+    opened_together = 16
+
     def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
         super().__init__(options)
         self._paths = tuple(paths)
+        self._source = options.source
+        self._index_directories = options.index_directory
         self._servers: dict[str, str] = {}  # by directory of an archive
 
     def _look(self) -> LogsNow:
@@ -162,7 +183,7 @@ class DirectoryLogs(StreamLogs):
         """Whose logs these are, if an archive says it; else ""."""
         directory, slash, _ = file.path.rpartition("/")
         if directory not in self._servers:
-            state = place(f"{directory}{slash}{STATE}")
+            state = location(f"{directory}{slash}{STATE}")
             known = state.kind() == "file"
             self._servers[directory] = (
                 ArchiveState.from_bytes(state.read(), state.shown).identity if known else ""
@@ -170,15 +191,8 @@ class DirectoryLogs(StreamLogs):
         return self._servers[directory]
 
     def _chain(self) -> Chain:
-        chains = survey(self._paths)
-        if len(chains) > 1:
-            bases = ", ".join(chain.base for chain in chains)
-            raise OptionError(
-                f"the logs of {len(chains)} servers are in {', '.join(self._paths)} ({bases})",
-                name="path",
-                hint="a stream follows one server: make a stream for each, and unite them",
-            )
-        [chain] = chains
+        chains = of_source(survey(self._paths, self._index_directories), self._source)
+        chain = the_only_chain(chains, "a stream follows one server", "path")
         numbers = [file.number or 0 for file in chain.files]
         if sorted(set(numbers)) != numbers:
             raise SourceError(

@@ -2,7 +2,7 @@
 
     {"version": 1, "server_uuid": "…", "file": "binlog.000012", "offset": 4711,
      "gtid_set": "3e11fa47-…:1-42", "log_created": 1795269600, "commit_time": "2026-11-21T14:00:00Z",
-     "last_events": {"start": 4600, "digest": "0f3a…"}}
+     "last_events": {"start": 4600, "digest": "0f3a…"}, "ledger": {"batches": 7, "rows": 1234, …}}
 
 Spark writes it down before a batch runs, and hands it back after a restart without looking at it,
 to whatever version of the package runs then: so it has a version, and everything is checked.
@@ -15,12 +15,12 @@ somewhere else by then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from binlake.errors import SourceError
-from binlake.stream.trail import Trail
+from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.values.position import Position
 
 __all__ = ["StreamOffset"]
@@ -38,7 +38,9 @@ class StreamOffset:
     `shown` are GTIDs that were shown although they lie behind the position: another server, which
     took over, has them in another order; as the option `exclude_gtid` takes them. `commit_us`: the
     commit time of the last transaction before the position, microseconds since 1970 UTC; None: not
-    known. `trail`: the events before the position, None: not known. `initial`: nothing was read yet. `begins_at`: where the first batch begins, which ends here.
+    known. `fingerprint`: the events before the position, None: not known. `initial`: nothing was read yet.
+    `begins_at`: where the first batch begins, which ends here. `sums`: what the batches before the one
+    that ends here read and left out (`spark.ledgers.batch_sums`).
     """
 
     position: Position
@@ -47,7 +49,8 @@ class StreamOffset:
     commit_us: int | None = None
     initial: bool = False
     begins_at: StreamOffset | None = None
-    trail: Trail | None = None
+    fingerprint: LogFingerprint | None = None
+    sums: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def place(self) -> tuple[Position, str]:
@@ -65,8 +68,13 @@ class StreamOffset:
             moment = _EPOCH + timedelta(microseconds=self.commit_us)
             value["commit_time"] = moment.isoformat().replace("+00:00", "Z")
         # where it ends is not written: it is taken from the position
-        if self.trail is not None and self.trail.end == self.position.offset:
-            value["last_events"] = {"start": self.trail.start, "digest": self.trail.digest}
+        if self.fingerprint is not None and self.fingerprint.end == self.position.offset:
+            value["last_events"] = {
+                "start": self.fingerprint.start,
+                "digest": self.fingerprint.digest,
+            }
+        if self.sums:
+            value["ledger"] = dict(self.sums)
         if self.initial:
             value["initial"] = True
         if self.begins_at is not None:
@@ -86,7 +94,7 @@ class StreamOffset:
             )
         try:
             begins_at = value.get("begins_at")
-            trail = value.get("last_events")
+            fingerprint = value.get("last_events")
             return cls(
                 position=Position(
                     _of(str, value["server_uuid"]),
@@ -99,9 +107,15 @@ class StreamOffset:
                 commit_us=_commit_us(value.get("commit_time")),
                 initial=_of(bool, value.get("initial", False)),
                 begins_at=None if begins_at is None else cls.from_json(begins_at),
-                trail=None if trail is None else _trail(trail, value["offset"]),
+                fingerprint=None
+                if fingerprint is None
+                else _fingerprint(fingerprint, value["offset"]),
+                sums={
+                    _of(str, name): _of(int, count)
+                    for name, count in value.get("ledger", {}).items()
+                },
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise SourceError(
                 f"the checkpoint's position is damaged: {error}", hint=_HINT
             ) from None
@@ -118,11 +132,11 @@ def _of(kind: type, value: Any) -> Any:
     return value
 
 
-def _trail(value: Any, end: int) -> Trail:
-    trail = Trail(_of(int, value["start"]), end, _of(str, value["digest"]))
-    if not 0 < trail.start < end:
-        raise ValueError(f"the events before {end} cannot start at {trail.start}")
-    return trail
+def _fingerprint(value: Any, end: int) -> LogFingerprint:
+    fingerprint = LogFingerprint(_of(int, value["start"]), end, _of(str, value["digest"]))
+    if not 0 < fingerprint.start < end:
+        raise ValueError(f"the events before {end} cannot start at {fingerprint.start}")
+    return fingerprint
 
 
 def _commit_us(text: str | None) -> int | None:

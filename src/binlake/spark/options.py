@@ -13,11 +13,14 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from binlake.errors import OptionError
+from binlake.source.bytes import is_uri, local_path
 from binlake.source.replica.url import ServerUrl, holds_password, is_server_url
-from binlake.stream.gtid_progress import GtidProgress
+from binlake.stream.positions.gtid_progress import GtidProgress
+from binlake.values.builds import PickledByName
 from binlake.values.options import (
     READ_OPTIONS,
     FilePosition,
@@ -38,19 +41,21 @@ __all__ = [
     "check_no_password",
 ]
 
-VIEWS = ("changes", "table", "events", "transactions", "statements")
+VIEWS = ("changes", "table", "events", "transactions", "statements", "ledger")
 
 # 128 MiB is also Spark's own size of a file split; a task costs about 0.1 s before its first row.
 DEFAULT_PARTITION_BYTES = 128 << 20
 DEFAULT_SCAN_BYTES = 256 << 20
 
 _SERVER = "server"
+_LEDGER_PATH = "ledger_path"
 
 SPARK_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "view",
         "VIEW",
-        "changes (any table), table (typed columns), events, transactions, statements; "
+        "changes (any table), table (typed columns), events, transactions, statements, "
+        "ledger (what each task read and left out); "
         "by default table if the option table names exactly one, else changes",
         str,
         None,
@@ -60,7 +65,7 @@ SPARK_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         _SERVER,
         "URL",
-        "a live server to read from, instead of a path; the password is never part of it",
+        "a live server to read from, instead of a path; never put the password into it",
         str,
         surfaces=("spark",),
     ),
@@ -75,9 +80,17 @@ SPARK_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "schema_scan_bytes",
         "SIZE",
-        "bytes, from the newest backwards, that are looked at for a table's columns",
+        "bytes of the newest logs that the driver searches for a table's columns",
         parse_bytes,
         DEFAULT_SCAN_BYTES,
+        surfaces=("spark",),
+    ),
+    OptionSpec(
+        "ledger_path",
+        "DIR",
+        "directory or URI that gets the ledger of each read or micro-batch as a JSON file; the "
+        "driver and all executors write there",
+        str,
         surfaces=("spark",),
     ),
 )
@@ -101,7 +114,7 @@ STREAM_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "starting_offsets",
         "START",
-        "where a new query begins: earliest, latest, a position, or a GTID set (what comes after it)",
+        "where a new query starts: earliest, latest, a position, or after a GTID set",
         parse_start,
         "earliest",
         surfaces=("spark",),
@@ -109,7 +122,7 @@ STREAM_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "starting_timestamp",
         "TIME",
-        "a new query begins at the first transaction that was committed then or later",
+        "a new query starts at the first transaction committed at or after this time",
         parse_time_us,
         surfaces=("spark",),
     ),
@@ -123,7 +136,7 @@ STREAM_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "max_rows_per_batch",
         "N",
-        "row changes in one batch, of the wanted tables and operations",
+        "row changes in one batch, of the selected tables and operations",
         parse_count,
         surfaces=("spark",),
     ),
@@ -151,7 +164,7 @@ _SPECS: dict[str, OptionSpec] = {
 
 
 @dataclass(frozen=True, slots=True)
-class StreamOptions:
+class StreamOptions(PickledByName):
     """The options that only a stream has. Fields are documented in `STREAM_OPTIONS`;
     `starting_offsets` is as `parse_start` gives it.
     """
@@ -164,7 +177,7 @@ class StreamOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOptions:
+class SourceOptions(PickledByName):
     """The validated options of one `spark.read.format("binlog")`, or `readStream`.
 
     `paths` as the user gave them, or the URL of a server; `view` one of `VIEWS`, `read` the options
@@ -177,6 +190,7 @@ class SourceOptions:
     max_partition_bytes: int = DEFAULT_PARTITION_BYTES
     schema_scan_bytes: int = DEFAULT_SCAN_BYTES
     stream: StreamOptions = StreamOptions()
+    ledger_path: str | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SourceOptions:
@@ -193,6 +207,7 @@ class SourceOptions:
             texts[spec.name] = text
         asked = texts.pop("view", None)
         server = texts.pop(_SERVER, None)
+        ledger_path = _ledger_path(texts.pop(_LEDGER_PATH, None))
         sizes = {
             name: _value(_plain(name), texts.pop(name))
             for name in ("max_partition_bytes", "schema_scan_bytes")
@@ -203,7 +218,14 @@ class SourceOptions:
         if read.schema is not None:
             check_no_password(read.schema, "schema")
         paths = _paths(given, server)
-        return cls(paths=paths, view=_view(asked, read), read=read, stream=stream, **sizes)
+        return cls(
+            paths=paths,
+            view=_view(asked, read),
+            read=read,
+            stream=stream,
+            ledger_path=ledger_path,
+            **sizes,
+        )
 
     def refuse_stream_options(self) -> None:
         """A batch read: raises OptionError for an option that only streams have."""
@@ -219,6 +241,27 @@ class SourceOptions:
     def table(self) -> str:
         """The one table of the typed view, as `database.table`."""
         return self.read.table[0]
+
+    @property
+    def names_one_table(self) -> bool:
+        """Whether exactly one table is read."""
+        return _names_one_table(self.read)
+
+    @property
+    def label(self) -> str:
+        """What is read, as messages name it."""
+        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        return f"{self.paths[0]}{more}" + (f" ({self.table})" if self.names_one_table else "")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is read, as a ledger in `ledger_path` says it."""
+        return {"inputs": list(self.paths), "view": self.view, "tables": list(self.read.table)}
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What decides which rows a read has."""
+        return self.paths, self.view, self.read
 
 
 def _value(plain_name: str, text: str) -> Any:
@@ -297,6 +340,18 @@ def check_no_password(path: str, option: str) -> None:
             hint="leave it out; give it in BINLAKE_PASSWORD, a password file or ~/.my.cnf, on the "
             "driver and on every executor",
         )
+
+
+def _ledger_path(text: str | None) -> str | None:
+    """The option's directory; a local one from the root on, as processes have their own places."""
+    if text is None:
+        return None
+    if not text.strip() or is_server_url(text):
+        raise OptionError(
+            f"option ledger_path: {text!r} is not a directory", name=_LEDGER_PATH, value=text
+        )
+    check_no_password(text, _LEDGER_PATH)
+    return text if is_uri(text) else str(Path(local_path(text)).absolute())
 
 
 def _names_one_table(read: ReadOptions) -> bool:

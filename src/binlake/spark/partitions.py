@@ -1,64 +1,31 @@
-"""What a Spark task reads: a few splits, one after the other, with one decoder.
-
-Planning lists the files once and pins their lengths; it reads no byte of a log. Small files
-are packed together and large ones cut, because a task costs about a tenth of a
-second before its first row.
-"""
+"""What a task of a Spark read gets: a part of the logs, and where its ledger goes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from binlake.spark.hosts import check_visible
-from binlake.stream.log_reader import LogReader
-from binlake.stream.splits import Split, pack, plan_splits
-from binlake.table.batches import Changes
-from binlake.table.decode import ChangeDecoder
-from binlake.table.schema_file import declared_schema
-from binlake.table.types.base import Target
+from binlake.errors import BinlogError
+from binlake.spark.ledgers import ReadLedger
+from binlake.spark.log_part import LogPart, packed
+from binlake.spark.memory import memory_error
+from binlake.stream.positions.splits import Split, plan_splits
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["LogPartition", "pack_partitions", "plan_partitions"]
-
-# What opening a file counts for, in bytes of log: on an object store it takes a round trip.
-_FILE_BYTES = 1 << 20
+__all__ = ["LogPartition", "pack_partitions", "plan_partitions", "read_partition", "reporting"]
 
 
 @dataclass
-class LogPartition(InputPartition):
-    """The splits of one task, in chain order; one decoder goes through all of them."""
+class LogPartition(LogPart, InputPartition):
+    """What one task of a read gets; `read` says where the task's ledger goes; None: it is for
+    the caller to keep.
+    """
 
-    splits: tuple[Split, ...]
-
-    @property
-    def paths(self) -> list[str]:
-        """The files that it reads from."""
-        return [split.log.path for split in self.splits]
-
-    def readers(self, options: ReadOptions, ledger: Ledger) -> Iterator[LogReader]:
-        """A reader per split: of the transactions that start in it. Raises BinlogError."""
-        for path in (options.keyring, options.keyring_password_file):
-            if path is not None:
-                check_visible(path)
-        for planned in self.splits:
-            split = planned.found()
-            check_visible(split.log.path)
-            yield LogReader.of_split(split, options, ledger)
-
-    def changes(self, options: ReadOptions, target: Target, ledger: Ledger) -> Iterator[Changes]:
-        """Their row changes. Raises BinlogError."""
-        if options.schema is not None:
-            check_visible(options.schema)
-        runs = chain.from_iterable(reader.runs() for reader in self.readers(options, ledger))
-        # a server that the log is read from completes what the log does not tell
-        with closing(declared_schema(options, self.paths)) as schema:
-            yield from ChangeDecoder(options, target, ledger, schema).decode(runs)
+    read: ReadLedger | None = None
 
 
 def plan_partitions(
@@ -70,5 +37,35 @@ def plan_partitions(
 
 def pack_partitions(splits: Sequence[Split], max_partition_bytes: int) -> list[LogPartition]:
     """Partitions of about `max_partition_bytes`, small files together."""
-    packed = pack(splits, max_partition_bytes + _FILE_BYTES, _FILE_BYTES)
-    return [LogPartition(tuple(part)) for part in packed]
+    return [LogPartition(part.splits) for part in packed(splits, max_partition_bytes)]
+
+
+def reporting(partitions: Sequence[LogPartition], read: ReadLedger) -> list[InputPartition]:
+    """The partitions of a read whose tasks leave their ledgers where `read` says."""
+    count = len(partitions)
+    return [replace(part, read=read.for_task(n, count)) for n, part in enumerate(partitions)]
+
+
+def read_partition(
+    batches: Callable[[LogPartition, Ledger], Iterator[pa.RecordBatch]], partition: LogPartition
+) -> Iterator[pa.RecordBatch]:
+    """What `batches` makes of a partition; when it is read to its end its ledger is delivered.
+
+    Raises BinlogError, without the frames that Spark would print.
+    """
+    ledger = Ledger()
+    try:
+        yield from batches(partition, ledger)
+        if partition.read is not None:
+            partition.read.deliver(ledger)
+    except BinlogError as error:
+        if partition.read is not None:
+            partition.read.failed(ledger, error)
+        raise error.with_traceback(None) from None
+    except (MemoryError, RuntimeError, OSError) as error:
+        told = memory_error(error)
+        if told is None:
+            raise
+        if partition.read is not None:
+            partition.read.failed(ledger, told)
+        raise told from None

@@ -11,85 +11,92 @@ data source and an export of the same log have equal schemas.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from binlake.errors import SchemaError
+from binlake.source.arrays import array
+from binlake.values.durations import time_text
 
-__all__ = ["Conformer", "arrow_schema", "exact_schema", "spark_schema"]
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = [
+    "Conformer",
+    "arrow_schema",
+    "exact_schema",
+    "refuse_variant",
+    "spark_schema",
+    "spark_schema_json",
+]
 
 # Spark turns a batch into rows; beyond this many rows a batch only costs memory.
 MAX_BATCH_ROWS = 100_000
 
-_PLAIN: dict[pa.DataType, DataType] = {
-    pa.bool_(): BooleanType(),
-    pa.int8(): ByteType(),
-    pa.int16(): ShortType(),
-    pa.int32(): IntegerType(),
-    pa.int64(): LongType(),
-    pa.float32(): FloatType(),
-    pa.float64(): DoubleType(),
-    pa.string(): StringType(),
-    pa.large_string(): StringType(),
-    pa.binary(): BinaryType(),
-    pa.large_binary(): BinaryType(),
-    pa.date32(): DateType(),
-    pa.timestamp("us"): TimestampNTZType(),
-    pa.timestamp("us", "UTC"): TimestampType(),
-    pa.duration("us"): DayTimeIntervalType(),
+# Arrow type -> (Spark's type as its JSON spells it, the Arrow type in which Spark takes it)
+_PLAIN: dict[pa.DataType, tuple[str, pa.DataType]] = {
+    pa.bool_(): ("boolean", pa.bool_()),
+    pa.int8(): ("byte", pa.int8()),
+    pa.int16(): ("short", pa.int16()),
+    pa.int32(): ("integer", pa.int32()),
+    pa.int64(): ("long", pa.int64()),
+    pa.float32(): ("float", pa.float32()),
+    pa.float64(): ("double", pa.float64()),
+    pa.string(): ("string", pa.string()),
+    pa.large_string(): ("string", pa.string()),
+    pa.binary(): ("binary", pa.binary()),
+    pa.large_binary(): ("binary", pa.binary()),
+    pa.date32(): ("date", pa.date32()),
+    pa.timestamp("us"): ("timestamp_ntz", pa.timestamp("us")),
+    pa.timestamp("us", "UTC"): ("timestamp", pa.timestamp("us", "UTC")),
+    pa.duration("us"): ("interval day to second", pa.duration("us")),
     # Spark has no unsigned types: the next wider one holds every value
-    pa.uint8(): ShortType(),
-    pa.uint16(): IntegerType(),
-    pa.uint32(): LongType(),
-    pa.uint64(): DecimalType(20, 0),
+    pa.uint8(): ("short", pa.int16()),
+    pa.uint16(): ("integer", pa.int32()),
+    pa.uint32(): ("long", pa.int64()),
+    pa.uint64(): ("decimal(20,0)", pa.decimal128(20, 0)),
 }
 
 
-def _spark_type(arrow: pa.DataType, name: str) -> DataType:
+def _spark_type(arrow: pa.DataType, name: str) -> tuple[Any, pa.DataType]:
+    """Spark's type, as in `_PLAIN`. Raises SchemaError where it has none."""
     plain = _PLAIN.get(arrow)
     if plain is not None:
         return plain
     if pa.types.is_decimal(arrow):
-        return DecimalType(arrow.precision, arrow.scale)
+        exact = pa.decimal128(arrow.precision, arrow.scale)
+        return f"decimal({arrow.precision},{arrow.scale})", exact
     if pa.types.is_dictionary(arrow):
         return _spark_type(arrow.value_type, name)
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
-        return ArrayType(_spark_type(arrow.value_type, name), containsNull=True)
+        element, exact = _spark_type(arrow.value_type, name)
+        spark = {"type": "array", "elementType": element, "containsNull": True}
+        return spark, pa.list_(pa.field("element", exact))
     if pa.types.is_map(arrow):
-        return MapType(_spark_type(arrow.key_type, name), _spark_type(arrow.item_type, name), True)
+        (key, exact_key), (value, exact_value) = (
+            _spark_type(kind, name) for kind in (arrow.key_type, arrow.item_type)
+        )
+        spark = {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+        return spark, pa.map_(exact_key, exact_value)
     if pa.types.is_struct(arrow):
-        return StructType([_spark_field(arrow.field(i)) for i in range(arrow.num_fields)])
+        fields = [arrow.field(i) for i in range(arrow.num_fields)]
+        spark = {"type": "struct", "fields": [_spark_field(field) for field in fields]}
+        return spark, pa.struct([_exact_field(field) for field in fields])
     raise SchemaError(f"column {name}: Spark has no type for Arrow's {arrow}", field=name)
 
 
-def _spark_field(field: pa.Field) -> StructField:
+def _spark_field(field: pa.Field) -> dict[str, Any]:
     # what MySQL calls the column goes along: schema["id"].metadata["mysql.type"]
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-    return StructField(field.name, _spark_type(field.type, field.name), True, metadata)
+    kind, _ = _spark_type(field.type, field.name)
+    return {"name": field.name, "type": kind, "nullable": True, "metadata": metadata}
+
+
+def _exact_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _spark_type(field.type, field.name)[1])
 
 
 def spark_schema(arrow: pa.Schema) -> StructType:
@@ -97,6 +104,22 @@ def spark_schema(arrow: pa.Schema) -> StructType:
 
     Raises SchemaError when two columns differ only in case: Spark cannot tell them apart.
     """
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(_spark_struct(arrow))
+
+
+def spark_schema_json(arrow: pa.Schema) -> str:
+    """The text `spark_schema(arrow).json()`, made without PySpark. Raises SchemaError."""
+    return json.dumps(_spark_struct(arrow), separators=(",", ":"), sort_keys=True)
+
+
+def _spark_struct(arrow: pa.Schema) -> dict[str, Any]:
+    _refuse_twins(arrow)
+    return {"type": "struct", "fields": [_spark_field(field) for field in arrow]}
+
+
+def _refuse_twins(arrow: pa.Schema) -> None:
     seen: dict[str, str] = {}
     for name in arrow.names:
         twin = seen.setdefault(name.lower(), name)
@@ -106,11 +129,12 @@ def spark_schema(arrow: pa.Schema) -> StructType:
                 field=name,
                 hint="choose another option metadata_prefix, or leave one out with columns",
             )
-    return StructType([_spark_field(field) for field in arrow])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark's reader expects of batches for `schema`."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # 4.2 and later
     zone: dict[str, Any] = {"timezone": "UTC"} if takes_zone else {}
     return to_arrow_schema(schema, **zone)
@@ -118,9 +142,24 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def exact_schema(arrow: pa.Schema) -> pa.Schema:
     """A decoded schema with the types that Spark takes; what is said of fields and table stays."""
-    wanted = arrow_schema(spark_schema(arrow))
-    fields = [w.with_metadata(a.metadata) for w, a in zip(wanted, arrow, strict=True)]
+    _refuse_twins(arrow)
+    fields = [_exact_field(field).with_metadata(field.metadata) for field in arrow]
     return pa.schema(fields, metadata=arrow.metadata)
+
+
+def refuse_variant(schema: StructType) -> None:
+    """Raises SchemaError for a column of the user's schema that is to be a variant."""
+    from pyspark.sql.types import StructType, VariantType
+
+    for field in schema.fields:
+        if isinstance(field.dataType, VariantType):
+            raise SchemaError(
+                f"column {field.name}: binlake reads JSON as text, not as variant",
+                field=field.name,
+                hint=f"ask for string in .schema(…), and use parse_json({field.name})",
+            )
+        if isinstance(field.dataType, StructType):
+            refuse_variant(field.dataType)
 
 
 class Conformer:
@@ -152,14 +191,14 @@ class Conformer:
         place = places.get(field.name.lower())
         if place is None:
             return pa.nulls(batch.num_rows, field.type)
+        decoded = batch.schema.field(place)
         try:
-            return _fitted(batch.column(place), field.type)
+            return _fitted(batch.column(place), decoded, field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            kind = batch.column(place).type
             raise SchemaError(
-                f"column {field.name} ({kind}) does not fit {field.type}: {error}",
+                f"column {field.name} ({decoded.type}) does not fit {field.type}: {error}",
                 field=field.name,
-                hint="ask for another type in .schema(…)",
+                hint=_hint(decoded.type, field.type),
             ) from None
 
 
@@ -168,16 +207,22 @@ _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("number", lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind)),
     ("number", pa.types.is_decimal),
     ("truth", pa.types.is_boolean),
-    ("moment", lambda kind: pa.types.is_date(kind) or pa.types.is_timestamp(kind)),
+    ("instant", lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None),
+    ("time without a zone", lambda kind: pa.types.is_date(kind) or pa.types.is_timestamp(kind)),
     ("span", pa.types.is_duration),
     ("text", lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind)),
     ("bytes", lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind)),
 )
 _CASTS = {
     *((kind, kind) for kind, _ in _KINDS),
-    *(("text", kind) for kind in ("number", "moment", "bytes")),
-    *((kind, "text") for kind in ("number", "moment", "bytes")),
+    *(("text", kind) for kind in ("number", "instant", "time without a zone", "bytes")),
+    *((kind, "text") for kind in ("number", "instant", "time without a zone", "bytes")),
     ("number", "truth"),
+}
+# Spark's own cast between these keeps the wall clock of the session's zone, which no task knows.
+_OF_ZONES = {
+    ("time without a zone", "instant"): "ask for timestamp_ntz (or date) in .schema(…)",
+    ("instant", "time without a zone"): "ask for timestamp in .schema(…)",
 }
 
 
@@ -185,12 +230,35 @@ def _kind(arrow: pa.DataType) -> str:
     return next((name for name, holds in _KINDS if holds(arrow)), str(arrow))
 
 
-def _fitted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The same values in another type. Raises ArrowInvalid if it cannot hold one of them."""
+def _hint(decoded: pa.DataType, wanted: pa.DataType) -> str:
+    advice = _OF_ZONES.get((_kind(decoded), _kind(wanted)))
+    if advice is None:
+        return "ask for another type in .schema(…)"
+    return f"{advice}, and cast the column in Spark, which takes spark.sql.session.timeZone"
+
+
+def _time_as(column: pa.Array, field: pa.Field, wanted: pa.DataType) -> pa.Array:
+    """A TIME or duration as microseconds, or as the server's text."""
+    micros = column.cast(pa.int64())
+    if pa.types.is_int64(wanted):
+        return micros
+    digits = int((field.metadata or {}).get(b"mysql.fractional_digits", 0))
+    texts = [None if us is None else time_text(us, digits) for us in micros.to_pylist()]
+    return array(texts, wanted)
+
+
+def _fitted(column: pa.Array, field: pa.Field, wanted: pa.DataType) -> pa.Array:
+    """The same values in another type; `field` describes the column. Raises ArrowInvalid if the
+    type cannot hold one of them.
+    """
     if column.type == wanted:
         return column
     if pa.types.is_struct(wanted) and pa.types.is_struct(column.type):
         return _fitted_struct(column, wanted)
+    if pa.types.is_duration(column.type) and (
+        pa.types.is_int64(wanted) or pa.types.is_string(wanted)
+    ):
+        return _time_as(column, field, wanted)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kinds = (_kind(column.type), _kind(wanted))
@@ -212,5 +280,6 @@ def _fitted_struct(column: pa.Array, wanted: pa.StructType) -> pa.Array:
         if place is None:
             children.append(pa.nulls(len(column), field.type))
         else:
-            children.append(_fitted(column.field(place), field.type))
+            decoded = column.type.field(place)
+            children.append(_fitted(column.field(place), decoded, field.type))
     return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())

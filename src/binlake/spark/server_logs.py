@@ -18,7 +18,7 @@ from binlake.source.chain import LogPath
 from binlake.source.replica.connection import ConnectionLostError, ServerConnection, connect_any
 from binlake.source.replica.url import ServerUrl
 from binlake.spark.logs import LogsNow, StreamLogs
-from binlake.stream.splits import numbered
+from binlake.stream.positions.splits import numbered
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
 

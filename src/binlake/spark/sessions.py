@@ -23,7 +23,7 @@ from binlake.spark.source import BinlogDataSource
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_java", "prepare", "session"]
+__all__ = ["check_java", "prepare", "session", "start"]
 
 _MINIMUM_JAVA = 17
 
@@ -59,6 +59,20 @@ def session(
     the settings made here. With `log_file`, a JVM that is started writes there what it would
     else write to stderr. Raises SourceError when Java is missing or too old.
     """
+    return prepare(start(app_name, master=master, remote=remote, config=config, log_file=log_file))
+
+
+def start(
+    app_name: str,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    config: Mapping[str, str] | None = None,
+    log_file: Path | None = None,
+) -> SparkSession:
+    """A session as `session` makes it, without the data source: an export needs none, and to
+    register one starts a Python process that looks for others.
+    """
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app_name)
@@ -77,8 +91,7 @@ def session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         check_java()
     with _stderr_to(log_file):
-        spark = builder.getOrCreate()
-    return prepare(spark)
+        return builder.getOrCreate()
 
 
 def prepare(spark: SparkSession) -> SparkSession:

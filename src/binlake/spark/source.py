@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from binlake.spark.hosts import in_few_lines
+from binlake.errors import SchemaError, SourceError
+from binlake.spark.hosts import Shipped, without_traceback
 from binlake.spark.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["BinlogDataSource"]
 
 
-class BinlogDataSource(DataSource):
+class BinlogDataSource(Shipped, DataSource):
     """`spark.read.format("binlog")`; its options are documented in `spark/options.py`."""
 
     _inferred: InferredView | None = None
@@ -31,20 +32,25 @@ class BinlogDataSource(DataSource):
         """The format name."""
         return "binlog"
 
-    @in_few_lines
+    @without_traceback
     def schema(self) -> StructType:
         """The schema of the view that the options ask for."""
+        from binlake.spark.catalog_tables import carrying, options_of_new_table
         from binlake.spark.schema import spark_schema
         from binlake.spark.typed import InferredView
         from binlake.spark.views import view_schema
 
-        options = SourceOptions.parse(self.options)
+        new_table = options_of_new_table(self.options)
+        options = SourceOptions.parse(self.options if new_table is None else new_table)
         if options.view != "table":
-            return spark_schema(view_schema(options))
-        self._inferred, self._read = InferredView.find(options)
-        return spark_schema(self._inferred.schema)
+            found = view_schema(options)
+        else:
+            self._inferred, self._read = InferredView.find(options)
+            found = self._inferred.schema
+        schema = spark_schema(found)
+        return schema if new_table is None else carrying(schema, new_table)
 
-    @in_few_lines
+    @without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of that view, for the schema that Spark has settled on."""
         from binlake.spark.batch import BinlogReader
@@ -53,7 +59,7 @@ class BinlogDataSource(DataSource):
         options.refuse_stream_options()
         return BinlogReader(options, schema, inferred)
 
-    @in_few_lines
+    @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """The reader of that view as a stream, for the schema that the query is pinned to."""
         from binlake.spark.stream import BinlogStreamReader
@@ -65,10 +71,16 @@ class BinlogDataSource(DataSource):
 
     def _options_for(self, schema: StructType) -> tuple[SourceOptions, InferredView | None]:
         """The options to read with for a schema, and the typed view if that was found in the log."""
+        from binlake.spark.catalog_tables import options_of_read
+        from binlake.spark.schema import refuse_variant
         from binlake.spark.typed import options_for_schema
         from binlake.spark.views import view_columns
 
-        options = SourceOptions.parse(self.options)
+        given = options_of_read(self.options, schema)
+        options = SourceOptions.parse(given)
+        refuse_variant(schema)
+        if options.view == "table" and self._inferred is None and given is not self.options:
+            self._find_again(options, schema)
         if self._inferred is not None:
             options = replace(options, read=self._read)
         elif options.view == "table":
@@ -76,3 +88,18 @@ class BinlogDataSource(DataSource):
         else:
             view_columns(options, schema.names)
         return options, self._inferred
+
+    def _find_again(self, options: SourceOptions, schema: StructType) -> None:
+        """The typed view of a catalog's table, if the log still gives it the table's columns.
+
+        Otherwise the columns count as given by the user.
+        """
+        from binlake.spark.schema import spark_schema
+        from binlake.spark.typed import InferredView
+
+        try:
+            inferred, read = InferredView.find(options)
+        except (SchemaError, SourceError):  # not in the newest part of the log, for example
+            return
+        if spark_schema(inferred.schema).simpleString() == schema.simpleString():
+            self._inferred, self._read = inferred, read

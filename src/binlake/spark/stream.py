@@ -18,19 +18,20 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from binlake.errors import BinlogError, OptionError, PositionLostError
+from binlake.errors import OptionError, PositionLostError
 from binlake.source.replica.url import ServerUrl, is_server_url
-from binlake.spark.course import Course
-from binlake.spark.hosts import Shipped, in_one_line
+from binlake.spark.hosts import Shipped, without_spark_frames
+from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch, tell
 from binlake.spark.logs import DirectoryLogs, StreamLogs
 from binlake.spark.offsets import StreamOffset
 from binlake.spark.options import SourceOptions
-from binlake.spark.partitions import LogPartition, pack_partitions
+from binlake.spark.partitions import LogPartition, pack_partitions, read_partition, reporting
+from binlake.spark.planner import StreamPlanner
 from binlake.spark.schema import Conformer, arrow_schema
 from binlake.spark.server_logs import ServerLogs
 from binlake.spark.typed import PinnedView
 from binlake.spark.views import ViewReader
-from binlake.stream.boundary import UNLIMITED, Limits
+from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.values.ledger import Ledger
 from binlake.values.options import FilePosition
 
@@ -65,12 +66,12 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
 
     # -- in the driver ----------------------------------------------------------------------------
 
-    @in_one_line
+    @without_spark_frames
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
         """Where a query without a checkpoint begins."""
         return self._begin().to_json()
 
-    @in_one_line
+    @without_spark_frames
     def latestOffset(  # noqa: N802 - Spark's
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
@@ -80,7 +81,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
             return self._first_guess()
         return self._next(begin, self._limits if limit is None else self._limits_for(limit))
 
-    @in_one_line
+    @without_spark_frames
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """What the tasks of the batch from `start` to `end` read."""
         begin, stop = StreamOffset.from_json(start), StreamOffset.from_json(end)
@@ -91,8 +92,9 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
             begin = stop.begins_at
         if begin.place == stop.place:
             return []
-        splits = self._course.splits(begin, stop, self.options.max_partition_bytes)
-        return [*pack_partitions(splits, self.options.max_partition_bytes)]
+        splits = self._planner.splits(begin, stop, self.options.max_partition_bytes)
+        parts = pack_partitions(splits, self.options.max_partition_bytes)
+        return reporting(parts, self._read_ledger(begin, stop))
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to `end` is in the sink; nothing is held for it."""
@@ -114,23 +116,23 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         rows = limits.rows if limits.rows is not None else limits.transactions
         return spark.ReadAllAvailable() if rows is None else spark.ReadMaxRows(rows)
 
-    @in_one_line
+    @without_spark_frames
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
         """Remember where the log ends now: the query ends there."""
-        self._until = self._course.latest()
+        self._until = self._planner.latest()
 
-    @in_one_line
+    @without_spark_frames
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
         """Where the log ends now: Spark's progress shows it beside the batch's end."""
-        return self._course.head().to_json()
+        return self._planner.head().to_json()
 
     # ---------------------------------------------------------------------------------------------
 
     @property
-    def _course(self) -> Course:
+    def _planner(self) -> StreamPlanner:
         if self._logs is None:
             self._logs = logs_of(self.options)
-        return Course(self._logs, self.options.read)
+        return StreamPlanner(self._logs, self.options.read)
 
     @property
     def _limits(self) -> Limits:
@@ -144,11 +146,36 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         return UNLIMITED if type(limit).__name__ == "ReadAllAvailable" else self._limits
 
     def _next(self, begin: StreamOffset, limits: Limits) -> dict[str, Any]:
-        end = self._course.advance(begin, limits, self._until)
+        end = self._planner.advance(begin, limits, self._until)
         if end.place == begin.place and not begin.initial:
             return begin.to_json()  # to the letter: nothing is new
-        self._reached = end.after(begin)
+        self._reached = replace(end.after(begin), sums=self._sums(begin))
         return self._reached.to_json()
+
+    def _read_ledger(self, begin: StreamOffset | None, end: StreamOffset) -> ReadLedger:
+        """Where the ledgers of the batch that ends there go."""
+        options, position = self.options, end.position
+        ends = {} if begin is None else {"starts_at": begin.to_json(), "ends_at": end.to_json()}
+        return ReadLedger(
+            name_of_batch(position.file, position.offset, end.place, options.identity),
+            f"{options.label} up to {position.file}:{position.offset}",
+            options.ledger_path,
+            awaited=True,
+            facts={**options.facts, **ends},
+        )
+
+    def _sums(self, begin: StreamOffset) -> dict[str, int]:
+        """The sums of all batches up to `begin`: Spark's progress shows them with the next one."""
+        if begin.initial:
+            return {}
+        read = self._read_ledger(None, begin)
+        ledger, told = collected_ledger(read)
+        if ledger is None:
+            return dict(begin.sums)
+        if not told:
+            tell(read.label, ledger)
+        latest = batch_sums(ledger)
+        return {name: begin.sums.get(name, 0) + count for name, count in latest.items()}
 
     def _first_guess(self) -> dict[str, Any]:
         """Spark 4.1, before it told of any batch: a new query; or Trigger.AvailableNow, which asks
@@ -158,7 +185,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         try:
             begin = self._begin()
         except PositionLostError:  # told by `initialOffset`, if this is a new query
-            return self._course.latest().to_json()
+            return self._planner.latest().to_json()
         return self._next(begin, self._limits)
 
     def _check_guess(self) -> None:
@@ -177,27 +204,27 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         return self._initial
 
     def _starting_offset(self) -> StreamOffset:
-        asked, course = self.options.stream, self._course
+        asked, planner = self.options.stream, self._planner
         if asked.starting_timestamp is not None:
-            return course.at_time(asked.starting_timestamp)
+            return planner.at_time(asked.starting_timestamp)
         start = asked.starting_offsets or "earliest"
         if isinstance(start, FilePosition):
-            return course.at_position(start)
-        words = {"earliest": course.earliest, "latest": course.latest}
-        return words[start]() if start in words else course.after_gtids(start)
+            return planner.at_position(start)
+        words = {"earliest": planner.earliest, "latest": planner.latest}
+        return words[start]() if start in words else planner.after_gtids(start)
 
     # -- in the executors -------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one partition."""
         assert isinstance(partition, LogPartition)
-        try:
-            conformer = Conformer(arrow_schema(self.schema))
-            view = ViewReader(self.options, self.schema.names, self.pinned)
-            for batch in view.batches(partition, Ledger()):
-                yield from conformer.conform(batch)
-        except BinlogError as error:
-            raise error.with_traceback(None) from None
+        yield from read_partition(self._batches, partition)
+
+    def _batches(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
+        conformer = Conformer(arrow_schema(self.schema))
+        view = ViewReader(self.options, self.schema.names, self.pinned)
+        for batch in view.batches(partition, ledger):
+            yield from conformer.conform(batch)
 
 
 def logs_of(options: SourceOptions) -> StreamLogs:

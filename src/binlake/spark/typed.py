@@ -2,7 +2,7 @@
 
 Where the user gives no schema, the newest part of the range is looked at (at most
 `schema_scan_bytes`) for the definitions that the table has there, and they are united
-(table/evolution.py). Tasks then convert: a row of an older definition with a value that does
+(table/schema/evolution.py). Tasks then convert: a row of an older definition with a value that does
 not fit is not in the view but in `<table>@<n>`, as it is in an export. What the look cannot
 have seen is an error in the task that meets it, not a guess.
 """
@@ -21,22 +21,26 @@ import pyarrow as pa
 
 from binlake.errors import OptionError, SchemaError, SourceError
 from binlake.format.event_types import TABLE_MAP_EVENT
+from binlake.printable import printable
 from binlake.spark.options import SourceOptions
 from binlake.spark.schema import Conformer, exact_schema
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import Piece, PlainRun, Run, Spot
-from binlake.stream.splits import Split, plan_splits
+from binlake.stream.positions.splits import Split, plan_splits
+from binlake.stream.runs import ChainPosition, Piece, PlainRun, Run
+from binlake.stream.sql.ddl import nobody
 from binlake.table.batches import typed_schema
-from binlake.table.declared import DeclaredSchema
-from binlake.table.evolution import Evolution
-from binlake.table.history import SchemaHistory, spot_of
 from binlake.table.metadata import METADATA
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import TableResolver, silent
-from binlake.table.schema_file import declared_schema
+from binlake.table.schema.declared import DeclaredSchema
+from binlake.table.schema.evolution import Evolution
+from binlake.table.schema.history import SchemaHistory, position_of
+from binlake.table.schema.newest_names import unnamed_renames
+from binlake.table.schema.renames import noting_renames
+from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat
-from binlake.values.ledger import Ledger
+from binlake.values.ledger import Ledger, RenamedColumn
 from binlake.values.options import ReadOptions
 
 __all__ = ["InferredView", "PinnedView", "options_for_schema"]
@@ -84,8 +88,15 @@ class InferredView:
             )
         _check_columns(table, found, read)
         schemas = [exact_schema(typed_schema(types, read)) for types in found]
-        view = cls(table, Evolution.of(table, _distinct(schemas)), number)
+        renames = look.renames(table)
+        view = cls(table, Evolution.of(table, _distinct(schemas), renames), number)
         view._check_number()
+        if view.number is None:
+            # Spark shows what a source's planning writes to stderr, and nothing else
+            there = [column.name for types in found for column in types.definition.columns]
+            unnamed = unnamed_renames(table, read.columns, renames, there)
+            for note in (*view.evolution.notes, *unnamed):
+                print(f"binlake: {printable(note)}", file=sys.stderr)
         return view, read
 
     def _check_number(self) -> None:
@@ -95,10 +106,6 @@ class InferredView:
                 f"table {self.table} has {known} definitions in this range, no @{self.number}",
                 name="table",
             )
-        if self.number is None:
-            for note in self.evolution.notes:
-                # Spark shows what a source's planning writes to stderr, and nothing else
-                print(f"binlake: {note}", file=sys.stderr)
 
     @property
     def schema(self) -> pa.Schema:
@@ -178,6 +185,11 @@ class _Look:
         self._options = options
         self.looked_bytes = 0
         self.other_tables: set[str] = set()
+        self._renamed: list[RenamedColumn] = []  # of the splits so far, which go backwards
+
+    def renames(self, table: str) -> list[list[tuple[str, str]]]:
+        """The columns of a table that each DDL statement in the splits renames."""
+        return Ledger(renamed=self._renamed).renames(*table.split(".", 1))
 
     def definitions(self, read: ReadOptions) -> list[TableTypes]:
         """The table's definitions, in the order in which they were last used."""
@@ -188,50 +200,53 @@ class _Look:
     def _definitions(
         self, splits: list[Split], read: ReadOptions, schema: DeclaredSchema
     ) -> list[TableTypes]:
-        of_chain: dict[int, TableResolver] = {}
-        newest_first: dict[tuple[int, bytes, int], TableTypes] = {}
+        of_chain: dict[tuple[str, str], TableResolver] = {}
+        newest_first: dict[tuple[tuple[str, str], bytes, int], TableTypes] = {}
         self.looked_bytes = 0
         for split in reversed(splits):
             if self.looked_bytes >= self._options.schema_scan_bytes:
                 break
-            tables = of_chain.get(split.chain)
+            tables = of_chain.get(split.log.chain)
             if tables is None:
                 history = SchemaHistory(schema.of_logs([split.log.path]))
                 tables = TableResolver(read, Target.TYPED, silent, history)
-                of_chain[split.chain] = tables
+                of_chain[split.log.chain] = tables
             history = tables.history
-            found = _table_maps(split, read, history)
-            for (body, epoch), (fmt, spot) in reversed(found.items()):
-                if (split.chain, body, epoch) in newest_first:
+            renamed: list[RenamedColumn] = []
+            found = _table_maps(split, read, history, renamed)
+            self._renamed = renamed + self._renamed
+            for (body, epoch), (fmt, position) in reversed(found.items()):
+                if (split.log.chain, body, epoch) in newest_first:
                     continue
-                history.at(spot)
+                history.at(position)
                 types = tables.types(body, fmt)
                 if types is not None:
-                    newest_first[split.chain, body, epoch] = types
+                    newest_first[split.log.chain, body, epoch] = types
             self.looked_bytes += split.bytes
             self.other_tables |= tables.unwanted
         return list(newest_first.values())[::-1]
 
 
 def _table_maps(
-    split: Split, read: ReadOptions, history: SchemaHistory
-) -> dict[tuple[bytes, int], tuple[EventFormat, Spot]]:
+    split: Split, read: ReadOptions, history: SchemaHistory, renamed: list[RenamedColumn]
+) -> dict[tuple[bytes, int], tuple[EventFormat, ChainPosition]]:
     """Distinct TABLE_MAP bodies (table id and flags zeroed), each with the versions of the schema
-    that it was used under, and where; in the order of their last use.
+    that it was used under, and where; in the order of their last use. Columns that DDL renames are
+    added to `renamed`.
     """
-    found: dict[tuple[bytes, int], tuple[EventFormat, Spot]] = {}
+    found: dict[tuple[bytes, int], tuple[EventFormat, ChainPosition]] = {}
     blank = bytes(_TABLE_ID_AND_FLAGS)
     latest = (b"", 0)
     unchecked = replace(read, verify_checksum=False, on_unshown="count")
-    for run in LogReader.of_split(split, unchecked, Ledger()).runs():
-        spot = spot_of(run)
-        epoch = history.epoch(spot)
+    for run in LogReader.of_split(split, unchecked, Ledger()).runs(noting_renames(renamed, nobody)):
+        position = position_of(run)
+        epoch = history.epoch(position)
         for piece in _pieces(run):
             for body in _bodies(piece):
                 if (body, epoch) != latest:  # most often a statement changes the last one's table
                     latest = (body, epoch)
                     found.pop(latest, None)
-                    found[latest] = (piece.window.format, spot)
+                    found[latest] = (piece.window.format, position)
     return {(blank + body, epoch): where for (body, epoch), where in found.items()}
 
 
@@ -281,11 +296,12 @@ def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> No
 
 def options_for_schema(read: ReadOptions, names: list[str]) -> ReadOptions:
     """Options that decode only what a schema given by the user asks for."""
-    prefix = read.metadata_prefix.lower()  # Spark's names ignore case
-    metadata = {prefix + column.name: column.option for column in METADATA}
+    # Spark's names ignore case
+    metadata = {column.full_name(read).lower(): column.option for column in METADATA}
     asked: dict[str, Any] = {
         option: True for name in names if (option := metadata.get(name.lower()))
     }
+    asked["metadata"] = any(name.lower() in metadata for name in names)
     if not read.columns:
         asked["columns"] = tuple(name for name in names if name.lower() not in metadata)
     return replace(read, **asked)

@@ -9,18 +9,20 @@ from dataclasses import replace
 import pyarrow as pa
 
 from binlake.errors import OptionError
+from binlake.spark.ledger_view import LEDGER, ledger_rows
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition
 from binlake.spark.typed import InferredView, PinnedView
 from binlake.stream.runs import Transaction
 from binlake.stream.views import (
-    VIEWS,
     RowCounts,
+    View,
     check_statement_options,
     statements,
     transaction_rows,
+    view_of,
 )
-from binlake.table.row_counts import RowCounter
+from binlake.table.counting.row_counts import RowCounter
 from binlake.table.row_json import change_batch, change_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
@@ -37,7 +39,11 @@ def view_schema(options: SourceOptions) -> pa.Schema:
         return change_schema(options.read)
     if options.view == "statements":
         check_statement_options(options.read)
-    return VIEWS[options.view].schema(options.read.columns)
+    return _record_view(options.view, options.read).schema(options.read.columns)
+
+
+def _record_view(name: str, options: ReadOptions) -> View:
+    return LEDGER if name == LEDGER.name else view_of(name, options)
 
 
 def view_columns(options: SourceOptions, names: Sequence[str]) -> list[str]:
@@ -74,6 +80,7 @@ class ViewReader:
     ) -> None:
         self._view = options.view
         self._options = options.read
+        self._names_one_table = options.names_one_table
         named = columns if options.view == "table" else view_columns(options, columns)
         self._columns = tuple(named)
         self._inferred = inferred
@@ -85,18 +92,24 @@ class ViewReader:
                 yield change_batch(changes, self._options)
         elif self._view == "table":
             yield from self._typed(partition, ledger)
+        elif self._view == LEDGER.name:
+            target = Target.TYPED if self._names_one_table else Target.TEXT
+            read = replace(self._options, columns=())  # here they are the view's, not a table's
+            yield from ledger_rows(partition, read, target, self._columns, ledger)
         else:
             yield from self._records(partition, ledger)
 
     def _typed(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
         for changes in partition.changes(self._options, Target.TYPED, ledger):
             for found in changes.table_batches(self._options):
+                if self._inferred is None:
+                    ledger.look_for(self._columns, found.batch.schema.names)
                 batch = self._inferred.conform(found.batch) if self._inferred else found.batch
                 if batch is not None:
                     yield batch
 
     def _records(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
-        view = VIEWS[self._view]
+        view = view_of(self._view, self._options)
         options = replace(self._options, columns=())  # here they are the view's, not a table's
         count = self._row_counter(options, ledger)
         for reader in partition.readers(options, ledger):

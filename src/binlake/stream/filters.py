@@ -2,7 +2,7 @@
 
 Filters by table, operation and column act later, where rows are decoded; these act on whole
 transactions, so the bytes of the others are never decoded. In a plain run they are applied
-natively (`core.steps`), and what is left is handed on in runs again.
+natively (`core.plain_groups`), and what is left is handed on in runs again.
 
 The options are those of `values.options`. Commit time, GTID, server and thread of an XA
 transaction are those of its XA COMMIT; its position is both that of its rows and that of its
@@ -11,36 +11,31 @@ XA COMMIT.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from binlake.core.steps import Steps
 from binlake.errors import OptionError
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.gtid_mysql import GtidEvent
-from binlake.stream.runs import PlainRun, Spot
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.stream.runs import ChainPosition, PlainRun
+from binlake.values.frame import FIRST_EVENT
 from binlake.values.gtid import Gtid, GtidFilter, MariaGtid, parse_gtid_filter
 from binlake.values.options import FilePosition, ReadOptions, parse_file_position
 
 if TYPE_CHECKING:
-    from binlake.stream.group import Group
+    from binlake.stream.groups.group import Group
 
-__all__ = ["BOUNDARY_REMARK", "FILE_START", "TransactionFilter", "lies_in"]
+__all__ = ["TransactionFilter"]
 
 _EARLIEST_US = -(1 << 62)
 _LATEST_US = 1 << 62
-#: Offset of the first event of a file, after the magic.
-FILE_START = 4
-
-BOUNDARY_REMARK = "{} is the end of one transaction and the start of the next: both are shown"
-
 
 # Which file of the input a bare position (POS without FILE) lies in: as mysqlbinlog has it.
 _BARE_FILE = {"start": 0, "stop": -1}
 
 
-def _spot(position: FilePosition, names: Sequence[str], option: str) -> Spot:
+def _position(position: FilePosition, names: Sequence[str], option: str) -> ChainPosition:
     """FILE:POS in the chain `names`; a bare one in its first file, of `stop` in its last.
 
     Raises OptionError for a file that is not there, and for a bare `at` in one file of many.
@@ -55,10 +50,10 @@ def _spot(position: FilePosition, names: Sequence[str], option: str) -> Spot:
                 hint=f"say FILE:POS, for example {names[-1]}:{position.pos}",
             )
         ordinal = range(len(names))[_BARE_FILE.get(option, 0)]
-        return Spot(ordinal, names[ordinal], position.pos)
+        return ChainPosition(ordinal, names[ordinal], position.pos)
     for ordinal, name in enumerate(names):
         if name == position.file:
-            return Spot(ordinal, name, position.pos)
+            return ChainPosition(ordinal, name, position.pos)
     raise OptionError(
         f"option {option}: there is no file {position.file} among those that are read",
         name=option,
@@ -96,9 +91,9 @@ class TransactionFilter:
 
     since_us: int | None = None
     until_us: int | None = None
-    start: Spot | None = None
-    stop: Spot | None = None
-    at: Spot | None = None
+    start: ChainPosition | None = None
+    stop: ChainPosition | None = None
+    at: ChainPosition | None = None
     gtids: GtidFilter | None = None
     at_gtid: GtidFilter | None = None
     excluded_gtids: GtidFilter | None = None
@@ -111,27 +106,22 @@ class TransactionFilter:
     ) -> list[TransactionFilter]:
         """The filter of each chain of an input; a chain is the base names of its files, in order.
 
-        All chains must be known: a bare `start` is a position in the first file of the input, a
-        bare `stop` one in its last. Raises OptionError.
+        A position lies in one chain, so several may be given without one (stream/positions/chosen_chains.py).
+        Raises OptionError.
         """
-        if len(chains) > 1:
-            return [
-                cls._of_chain(_only_own(options, number, len(chains)), names)
-                for number, names in enumerate(chains)
-            ]
         return [cls._of_chain(options, names) for names in chains]
 
     @classmethod
     def _of_chain(cls, options: ReadOptions, names: Sequence[str]) -> TransactionFilter:
-        at: Spot | None = None
+        at: ChainPosition | None = None
         at_gtid: GtidFilter | None = None
         if options.at is not None:
             if _is_gtid(options.at):
                 at_gtid = _gtid_filter(options.at, "at")
             else:
-                at = _spot(_parse_at(options.at), names, "at")
-        start = _spot(options.start, names, "start") if options.start else None
-        stop = _spot(options.stop, names, "stop") if options.stop else None
+                at = _position(_parse_at(options.at), names, "at")
+        start = _position(options.start, names, "start") if options.start else None
+        stop = _position(options.stop, names, "stop") if options.stop else None
         if start is not None and stop is not None and start[::2] >= stop[::2]:
             raise OptionError(
                 f"option stop: {stop} is not after option start, {start}", name="stop"
@@ -154,16 +144,16 @@ class TransactionFilter:
         """Whether no transaction is left out."""
         return self == TransactionFilter()
 
-    def first_file(self, files: int) -> Spot:
+    def first_file(self, files: int) -> ChainPosition:
         """The beginning of the first of `files` files in which a wanted transaction can start."""
         wanted = (n for n in range(files) if self.byte_range(n) is not None)
-        return Spot(next(wanted, 0), "", FILE_START)
+        return ChainPosition(next(wanted, 0), "", FIRST_EVENT)
 
     def byte_range(self, ordinal: int) -> tuple[int, int | None] | None:
         """Where in file `ordinal` wanted transactions can start: (first byte, end or None for
         the file's end); None if nowhere, so that the file need not be opened.
         """
-        first, end = FILE_START, None
+        first, end = FIRST_EVENT, None
         if self.start is not None:
             if ordinal < self.start.ordinal:
                 return None
@@ -182,34 +172,29 @@ class TransactionFilter:
 
     # -- plain runs -----------------------------------------------------------------------------
 
-    def select(self, run: PlainRun, steps: Steps, unknown_threads: list[int]) -> Iterator[PlainRun]:
-        """The wanted parts of a run that `steps` has just found. Appends to `unknown_threads`
-        how many transactions were left out because the log does not tell their thread.
+    def select(self, run: PlainRun) -> tuple[list[PlainRun], int]:
+        """The wanted parts of a run, and how many transactions were left out because the log does
+        not tell their thread.
         """
+        mask, unknown_threads = run.mask, 0
         ordinal = run.window.file.ordinal
         low, high = self._offsets(ordinal)
         if low is not None or high is not None:
-            steps.keep_offsets(low or 0, _LATEST_US if high is None else high)
+            mask.keep_offsets(low or 0, _LATEST_US if high is None else high)
         if self.at is not None and ordinal == self.at.ordinal:
-            steps.keep_around(self.at.offset)
+            mask.keep_around(self.at.offset)
         if self.since_us is not None or self.until_us is not None:
-            steps.keep_times(*self._times())
+            mask.keep_times(*self._times())
         if self.server_ids:
-            steps.keep_servers(self.server_ids)
+            mask.keep_servers(self.server_ids)
         for wanted in (self.gtids, self.at_gtid):
             if wanted is not None:
-                steps.keep_gtids(_mysql(wanted), wanted.contains_mariadb)
+                mask.keep_gtids(_mysql(wanted), wanted.contains_mariadb)
         if self.excluded_gtids is not None:
-            steps.drop_gtids(_mysql(self.excluded_gtids), self.excluded_gtids.contains_mariadb)
+            mask.drop_gtids(_mysql(self.excluded_gtids), self.excluded_gtids.contains_mariadb)
         if self.thread_ids:
-            unknown_threads.append(steps.keep_threads(self.thread_ids))
-        group = 0
-        while True:
-            first, last, groups, group = steps.kept(group)
-            if not groups:
-                return
-            size = run.window.block.end(last - 1) - run.window.frame(first).offset
-            yield PlainRun(run.window, first, last, groups, size)
+            unknown_threads = mask.keep_threads(self.thread_ids)
+        return [run.part(low, high) for low, high in mask.stretches()], unknown_threads
 
     def _offsets(self, ordinal: int) -> tuple[int | None, int | None]:
         low = high = None
@@ -225,10 +210,8 @@ class TransactionFilter:
 
     # -- groups one by one ----------------------------------------------------------------------
 
-    def wants(self, group: Group, also_at: Group | None = None) -> bool:
-        """Whether a transaction is wanted; `also_at` is the group with the rows of an XA
-        transaction that `group` decides.
-        """
+    def wants(self, group: Group) -> bool:
+        """Whether a transaction is wanted, as far as `at` does not decide (stream/groups/at_position.py)."""
         since, until = self._times()
         start = group.start
         if not since <= group.commit_us < until:
@@ -236,10 +219,6 @@ class TransactionFilter:
         if self.start is not None and start[::2] < self.start[::2]:
             return False
         if self.stop is not None and start[::2] >= self.stop[::2]:
-            return False
-        if self.at is not None and not (
-            lies_in(self.at, group) or (also_at is not None and lies_in(self.at, also_at))
-        ):
             return False
         if self.server_ids and group.server_id not in self.server_ids:
             return False
@@ -253,27 +232,6 @@ class TransactionFilter:
         return self.excluded_gtids is None or not _contains(self.excluded_gtids, event)
 
 
-def _only_own(options: ReadOptions, number: int, chains: int) -> ReadOptions:
-    """The options for chain `number` of several: without the bare positions of other chains.
-
-    Raises OptionError for a bare `at`: nothing says which chain is meant.
-    """
-    if options.at is not None and not _is_gtid(options.at) and not _parse_at(options.at).file:
-        raise OptionError(
-            f"option at: files of {chains} logs are read, and position {options.at} may lie in "
-            "any of them",
-            name="at",
-            value=options.at,
-            hint="say FILE:POS, and read one log",
-        )
-    start, stop = options.start, options.stop
-    return replace(
-        options,
-        start=None if start and not start.file and number else start,
-        stop=None if stop and not stop.file and number < chains - 1 else stop,
-    )
-
-
 def _parse_at(text: str) -> FilePosition:
     try:
         return parse_file_position(text)
@@ -281,11 +239,6 @@ def _parse_at(text: str) -> FilePosition:
         raise OptionError(
             f"option at: {text!r} is neither FILE:POS nor a GTID", name="at", value=text
         ) from None
-
-
-def lies_in(place: Spot, group: Group) -> bool:
-    """Whether a place is the group's start, inside it, or its end."""
-    return group.start[::2] <= place[::2] <= group.end[::2]
 
 
 def _contains(gtids: GtidFilter, event: GtidEvent | MariadbGtidEvent | None) -> bool:
@@ -297,5 +250,5 @@ def _contains(gtids: GtidFilter, event: GtidEvent | MariadbGtidEvent | None) -> 
 
 
 def _mysql(gtids: GtidFilter) -> Callable[[bytes, int], bool]:
-    """`contains_mysql` for untagged GTIDs, as `Steps` asks it."""
+    """`contains_mysql` for untagged GTIDs, as `GroupMask` asks it."""
     return lambda sid, gno: gtids.contains_mysql(sid, "", gno)

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import IO
 
 from binlake.errors import SourceError
-from binlake.source.log_file import MAGIC, LogFile
+from binlake.format.magic import BINLOG_MAGIC
+from binlake.source.log_file import LogFile
 from binlake.source.reader import ByteReader
 from binlake.source.replica.follower import Block, Follower
-from binlake.stream.ddl import TakesDdl, nobody
-from binlake.stream.extent import HELD_BYTES
 from binlake.stream.filters import TransactionFilter
+from binlake.stream.groups.transaction_frames import HELD_BYTES
+from binlake.stream.groups.transactions import FileRange, TransactionReader
 from binlake.stream.runs import Run
-from binlake.stream.transactions import FileRange, TransactionReader
+from binlake.stream.sql.ddl import DdlStatement, TakesDdl, nobody
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -51,11 +52,16 @@ class LiveReader:
             replace(options, start=None, stop=None, at=None), [[]]
         )
         self._reader = TransactionReader(options, ledger, filters=filters[0])
+        self._max_memory = options.max_memory
         self._spool = _Spool()
 
     def runs(self, on_ddl: TakesDdl = nobody) -> Iterator[Run]:
         """As `LogReader.runs`, for ever. Raises BinlogError."""
         return self._reader.runs(self._ranges(), on_ddl)
+
+    def ddl_before(self) -> Iterable[DdlStatement]:
+        """None: the server knows its tables."""
+        return ()
 
     def _ranges(self) -> Iterator[FileRange]:
         log, ordinal, head = ("", ""), -1, b""
@@ -66,9 +72,11 @@ class LiveReader:
             name = item.file
             if (item.source, name) != log:  # another server may have a log of the same name
                 log, ordinal = (item.source, name), ordinal + 1
-                head = MAGIC + self._follower.format_description
+                head = BINLOG_MAGIC + self._follower.format_description
             reader = _BlockReader(name, head, item, self._spool)
-            yield FileRange(LogFile(reader, name, ordinal), item.start, item.end)
+            yield FileRange(
+                LogFile(reader, name, ordinal, max_memory=self._max_memory), item.start, item.end
+            )
 
 
 class _Spool:

@@ -7,7 +7,9 @@ walk: the event says so (`checksum`), and whoever reads events decides what that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +17,33 @@ from binlake.core.checksum import first_bad
 from binlake.errors import BinlogError, FormatError
 from binlake.events.base import Event
 from binlake.events.raw import RawEvent
-from binlake.format.event_types import TRANSACTION_PAYLOAD_EVENT, event_name
+from binlake.format.event_types import (
+    QUERY_COMPRESSED_EVENT,
+    QUERY_EVENT,
+    TRANSACTION_PAYLOAD_EVENT,
+    event_name,
+)
 from binlake.format.flags import EVENT_FLAGS, flag_names
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
-from binlake.stream.runs import Piece
+from binlake.stream.runs import Piece, Transaction
 from binlake.values.frame import Frame
 
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["LogEvent", "OnDamage", "events_of_piece", "events_of_window"]
+__all__ = [
+    "LogEvent",
+    "OnDamage",
+    "events_of_piece",
+    "first_bad_of",
+    "pieces_of_window",
+    "query_events",
+]
+
+_QUERY_CODES = re.compile(
+    b"[" + re.escape(bytes((QUERY_EVENT, QUERY_COMPRESSED_EVENT))) + b"]", re.DOTALL
+)
 
 #: Told of an event that is whole and cannot be decoded (option on_error=skip).
 OnDamage = Callable[["LogEvent", FormatError], None]
@@ -146,44 +164,64 @@ class LogEvent:
         return f"<{self.type} {self.file}:{self.pos}{inside}>"
 
 
-def events_of_window(
+def pieces_of_window(
     window: Window, first: int, last: int, on_damage: OnDamage | None = None
-) -> Iterator[LogEvent]:
-    """The events of frames [first, last), those inside payloads after their payload event.
+) -> Iterator[Piece]:
+    """Frames [first, last) as pieces, what is inside of a payload after its payload event.
 
     Raises FormatError for a payload that cannot be inflated, unless `on_damage` takes it.
     """
-    for event in events_of_piece(Piece(window, first, last)):
-        yield event
-        if event.frame.type_code == TRANSACTION_PAYLOAD_EVENT and event.checksum != "bad":
-            try:
-                yield from _inside(window, event.frame)
-            except FormatError as error:
-                if on_damage is None:
-                    raise
-                on_damage(event, error)
-
-
-def _inside(window: Window, payload: Frame) -> Iterator[LogEvent]:
-    ordinal = 0
-    for inner in inner_windows(window, window.block.find(payload.offset)):
-        yield from events_of_piece(Piece(inner, 0, len(inner), payload, ordinal))
-        ordinal += len(inner)
+    block = window.block
+    at = first
+    payloads = block.types(first, last)[TRANSACTION_PAYLOAD_EVENT]
+    while payloads:
+        index = next(i for i in range(at, last) if block.type_code[i] == TRANSACTION_PAYLOAD_EVENT)
+        yield Piece(window, at, index + 1)
+        at = index + 1
+        payloads -= 1
+        (event,) = events_of_piece(Piece(window, index, index + 1))
+        if event.checksum == "bad":
+            continue
+        try:
+            ordinal = 0
+            for inner in inner_windows(window, index):
+                yield Piece(inner, 0, len(inner), event.frame, ordinal)
+                ordinal += len(inner)
+        except FormatError as error:
+            if on_damage is None:
+                raise
+            on_damage(event, error)
+    if at < last:
+        yield Piece(window, at, last)
 
 
 def events_of_piece(piece: Piece) -> Iterator[LogEvent]:
     """The events of a piece, without looking into payloads."""
     window = piece.window
     checked = window.format.checksum_bytes > 0
-    bad = _first_bad(window, piece.first, piece.last) if checked else -1
+    bad = first_bad_of(piece)
     for index in range(piece.first, piece.last):
         checksum = "ok" if checked else "none"
         if index == bad:
             checksum = "bad"
-            bad = _first_bad(window, index + 1, piece.last)
+            bad = first_bad_of(piece.part(index + 1, piece.last))
         inner = None if piece.outer is None else piece.inner + index - piece.first
         yield LogEvent(window, index, checksum, piece.outer, inner)
 
 
-def _first_bad(window: Window, first: int, last: int) -> int:
-    return first_bad(window.data, window.base, window.block, first, last)
+def query_events(transaction: Transaction) -> Iterator[LogEvent]:
+    """The QUERY events of a transaction. Raises BinlogError."""
+    for piece in transaction.pieces():
+        codes = bytes(piece.window.block.type_code[piece.first : piece.last])
+        for match in _QUERY_CODES.finditer(codes):
+            at = match.start()
+            one = replace(piece, first=piece.first + at, last=piece.first + at + 1)
+            yield from events_of_piece(replace(one, inner=piece.inner + at))
+
+
+def first_bad_of(piece: Piece) -> int:
+    """The first frame of a piece whose checksum is wrong, -1 if there is none."""
+    window = piece.window
+    if not window.format.checksum_bytes:
+        return -1
+    return first_bad(window.data, window.base, window.block, piece.first, piece.last)

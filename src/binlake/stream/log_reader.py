@@ -10,30 +10,33 @@ more files than a process may open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from binlake.errors import FormatError
+from binlake.errors import BinlogError, FormatError
+from binlake.source.access import Access
 from binlake.source.chain import Chain, LogPath
-from binlake.source.keyring import Keyring
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.source.replica.url import is_server_url
 from binlake.source.resync import event_inside, first_sync, opens_with_gtid, sync_inside
-from binlake.stream.ddl import TakesDdl, nobody
-from binlake.stream.elsewhere import Elsewhere
 from binlake.stream.filters import TransactionFilter
-from binlake.stream.grouper import Ended
-from binlake.stream.log_events import LogEvent, OnDamage, events_of_piece, events_of_window
-from binlake.stream.log_index import LogIndex, read_index
-from binlake.stream.relay import carried_over
-from binlake.stream.runs import Run, Spot, Transaction
-from binlake.stream.splits import Split
+from binlake.stream.groups.elsewhere import Elsewhere
+from binlake.stream.groups.grouper import Ended
+from binlake.stream.groups.relay import carried_over
+from binlake.stream.groups.transactions import FileRange, TransactionReader
+from binlake.stream.index.index_file import read_index
+from binlake.stream.log_events import LogEvent, OnDamage, events_of_piece, pieces_of_window
+from binlake.stream.positions.splits import Split
+from binlake.stream.runs import ChainPosition, Piece, Run, Transaction
+from binlake.stream.sql.ddl import DdlStatement, TakesDdl, nobody
 from binlake.stream.table_events import TableEvents
-from binlake.stream.transactions import FileRange, TransactionReader
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
 __all__ = ["LogReader"]
+
+T = TypeVar("T")
 
 
 class LogReader:
@@ -46,12 +49,16 @@ class LogReader:
         filters: TransactionFilter,
         options: ReadOptions,
         ledger: Ledger,
+        ddl_before: Callable[[], Iterator[DdlStatement]] | None = None,
+        source: str = "",
     ) -> None:
+        self._ddl_before = ddl_before
         self._reader = TransactionReader(options, ledger, filters=filters, elsewhere=elsewhere)
         self._filters = filters
         self._options = options
         self._ledger = ledger
         self._ranges = ranges
+        self._source = source
 
     @classmethod
     def of_chains(
@@ -63,22 +70,22 @@ class LogReader:
         use to the caller: where that is an event, a server need not send it. Raises OptionError.
         """
         filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
-        if (keyring := Keyring.of(options)) is not None:
-            keyring.expect_file()
+        Access.of(options).expect_keyring()
         for chain, filters in zip(chains, filters_of, strict=True):
-            yield cls._of_chain(chain, filters, options, ledger, passed_to)
+            yield cls.of_chain(chain, filters, options, ledger, passed_to)
             passed_to = 0
 
     @classmethod
-    def _of_chain(
+    def of_chain(
         cls,
         chain: Chain,
         filters: TransactionFilter,
         options: ReadOptions,
         ledger: Ledger,
-        passed_to: int,
+        passed_to: int = 0,
     ) -> LogReader:
-        opener = _Opener(lambda: dict(enumerate(chain.files)), Keyring.of(options))
+        """A reader of one chain, with filters that are resolved already; `passed_to` as `of_chains`."""
+        opener = _Opener(lambda: dict(enumerate(chain.files)), options)
         first = filters.first_file(len(chain.files))
         opened: dict[int, LogFile] = {}
         if filters.start is not None and filters.start.ordinal == first.ordinal:
@@ -96,7 +103,7 @@ class LogReader:
                     if ordinal > first.ordinal and (gap := chain.gap_before(ordinal)):
                         ledger.warn(gap)
                     if ordinal == 0 and passed_to:
-                        place = Spot(0, "", passed_to)
+                        place = ChainPosition(0, "", passed_to)
                         sent = _sent_from(opener, chain.files[0], place, event_inside)
                         if sent is not None:
                             yield FileRange(opener(0), None, FIRST_EVENT + 1)
@@ -105,12 +112,17 @@ class LogReader:
                     log = opened.pop(ordinal, None) or opener(ordinal)
                     yield from _indexed(log, start, None, filters, options, reader, ledger)
 
-        return cls(ranges, Elsewhere(opener, first), filters, options, ledger)
+        def ddl_before() -> Iterator[DdlStatement]:
+            if not any(is_server_url(log.path) or log.path == "-" for log in chain.files):
+                yield from _ddl_before(chain, first, options, ledger)
+
+        elsewhere = Elsewhere(opener, first)
+        return cls(ranges, elsewhere, filters, options, ledger, ddl_before, chain.source)
 
     @classmethod
     def of_split(cls, split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
         """The transactions that start in a split; what it covers goes to the ledger."""
-        opener = _Opener(split.chain_files, Keyring.of(options))
+        opener = _Opener(split.chain_files, options)
         filters = split.filters
         sent = None
         place = filters.start
@@ -126,7 +138,7 @@ class LogReader:
         end = None if split.end is None else split.border(log, split.end)
         if log.is_relay and start == FIRST_EVENT:
             start = carried_over(opener, split.ordinal)
-        first = Spot(split.ordinal, log.name, start)
+        first = ChainPosition(split.ordinal, log.name, start)
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
             # read a second time, the file has been closed (standard input cannot be)
@@ -140,25 +152,36 @@ class LogReader:
             if reader.inside_relay:
                 yield from _rest_of_transaction(reader, opener, split.ordinal + 1)
 
-        return cls(ranges, split.elsewhere(opener, first), filters, options, ledger)
+        elsewhere = split.elsewhere(opener, first)
+        return cls(ranges, elsewhere, filters, options, ledger, source=split.log.source)
 
-    def runs(self, on_ddl: TakesDdl = nobody) -> Iterator[Run]:
-        """Plain runs and single transactions, in commit order; `on_ddl` as TransactionReader.runs.
+    def runs(self, on_ddl: TakesDdl = nobody, shown_kinds: Container[str] = ()) -> Iterator[Run]:
+        """Plain runs and single transactions, in commit order; `on_ddl` and `shown_kinds` as
+        TransactionReader.runs.
 
         Raises BinlogError.
         """
-        return self._reader.runs(self._ranges(self._reader), on_ddl)
+        return self._located(self._reader.runs(self._ranges(self._reader), on_ddl, shown_kinds))
+
+    def ddl_before(self) -> Iterator[DdlStatement]:
+        """The DDL that the chain holds before the place where reading begins (option start or at), in
+        commit order; none of a server's logs, of standard input or of a split. Raises BinlogError.
+
+        All that lies before is read for it, without decoding rows.
+        """
+        if self._ddl_before is not None:
+            yield from self._ddl_before()
 
     def transactions(self, on_ddl: TakesDdl = nobody) -> Iterator[Transaction]:
         """Every transaction on its own, in commit order. Raises BinlogError."""
-        return self._reader.transactions(self._ranges(self._reader), on_ddl)
+        return self._located(self._reader.transactions(self._ranges(self._reader), on_ddl))
 
     def groups(self) -> Iterator[Ended]:
         """Every wanted transaction group in the order of the log, whatever became of it.
 
         Raises BinlogError.
         """
-        return self._reader.groups(self._ranges(self._reader))
+        return self._located(self._reader.groups(self._ranges(self._reader)))
 
     def events(self) -> Iterator[LogEvent]:
         """Every event, those inside payloads after their payload event.
@@ -181,9 +204,21 @@ class LogReader:
             yield event
 
     def _note_damage(self, event: LogEvent, error: FormatError) -> None:
-        lost = SkippedRange(event.file, event.pos, event.end_pos, error.message)
+        lost = SkippedRange(event.window.file.shown, event.pos, event.end_pos, error.message)
         if lost not in self._ledger.skipped:  # of a payload, the event and what is inside
             self._ledger.skipped.append(lost)
+
+    def _located(self, items: Iterator[T]) -> Iterator[T]:
+        """The same; an error names the source of its file where files of several are read."""
+        return items if not self._source else self._naming_source(items)
+
+    def _naming_source(self, items: Iterator[T]) -> Iterator[T]:
+        try:
+            yield from items
+        except BinlogError as error:
+            if error.file is not None:
+                error.context["file"] = f"{self._source}/{error.file}"
+            raise
 
     def _events(self, on_damage: OnDamage | None) -> Iterator[LogEvent]:
         if self._options.chooses_rows:
@@ -191,21 +226,30 @@ class LogReader:
             for ended in self.groups():
                 yield from chosen.of(ended)
             return
+        for piece in self.pieces(on_damage):
+            yield from events_of_piece(piece)
+
+    def pieces(self, on_damage: OnDamage | None = None) -> Iterator[Piece]:
+        """The frames of every event, or of the wanted transactions: what is inside of a payload
+        after its payload event. Filters by table and operation do not choose among them.
+
+        Without filters the checksums are not judged. Raises BinlogError; `on_damage` takes that
+        of a payload which cannot be inflated.
+        """
         if self._filters.everything:
-            for window in self._reader.windows(self._ranges(self._reader)):
-                yield from events_of_window(window, 0, len(window), on_damage)
+            for window in self._located(self._reader.windows(self._ranges(self._reader))):
+                yield from pieces_of_window(window, 0, len(window), on_damage)
             return
         for ended in self.groups():
-            for piece in ended.group.extent.events():
-                yield from events_of_piece(piece)
+            yield from ended.group.frames.events()
 
 
 class _Opener:
     """Opens files of a chain by ordinal; the chain is asked for only when that is needed."""
 
-    def __init__(self, files: Callable[[], Mapping[int, LogPath]], keyring: Keyring | None) -> None:
+    def __init__(self, files: Callable[[], Mapping[int, LogPath]], options: ReadOptions) -> None:
         self._resolve = files
-        self._keyring = keyring
+        self._access = Access.of(options)
         self._files: Mapping[int, LogPath] | None = None
 
     @property
@@ -219,7 +263,7 @@ class _Opener:
 
     def open(self, path: LogPath, ordinal: int, start: int = 0) -> LogFile:
         """Open a file whose place in the chain is known; `start` as in LogFile.open."""
-        log = LogFile.open(path, ordinal, keyring=self._keyring, start=start)
+        log = self._access.open(path, ordinal, start)
         if ordinal > 0:
             log.before = lambda: self(ordinal - 1)
         return log
@@ -229,7 +273,36 @@ class _Opener:
         return tuple(self.files)
 
 
-def _start_of_reading(opener: _Opener, start: Spot) -> int:
+def _ddl_before(
+    chain: Chain, place: ChainPosition, options: ReadOptions, ledger: Ledger
+) -> Iterator[DdlStatement]:
+    """The DDL of the transactions that start before `place`; the ledger says what damage cost."""
+    plain = ReadOptions(
+        exclude_table=("*.*",),  # where there is an index, only what is not a plain transaction
+        keyring=options.keyring,
+        keyring_password_file=options.keyring_password_file,
+        max_memory=options.max_memory,
+        verify_checksum=options.verify_checksum,
+        on_error=str(Damage.SKIP),
+    )
+    filters = TransactionFilter(
+        stop=ChainPosition(place.ordinal, place.file, max(place.offset, FIRST_EVENT))
+    )
+    read = Ledger()
+    found: list[DdlStatement] = []
+    reader = LogReader.of_chain(chain, filters, plain, read)
+    for _ in reader.runs(found.append):
+        yield from found
+        found.clear()
+    yield from found
+    for lost in read.skipped:
+        ledger.warn(
+            f"{lost.file}: bytes {lost.start} to {lost.end}, before the start, cannot be read:"
+            " DDL in them is not known"
+        )
+
+
+def _start_of_reading(opener: _Opener, start: ChainPosition) -> int:
     """Where to begin so that no transaction that starts at or after `start` is missed.
 
     That place itself, as near as it can be told without reading what is before; where it cannot
@@ -244,7 +317,7 @@ def _start_of_reading(opener: _Opener, start: Spot) -> int:
 
 
 def _sent_from(
-    opener: _Opener, path: LogPath, start: Spot, find: Callable[[LogFile], int | None]
+    opener: _Opener, path: LogPath, start: ChainPosition, find: Callable[[LogFile], int | None]
 ) -> tuple[LogFile, int] | None:
     """A server's log, opened so that it is sent from `start` on, and what `find` finds there; None
     for other files, and where what is before has to be read.
@@ -277,7 +350,7 @@ def _indexed(
     index = None
     if wanted is not None and (options.chooses_rows or not filters.everything):
         index = read_index(log)
-    if not isinstance(index, LogIndex):
+    if index is None or isinstance(index, str):
         if index is not None:
             ledger.warn(index)
         yield FileRange(log, start, stop)

@@ -11,11 +11,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from binlake.errors import BinlogError
-from binlake.events.table_map import TableMapEvent
+from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT, TRANSACTION_PAYLOAD_EVENT
+from binlake.source.access import Access
 from binlake.source.chain import Chain
-from binlake.source.keyring import Keyring
-from binlake.source.log_file import LogFile
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
 from binlake.values.options import ReadOptions
@@ -32,21 +31,25 @@ _SHOWN_TABLES = 8
 
 def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
     """One sentence: that the filters matched nothing, and what there is."""
-    seen = _Seen(Keyring.of(options))
+    seen = _Seen(Access.of(options))
     if all(file.path != "-" for chain in chains for file in chain.files):
         seen.look(chains)
-    parts = ["nothing matches the filters", *_tables(seen, options)]
+    near = "".join(_near(seen, options))
+    parts = [f"nothing matches the filters{near}", *_tables(seen)]
     if seen.last:
         upto = "" if seen.complete else "at least "
         parts.append(f"its events are from {_time(seen.first)} to {upto}{_time(seen.last)}")
     return "; ".join(parts)
 
 
-def _tables(seen: _Seen, options: ReadOptions) -> Iterator[str]:
+def _near(seen: _Seen, options: ReadOptions) -> Iterator[str]:
     for wanted in options.table:
         near = difflib.get_close_matches(wanted, seen.tables, n=1)
         if near and near[0] != wanted:
-            yield f"did you mean {near[0]}?"
+            yield f" (did you mean {near[0]}?)"
+
+
+def _tables(seen: _Seen) -> Iterator[str]:
     if seen.tables:
         names = list(seen.tables)
         more = ", …" if len(names) > _SHOWN_TABLES or not seen.complete else ""
@@ -62,8 +65,8 @@ def _time(seconds: int) -> str:
 class _Seen:
     """Tables in the order of their appearance, and times of events in seconds since 1970."""
 
-    def __init__(self, keyring: Keyring | None) -> None:
-        self._keyring = keyring
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self.tables: dict[str, None] = {}
         self.first = 0
         self.last = 0
@@ -73,7 +76,7 @@ class _Seen:
         """Look at the logs, as far as the bound or damage allows."""
         left = LOOK_BYTES
         try:
-            for window in _windows(chains, self._keyring):
+            for window in _windows(chains, self._access):
                 if left <= 0:
                     self.complete = False
                     self._look_at_newest(chains[-1])
@@ -86,7 +89,7 @@ class _Seen:
     def _look_at_newest(self, chain: Chain) -> None:
         """Of a long chain, at least when its last file begins."""
         ordinal = len(chain.files) - 1
-        with LogFile.open(chain.files[ordinal], ordinal, keyring=self._keyring) as log:
+        with self._access.open(chain.files[ordinal], ordinal) as log:
             for window in log.windows(verify=False):
                 self._times(window)
                 return
@@ -109,10 +112,10 @@ class _Seen:
                 self._window(inner)
 
 
-def _windows(chains: Sequence[Chain], keyring: Keyring | None) -> Iterator[Window]:
+def _windows(chains: Sequence[Chain], access: Access) -> Iterator[Window]:
     for chain in chains:
         for ordinal, path in enumerate(chain.files):
-            with LogFile.open(path, ordinal, keyring=keyring) as log:
+            with access.open(path, ordinal) as log:
                 yield from log.windows(verify=False)
 
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from binlake.core.frames import BAD_LENGTH, HEADER_BYTES, MORE, FrameBlock, read_frame, scan
-from binlake.errors import BinlogError, MalformedError, TruncatedError
-from binlake.events.transaction_payload import TransactionPayloadEvent
+from binlake.core.inflate import refuse_inflated
+from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
+from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
 from binlake.source.window import Window
 from binlake.stream.event_at import event_at
 from binlake.values.frame import EventFormat
@@ -29,6 +30,9 @@ WINDOW_BYTES = 4 << 20
 # The largest event that a server can write: a claim beyond it is corrupt,
 # and is refused before memory is taken for it.
 _EVENT_BYTES_MAX = 1 << 30
+# Rows compress to a tenth or a hundredth. What inflates to more is held against max_memory, since a
+# file of few bytes must not cost minutes.
+_RATIO = 100
 
 
 def inner_format(fmt: EventFormat) -> EventFormat:
@@ -59,19 +63,27 @@ def _windows(event: TransactionPayloadEvent, file: LogFile, fmt: EventFormat) ->
     base = 0
     pending = bytearray()
     wanted = WINDOW_BYTES
+    inflated = 0
+    allowed = fmt.max_memory + _RATIO * event.payload_size
     for chunk in event.inflate():
+        inflated += len(chunk)
+        if inflated > allowed:
+            raise UnsupportedError(
+                f"{event.payload_size:,} compressed bytes inflate to more than {allowed:,}",
+                hint="set the option max_memory to the size of the transaction",
+            )
         pending += chunk
         if len(pending) < wanted:
             continue
         taken = yield from _scan(bytes(pending), base, file, fmt)
         base += taken
         del pending[:taken]
-        wanted = max(WINDOW_BYTES, _bytes_of_next(pending, base))
+        wanted = max(WINDOW_BYTES, _bytes_of_next(pending, base, fmt.most_inflated))
     taken = yield from _scan(bytes(pending), base, file, fmt)
     if taken < len(pending):
         raise TruncatedError(
             "the payload ends inside an event",
-            need=_bytes_of_next(pending[taken:], base + taken),
+            need=_bytes_of_next(pending[taken:], base + taken, fmt.most_inflated),
             have=len(pending) - taken,
             offset=base + taken,
         )
@@ -93,11 +105,15 @@ def _scan(data: bytes, base: int, file: LogFile, fmt: EventFormat) -> Generator[
             return pos
 
 
-def _bytes_of_next(data: bytearray, base: int) -> int:
-    """Length of the event at the start of `data`, as far as it is known. Raises MalformedError."""
+def _bytes_of_next(data: bytearray, base: int, most: int) -> int:
+    """Length of the event at the start of `data`, as far as it is known.
+
+    Raises MalformedError, and UnsupportedError for one of more than `most` bytes.
+    """
     if len(data) < HEADER_BYTES:
         return HEADER_BYTES
     length = read_frame(memoryview(data), base, 0).length
     if length > _EVENT_BYTES_MAX:
         raise MalformedError(f"an event in the payload claims {length} bytes", offset=base)
+    refuse_inflated(length, most)
     return length

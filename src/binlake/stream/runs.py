@@ -16,20 +16,21 @@ a `Transaction` of its own, whose `pieces()` say which frames hold its row chang
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from binlake.core.plain_groups import GroupMask, PlainGroups
 from binlake.errors import BinlogError
 from binlake.values.frame import Frame
 
 if TYPE_CHECKING:
-    from binlake.events.gtid_mariadb import MariadbGtidEvent
-    from binlake.events.gtid_mysql import GtidEvent
+    from binlake.events.mariadb.gtid import MariadbGtidEvent
+    from binlake.events.mysql.gtid import GtidEvent
     from binlake.source.log_file import LogFile
     from binlake.source.window import Window
 
-__all__ = ["Outcome", "Piece", "PlainRun", "Run", "Spot", "Statement", "Transaction"]
+__all__ = ["ChainPosition", "Outcome", "Piece", "PlainRun", "Run", "Statement", "Transaction"]
 
 
 class Outcome(StrEnum):
@@ -41,7 +42,7 @@ class Outcome(StrEnum):
     TORN = "torn"  # the log ends, or another transaction starts, before its end
 
 
-class Spot(NamedTuple):
+class ChainPosition(NamedTuple):
     """A byte of the chain: the file's ordinal in it, its base name, the 64-bit offset."""
 
     ordinal: int
@@ -56,15 +57,62 @@ class Spot(NamedTuple):
 class PlainRun:
     """Whole committed transactions, back to back: frames `first` to `last - 1` of `window`.
 
-    Each is `[GTID] BEGIN (ROWS_QUERY | ANNOTATE | TABLE_MAP | ROWS)* (XID | COMMIT)`, where a
-    MariaDB GTID stands for BEGIN. `groups` counts them, `bytes` their bytes.
+    They are the transactions [low, high) of `plain`, the plain transactions of the window, whose
+    columns tell all of them that headers and GTID events do.
     """
 
     window: Window
-    first: int
-    last: int
-    groups: int
-    bytes: int
+    plain: PlainGroups
+    low: int
+    high: int
+
+    @property
+    def first(self) -> int:
+        """The first frame of the first transaction."""
+        return int(self.plain.first[self.low])
+
+    @property
+    def last(self) -> int:
+        """The frame after the last one of the last transaction."""
+        return int(self.plain.last[self.high - 1])
+
+    @property
+    def groups(self) -> int:
+        """How many transactions there are."""
+        return self.high - self.low
+
+    @property
+    def start(self) -> int:
+        """File offset of the first byte."""
+        return self.plain.start(self.low)
+
+    @property
+    def end(self) -> int:
+        """File offset of the byte after the last."""
+        return self.plain.end(self.high - 1)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all of them."""
+        return self.end - self.start
+
+    @property
+    def needs_file(self) -> bool:
+        """Whether decoding reads the file again: in relay logs, for the names of the source's logs."""
+        return self.window.file.is_relay
+
+    @property
+    def mask(self) -> GroupMask:
+        """A mask over its transactions, all wanted so far."""
+        return GroupMask(self.plain, self.low, self.high)
+
+    def part(self, low: int, high: int) -> PlainRun:
+        """The transactions [low, high) of `plain`, which are in this run."""
+        return replace(self, low=low, high=high)
+
+    def each(self) -> Iterator[PlainRun]:
+        """Its transactions, one by one."""
+        return (self.part(group, group + 1) for group in range(self.low, self.high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +131,11 @@ class Piece:
     outer: Frame | None = None
     inner: int = 0
 
+    def part(self, first: int, last: int) -> Piece:
+        """Frames `first` to `last - 1` of these."""
+        inner = self.inner + first - self.first if self.outer is not None else 0
+        return Piece(self.window, first, last, self.outer, inner)
+
     def locate(self, error: BinlogError) -> BinlogError:
         """An error met in these frames, with its place in the file: that of the payload event, if
         they came out of one.
@@ -99,7 +152,7 @@ class Statement(NamedTuple):
     it among the transaction's bytes; `undone` if a ROLLBACK TO took it back.
     """
 
-    spot: Spot
+    position: ChainPosition
     kind: str
     at: int
     undone: bool
@@ -125,12 +178,15 @@ class Transaction:
     earliest time that its events have (a GTID event has that of the COMMIT, BEGIN that of the
     first statement) to the second of the commit time, or to the last event's time where that is
     later; the true duration is less than a second longer or shorter.
+
+    `is_remarked`: the ledger has a warning about it. `needs_file`: decoding it reads the file again, because its frames are not all in memory, or as
+    `PlainRun.needs_file`. `held_bytes` is the size of its frames, payloads inflated.
     """
 
     outcome: Outcome
-    start: Spot
-    end: Spot
-    decided: Spot
+    start: ChainPosition
+    end: ChainPosition
+    decided: ChainPosition
     commit_us: int
     server_id: int
     thread_id: int | None
@@ -141,6 +197,9 @@ class Transaction:
     xid: int | None
     xa_xid: str | None
     duration_us: int
+    is_remarked: bool
+    needs_file: bool
+    held_bytes: int
     _pieces: Callable[[], Iterator[Piece]]
 
     @property

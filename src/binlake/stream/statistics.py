@@ -1,7 +1,7 @@
 """Who wrote how much, and when: sums over batches of transactions, in bounded memory.
 
     statistics = Statistics(top=10)
-    statistics.add(transactions, changes, tables)      # columns, see table/counted.py
+    statistics.add(transactions, changes, tables)      # columns, see table/counting/counted.py
     statistics.to_json()
 
 Sums by table, server, thread and time are exact while there are few keys; of very many, the
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -20,23 +20,33 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.events.query import QueryEvent
+from binlake.events.common.query import QueryEvent
+from binlake.source.arrays import array, scalar
+from binlake.source.grouping import COUNT, KEY, summed
 from binlake.stream.log_events import LogEvent
 from binlake.stream.runs import Transaction
-from binlake.stream.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
+from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
 from binlake.values.ledger import Ledger
 
-__all__ = ["UNITS", "Measures", "Statistics", "Tally", "ddl_of", "utc_text"]
+__all__ = ["UNITS", "Measures", "Statistics", "Tally", "ddl_of", "holds_ddl", "utc_text"]
 
-#: Lengths of time that are summed up together, in microseconds.
-UNITS = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+#: The units that time is divided into, finest first, in microseconds.
+UNITS = {
+    "10ms": 10_000,
+    "100ms": 100_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+}
 
 _MOST_KEYS = 1 << 16
-_MOST_TIMES = 1 << 16
-_BARS = 300  # that a chart of the chosen unit has at most
+_MOST_TIMES = 1 << 16  # that are kept of a unit of a minute or more
+_MOST_SHORT_TIMES = 1 << 12  # of a shorter one
 _SQL_CHARACTERS = 2000  # kept of a statement
 _LISTED_KINDS = frozenset((DDL, TRUNCATE, ACCOUNT))
 _OPERATIONS = ("inserts", "updates", "deletes")
+_UNKNOWN = -1  # a thread that the log does not tell
 #: Lists of transactions: what is compared, and how much of it there must be at least.
 _RANKS = {
     "largest_by_bytes": ("bytes", 1),
@@ -124,32 +134,47 @@ class Tally:
 
 
 class Times:
-    """Measures by time: minutes, or, of a very long stretch, hours or days (`unit`)."""
+    """Measures by time, in the finest unit that the span allows (`unit`).
+
+    The unit grows as the span does, so that memory stays bounded.
+    """
 
     def __init__(self) -> None:
-        self.unit = "minute"
+        self.unit = next(iter(UNITS))
         self.by_start: dict[int, Measures] = {}
 
     def add(self, start_us: int, measures: Measures) -> None:
-        """Count in the unit of time in which a moment lies."""
+        """Count in the unit of time that contains a moment."""
         start = start_us - start_us % UNITS[self.unit]
         self.by_start[start] = self.by_start.get(start, Measures()).plus(measures)
-        if len(self.by_start) > _MOST_TIMES and self.unit != "day":
-            self.unit = "hour" if self.unit == "minute" else "day"
-            self.by_start = self.in_units(self.unit)
+        if len(self.by_start) > _most_times(self.unit):
+            self._grow()
 
-    def chosen_unit(self, wanted: str | None) -> str:
-        """The unit to show: the wanted one, no finer than is known; else one that makes a
-        readable number of bars.
+    def make_room(self, first_us: int, last_us: int) -> None:
+        """Choose a unit in which all moments from `first_us` to `last_us` can be kept."""
+        while (last_us - first_us) // UNITS[self.unit] > _most_times(self.unit):
+            self._grow()
+
+    def _grow(self) -> None:
+        names = list(UNITS)
+        self.unit = names[names.index(self.unit) + 1]
+        self.by_start = self.in_units(self.unit)
+
+    def chosen_unit(self, wanted: str | None, bars: int) -> str:
+        """Return the unit to show: the wanted one, but no finer than the counts; without a
+        wanted one, the finest that makes fewer than `bars` bars.
         """
         names = list(UNITS)
         finest = names.index(self.unit)
+        if wanted is None and all(start % UNITS["second"] == 0 for start in self.by_start):
+            # Some servers record whole seconds only: finer bars would be single spikes.
+            finest = max(finest, names.index("second"))
         if wanted is not None:
             return names[max(finest, names.index(wanted))]
         if not self.by_start:
-            return self.unit
+            return names[finest]
         span = max(self.by_start) - min(self.by_start)
-        fitting = (name for name in names[finest:] if span // UNITS[name] < _BARS)
+        fitting = (name for name in names[finest:] if span // UNITS[name] < bars)
         return next(fitting, "day")
 
     def in_units(self, unit: str) -> dict[int, Measures]:
@@ -163,14 +188,15 @@ class Times:
 
 @dataclass(slots=True)
 class Statistics:
-    """The sums. `top` says how many of each list are kept or shown, `unit` the wanted unit of
-    time (a key of UNITS; None: what suits).
+    """The sums. `top` limits the length of each list, `unit` is the wanted unit of time (a key of
+    UNITS; None: the finest that makes fewer than `bars` bars).
 
     `files` and the counts of the log itself are in the ledger, which `to_json` is given.
     """
 
     top: int = 10
     unit: str | None = None
+    bars: int = 300
     total: Measures = field(default_factory=Measures)
     uncounted: int = 0  # transactions whose rows could not be counted
     first_us: int | None = None
@@ -196,16 +222,17 @@ class Statistics:
         self.first_us = ends["min"] if self.first_us is None else min(self.first_us, ends["min"])
         self.last_us = ends["max"] if self.last_us is None else max(self.last_us, ends["max"])
         self.uncounted += pc.sum(pc.invert(rows["counted"])).as_py()
-        minute = UNITS["minute"]
-        begun = pc.multiply(pc.divide(rows["commit_us"], minute), minute)
-        rows = rows.append_column("minute", begun)
-        for key, measures in _sums(rows, "minute"):
+        self.times.make_room(ends["min"], ends["max"])
+        unit_us = scalar(UNITS[self.times.unit])
+        begun = pc.multiply(pc.divide(rows["commit_us"], unit_us), unit_us)
+        rows = rows.append_column("time", begun)
+        for key, measures in _sums(rows, rows["time"]):
             self.total = self.total.plus(measures)
             self.times.add(key, measures)
-        for key, measures in _sums(rows, "server_id"):
+        for key, measures in _sums(rows, rows["server_id"]):
             self.servers.add(key, measures)
-        for key, measures in _sums(rows, "thread_id"):
-            self.threads.add(key, measures)
+        for key, measures in _sums(rows, pc.fill_null(rows["thread_id"], scalar(_UNKNOWN))):
+            self.threads.add(None if key == _UNKNOWN else key, measures)
         for number, measures in _sums_by_table(changes):
             self.tables.add(tables[number], measures)
         for rank in _RANKS:
@@ -220,7 +247,7 @@ class Statistics:
         for place, row in zip(places.to_pylist(), rows.take(places).to_pylist(), strict=True):
             if row[column] < least or (len(heap) == self.top and row[column] <= heap[0][0]):
                 continue
-            mine = changes.filter(pc.equal(changes["transaction"], place))
+            mine = changes.filter(pc.equal(changes["transaction"], scalar(place)))
             touched = pc.unique(mine["table"]).to_pylist()
             row["tables"] = sorted(names[number] for number in touched)
             self._number += 1  # equal ones: the first stays
@@ -230,15 +257,14 @@ class Statistics:
             else:
                 heapq.heapreplace(heap, entry)
 
-    def add_statements(self, transaction: Transaction, ddl: Iterator[dict[str, Any]]) -> None:
+    def add_statements(self, transaction: Transaction, ddl: Iterable[dict[str, Any]]) -> None:
         """Count the statements that a transaction holds as text; `ddl` are those to be listed."""
         for statement in transaction.statements:
             self.statements[statement.kind] += 1
-        if any(statement.kind in _LISTED_KINDS for statement in transaction.statements):
-            for entry in ddl:
-                self.ddl_count += 1
-                if len(self.ddl) < max(self.top, 100):
-                    self.ddl.append(entry)
+        for entry in ddl:
+            self.ddl_count += 1
+            if len(self.ddl) < max(self.top, 100):
+                self.ddl.append(entry)
 
     # -- answers -------------------------------------------------------------------------------
 
@@ -249,7 +275,7 @@ class Statistics:
 
     def to_json(self, ledger: Ledger) -> dict[str, Any]:
         """The document of `binlake stats --json`; `ledger` is that of the read."""
-        unit = self.times.chosen_unit(self.unit)
+        unit = self.times.chosen_unit(self.unit, self.bars)
         log = ledger.to_json()
         return {
             "first_ts": utc_text(self.first_us),
@@ -277,11 +303,23 @@ class Statistics:
         }  # fmt: skip
 
 
+def _most_times(unit: str) -> float:
+    """How many times of a unit are kept before the next longer unit is used."""
+    if unit == "day":
+        return float("inf")
+    return _MOST_TIMES if UNITS[unit] >= UNITS["minute"] else _MOST_SHORT_TIMES
+
+
 def utc_text(us: int | None) -> str | None:
     """Microseconds since 1970 as `2026-11-21T07:09:00.123456Z`."""
     if us is None:
         return None
     return datetime.fromtimestamp(us / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def holds_ddl(transaction: Transaction) -> bool:
+    """Whether a transaction has entries for the DDL list."""
+    return any(statement.kind in _LISTED_KINDS for statement in transaction.statements)
 
 
 def ddl_of(transaction: Transaction, events: Iterator[LogEvent]) -> Iterator[dict[str, Any]]:
@@ -304,7 +342,7 @@ def ddl_of(transaction: Transaction, events: Iterator[LogEvent]) -> Iterator[dic
                 "error_code": event.error_code,
                 "gtid": transaction.gtid,
                 "outcome": transaction.outcome.value,
-                "file": found.file,
+                "file": found.window.file.shown,
                 "pos": found.pos,
             }
 
@@ -312,38 +350,48 @@ def ddl_of(transaction: Transaction, events: Iterator[LogEvent]) -> Iterator[dic
 def _with_rows(transactions: pa.Table, changes: pa.Table) -> pa.Table:
     """The transactions with their inserts, updates, deletes and rows."""
     count = transactions.num_rows
-    ordinals = pa.array(range(count), pa.int64())
+    ordinals = array(range(count), pa.int64())
     for op, name in enumerate(_OPERATIONS):
-        mine = changes.filter(pc.equal(changes["op"], op))
-        sums = mine.group_by("transaction").aggregate([("rows", "sum")])
-        place = pc.index_in(ordinals, sums["transaction"].combine_chunks())
-        found = sums["rows_sum"].combine_chunks().take(place)
-        transactions = transactions.append_column(name, pc.fill_null(found, 0))
+        mine = changes.filter(pc.equal(changes["op"], scalar(op)))
+        sums = summed(mine["transaction"], {"rows": mine["rows"]}).combine_chunks()
+        place = pc.index_in(ordinals, sums[KEY].combine_chunks())
+        found = sums["rows"].combine_chunks().take(place)
+        transactions = transactions.append_column(name, pc.fill_null(found, scalar(0)))
     rows = pc.add(pc.add(transactions["inserts"], transactions["updates"]), transactions["deletes"])
     return transactions.append_column("rows", rows).append_column("ordinal", ordinals)
 
 
-def _sums(rows: pa.Table, key: str) -> Iterator[tuple[Any, Measures]]:
+def _sums(rows: pa.Table, key: pa.ChunkedArray) -> Iterator[tuple[int, Measures]]:
     names = ["bytes", *_OPERATIONS]
-    sums = rows.group_by(key, use_threads=False).aggregate(
-        [([], "count_all"), *((name, "sum") for name in names)]
-    )
-    columns = ["count_all", *(f"{name}_sum" for name in names)]
-    for found in sums.to_pylist():
-        yield found[key], Measures(*(found[column] for column in columns))
+    for found in summed(key, {name: rows[name] for name in names}).to_pylist():
+        yield found[KEY], Measures(found[COUNT], *(found[name] for name in names))
 
 
 def _sums_by_table(changes: pa.Table) -> Iterator[tuple[int, Measures]]:
-    pairs = changes.group_by(["table", "transaction"]).aggregate([])
-    transactions = Counter(pairs["table"].to_pylist())
-    sums = changes.group_by(["table", "op"]).aggregate([("rows", "sum"), ("bytes", "sum")])
+    operations = scalar(len(_OPERATIONS))
+    place = pc.add(pc.multiply(changes["table"], operations), changes["op"])
+    sums = summed(place, {"rows": changes["rows"], "bytes": changes["bytes"]})
     by_table: dict[int, list[int]] = {}
     for found in sums.to_pylist():
-        entry = by_table.setdefault(found["table"], [0, 0, 0, 0])
-        entry[0] += found["bytes_sum"]
-        entry[1 + found["op"]] += found["rows_sum"]
-    for number, entry in by_table.items():
-        yield number, Measures(transactions[number], *entry)
+        table, op = divmod(found[KEY], len(_OPERATIONS))
+        entry = by_table.setdefault(table, [0, 0, 0, 0])
+        entry[0] += found["bytes"]
+        entry[1 + op] += found["rows"]
+    transactions = _transactions_by_table(changes)
+    for table, entry in by_table.items():
+        yield table, Measures(transactions[table], *entry)
+
+
+def _transactions_by_table(changes: pa.Table) -> dict[int, int]:
+    """How many transactions change each table."""
+    if not changes.num_rows:
+        return {}
+    tables = pc.max(changes["table"]).as_py() + 1
+    place = pc.add(pc.multiply(changes["transaction"], scalar(tables)), changes["table"])
+    pairs = summed(place, {})[KEY]
+    table = pc.subtract(pairs, pc.multiply(pc.divide(pairs, scalar(tables)), scalar(tables)))
+    counts = summed(table, {})
+    return dict(zip(counts[KEY].to_pylist(), counts[COUNT].to_pylist(), strict=True))
 
 
 def _transaction_json(row: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binlake.errors import FormatError
-from binlake.events.rows import RowsEvent
-from binlake.events.table_map import TableMapEvent
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.table_map import TableMapEvent
 from binlake.source.log_file import Damage
-from binlake.stream.grouper import Ended
+from binlake.stream.groups.grouper import Ended
 from binlake.stream.log_events import LogEvent, events_of_piece
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
@@ -41,7 +41,7 @@ class TableEvents:
     def _chosen(self, ended: Ended) -> Iterator[tuple[LogEvent, bool]]:
         """The events that stay, each with whether it changes wanted rows."""
         wanted: dict[int, bool] = {}
-        for piece in ended.group.extent.events():
+        for piece in ended.group.frames.events():
             for event in events_of_piece(piece):
                 try:
                     decoded = event.event

@@ -21,22 +21,26 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from binlake.errors import OptionError
-from binlake.events.annotate_rows import AnnotateRowsEvent
 from binlake.events.base import Event
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.gtid_mysql import GtidEvent
-from binlake.events.query import QueryEvent
-from binlake.events.rows_query import RowsQueryEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.mariadb.annotate_rows import AnnotateRowsEvent
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.events.mysql.rows_query import RowsQueryEvent
 from binlake.format import event_types as types
-from binlake.stream.grouper import Ended
+from binlake.source.arrays import array
+from binlake.stream.groups.grouper import Ended
 from binlake.stream.log_events import LogEvent, events_of_piece
 from binlake.stream.runs import Piece, Transaction
-from binlake.stream.statements import ROWS_TEXT, statement_kind
+from binlake.stream.sql.statements import ROWS_TEXT, statement_kind
+from binlake.values.durations import IN_MICROSECONDS, time_text
 from binlake.values.options import ReadOptions
 
 __all__ = [
     "BATCH_ROWS",
+    "STATEMENT_CODES",
     "VIEWS",
+    "Column",
     "RowCounts",
     "StatementRow",
     "TransactionRow",
@@ -44,6 +48,7 @@ __all__ = [
     "check_statement_options",
     "statements",
     "transaction_rows",
+    "view_of",
 ]
 
 #: Rows of a batch: Spark likes tens of thousands.
@@ -54,11 +59,12 @@ _NAMES = pa.list_(pa.string())
 
 
 class Column(NamedTuple):
-    """A column of a view: its name, its type, and its value of a row."""
+    """A column of a view: its name, its type, its value of a row, and metadata of its field."""
 
     name: str
     type: pa.DataType
     value: Callable[[Any], Any]
+    metadata: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,9 @@ class View:
 
         Raises OptionError for a column that the view does not have.
         """
-        return pa.schema([pa.field(c.name, c.type) for c in self._chosen(columns)])
+        return pa.schema(
+            [pa.field(c.name, c.type, metadata=c.metadata) for c in self._chosen(columns)]
+        )
 
     def batches(self, rows: Iterable[Any], columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """Record batches of at most BATCH_ROWS rows. Raises OptionError, and what `rows` does."""
@@ -107,9 +115,9 @@ class View:
 
 
 def _batch(schema: pa.Schema, values: list[list[Any]], count: int) -> pa.RecordBatch:
-    arrays = [pa.array(v, f.type) for v, f in zip(values, schema, strict=True)]
+    arrays = [array(v, f.type) for v, f in zip(values, schema, strict=True)]
     if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+        return pa.RecordBatch.from_struct_array(array([{}] * count, pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -193,6 +201,17 @@ def _gtid_flags(row: TransactionRow) -> list[str] | None:
     return [*fields["flags"], *(fields.get("flags_extra") or ())]
 
 
+def _duration_us(row: TransactionRow) -> int:
+    return row.transaction.duration_us
+
+
+# by the option time
+_DURATIONS = {
+    "interval": Column("duration", pa.duration("us"), _duration_us, IN_MICROSECONDS),
+    "text": Column("duration", pa.string(), lambda r: time_text(_duration_us(r))),
+    "micros": Column("duration", pa.int64(), _duration_us, IN_MICROSECONDS),
+}
+
 TRANSACTIONS = View(
     "transactions",
     (
@@ -200,7 +219,7 @@ TRANSACTIONS = View(
         Column("outcome", pa.string(), lambda r: r.transaction.outcome.value),
         Column("commit_ts", _TS, lambda r: r.transaction.commit_us),
         Column("original_commit_ts", _TS, _gtid_field("original_commit_us")),
-        Column("duration", pa.duration("us"), lambda r: r.transaction.duration_us),
+        _DURATIONS["interval"],
         Column("file", pa.string(), lambda r: r.transaction.start.file),
         Column("pos", pa.int64(), lambda r: r.transaction.start.offset),
         Column("end_pos", pa.int64(), lambda r: r.transaction.end.offset),
@@ -242,7 +261,8 @@ _STATEMENT_TYPES = frozenset(
         types.ANNOTATE_ROWS_EVENT,
     )
 )
-_STATEMENT_CODES = re.compile(b"[" + re.escape(bytes(sorted(_STATEMENT_TYPES))) + b"]", re.DOTALL)
+#: Matches the codes of events that hold the text of a statement.
+STATEMENT_CODES = re.compile(b"[" + re.escape(bytes(sorted(_STATEMENT_TYPES))) + b"]", re.DOTALL)
 
 
 def check_statement_options(options: ReadOptions) -> None:
@@ -263,9 +283,9 @@ def statements(groups: Iterable[Ended]) -> Iterator[StatementRow]:
     ANNOTATE_ROWS), BEGIN and COMMIT among them. Raises FormatError.
     """
     for ended in groups:
-        for piece in ended.group.extent.events():
+        for piece in ended.group.frames.events():
             codes = bytes(piece.window.block.type_code[piece.first : piece.last])
-            for match in _STATEMENT_CODES.finditer(codes):
+            for match in STATEMENT_CODES.finditer(codes):
                 yield from _statement(piece, match.start(), ended)
 
 
@@ -337,3 +357,10 @@ STATEMENTS = View(
 
 #: The views by name. Times are UTC; `exec_time` is in seconds; null: the log does not tell.
 VIEWS = {view.name: view for view in (EVENTS, TRANSACTIONS, STATEMENTS)}
+
+
+def view_of(name: str, options: ReadOptions) -> View:
+    """The view of a name, with durations in the form that the option time names."""
+    view = VIEWS[name]
+    duration = _DURATIONS[options.time]
+    return View(name, tuple(duration if c.name == "duration" else c for c in view.columns))

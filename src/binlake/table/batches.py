@@ -2,22 +2,24 @@
 
 `Changes` is what one flush of the decoder holds: the row changes of each table as arrays. What
 many of them have in common is kept once and spread over the rows by index: GTID and commit
-time per transaction, file and statement per stretch of successive changes.
+time per transaction, file and statement per row_origin of successive changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.source.arrays import array
 from binlake.table.images import Image
-from binlake.table.json_text import join
-from binlake.table.metadata import SEQUENCE_TYPE, check_names, metadata_fields
+from binlake.table.metadata import SEQUENCE_TYPE, check_names, metadata_columns, metadata_fields
 from binlake.table.plan import TableTypes
+from binlake.table.text.json_text import join
+from binlake.table.text.shared_texts import spread_texts
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
@@ -25,7 +27,7 @@ __all__ = [
     "OPERATIONS",
     "Changes",
     "RowFacts",
-    "Stretch",
+    "RowOrigin",
     "TableBatch",
     "TableChanges",
     "TransactionFacts",
@@ -34,7 +36,7 @@ __all__ = [
 
 OPERATIONS = ("insert", "update", "delete")  # by the number that the core gives them
 
-_OPERATIONS = pa.array(OPERATIONS, pa.string())
+_OPERATIONS = array(OPERATIONS, pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class TransactionFacts:
         return join(pc.replace_substring(text, " ", "T"), "Z")
 
 
-class Stretch(NamedTuple):
+class RowOrigin(NamedTuple):
     """What successive row changes have in common beside their transaction.
 
     `first_sequence`: of its first row change. `file` is the base name, `ordinal` the file's
@@ -76,7 +78,7 @@ class RowFacts:
     """What is known of each row change, as arrays.
 
     `sequence` orders the row changes of all tables; `transaction` is an index into
-    TransactionFacts, `stretch` into the stretches; `pos` and `end_pos` are the top-level
+    TransactionFacts, `row_origin` into the row_origins; `pos` and `end_pos` are the top-level
     event's place, `row` counts in it.
     """
 
@@ -86,7 +88,7 @@ class RowFacts:
     row: pa.Array  # int32
     server_id: pa.Array  # int64
     transaction: pa.Array  # int32
-    stretch: pa.Array  # int32
+    row_origin: pa.Array  # int32
     sequence: pa.Array  # int64
 
 
@@ -123,55 +125,60 @@ class Changes:
 
     tables: Sequence[TableChanges]
     transactions: TransactionFacts
-    stretches: Sequence[Stretch]
+    row_origins: Sequence[RowOrigin]
     is_full: bool = False
 
-    def per_stretch(self, name: str, kind: pa.DataType) -> pa.Array:
-        """A field of the stretches, as an array to be indexed by `RowFacts.stretch`."""
-        return pa.array([getattr(stretch, name) for stretch in self.stretches], kind)
+    @property
+    def count(self) -> int:
+        """How many row changes there are."""
+        return sum(table.count for table in self.tables)
+
+    def per_row_origin(self, name: str, kind: pa.DataType) -> pa.Array:
+        """A field of the row_origins, as an array to be indexed by `RowFacts.row_origin`."""
+        return array([getattr(row_origin, name) for row_origin in self.row_origins], kind)
 
     def table_batches(self, options: ReadOptions) -> list[TableBatch]:
-        """The typed view's batches, one for each definition of each table.
+        """The typed view's batches, one for each definition of each table, in the order of their last
+        rows: the newest definition of a table comes last, also if an older one was used in between.
 
         Raises SchemaError when a column has the name of a metadata column.
         """
+        newest_last = sorted(self.tables, key=lambda table: table.facts.sequence[-1].as_py())
         return [
-            TableBatch(table.types.definition, self._typed(table, options)) for table in self.tables
+            TableBatch(table.types.definition, self._typed(table, options)) for table in newest_last
         ]
 
     def _typed(self, table: TableChanges, options: ReadOptions) -> pa.RecordBatch:
         facts, transactions = table.facts, self.transactions
-        of, stretch = facts.transaction, facts.stretch
-        made = {
-            "op": _OPERATIONS.take(facts.op),
-            "ts": transactions.ts.take(of),
-            "gtid": transactions.gtid.take(of),
-            "server_id": facts.server_id,
-            "file": self.per_stretch("file", pa.string()).take(stretch),
-            "pos": facts.pos,
-            "row": facts.row,
-            "seq": self._sequence(facts),
-            "absent": table.after.absent(),
+        of, row_origin = facts.transaction, facts.row_origin
+        make: dict[str, Callable[[], pa.Array]] = {
+            "op": lambda: spread_texts(_OPERATIONS, facts.op),
+            "ts": lambda: transactions.ts.take(of),
+            "gtid": lambda: spread_texts(transactions.gtid, of),
+            "server_id": lambda: facts.server_id,
+            "file": lambda: spread_texts(self.per_row_origin("file", pa.string()), row_origin),
+            "pos": lambda: facts.pos,
+            "row": lambda: facts.row,
+            "seq": lambda: self._sequence(facts),
+            "absent": table.after.absent,
+            "before": lambda: None if table.before is None else table.before.struct(),
+            "query": lambda: self.per_row_origin("query", pa.string()).take(row_origin),
+            "thread_id": lambda: transactions.thread_id.take(of),
         }
-        if table.before is not None:
-            made["before"] = table.before.struct()
-        if options.query:
-            made["query"] = self.per_stretch("query", pa.string()).take(stretch)
-        if options.thread_id:
-            made["thread_id"] = transactions.thread_id.take(of)
+        metadata = [make[column.name]() for column in metadata_columns(options)]
         return pa.RecordBatch.from_arrays(
-            [*table.after.columns, *made.values()], schema=typed_schema(table.types, options)
+            [*table.after.columns, *metadata], schema=typed_schema(table.types, options)
         )
 
     def _sequence(self, facts: RowFacts) -> pa.Array:
         """The struct that sorts in commit order."""
-        of = facts.stretch
-        file, pos = self.per_stretch("ordinal", pa.int32()).take(of), facts.pos
+        of = facts.row_origin
+        file, pos = self.per_row_origin("ordinal", pa.int32()).take(of), facts.pos
         row = facts.row.cast(pa.int64())
-        decided = [stretch.decided or (None, None, None) for stretch in self.stretches]
+        decided = [row_origin.decided or (None, None, None) for row_origin in self.row_origins]
         if any(entry[0] is not None for entry in decided):
             files, offsets, origins = (
-                pa.array(values, pa.int64()).take(of) for values in zip(*decided, strict=True)
+                array(values, pa.int64()).take(of) for values in zip(*decided, strict=True)
             )
             file = pc.coalesce(files.cast(pa.int32()), file)
             # The rows of all events of such a transaction share one position. What tells them

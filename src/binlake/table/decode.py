@@ -16,52 +16,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
 from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink
 from binlake.core.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
-from binlake.events.format_description import is_pre_release
+from binlake.events.common.format_description import is_pre_release
 from binlake.format.event_types import Role, codes_of
-from binlake.stream.ddl import TakesDdl
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
+from binlake.stream.spread import ReadsRuns
+from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.batches import (
     OPERATIONS,
     Changes,
     RowFacts,
-    Stretch,
+    RowOrigin,
     TableChanges,
     TransactionFacts,
     typed_schema,
 )
-from binlake.table.cut import Cut, cut, transaction_of
-from binlake.table.declared import DeclaredSchema
-from binlake.table.history import SchemaHistory, spot_of
 from binlake.table.images import Image
 from binlake.table.plan import TableTypes
 from binlake.table.pre_release import with_described_rows
 from binlake.table.resolve import TableResolver
-from binlake.table.schema_file import declared_schema
-from binlake.table.stretches import StretchFinder, plain_groups, stretch_of
+from binlake.table.row_cutoff import RowCutoff, cut, transaction_of
+from binlake.table.row_origins import RowOriginFinder, row_origin_of
+from binlake.table.schema.declared import DeclaredSchema
+from binlake.table.schema.history import SchemaHistory, position_of
+from binlake.table.schema.renames import noting_renames
+from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target, fixed_width, var_width
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 
-__all__ = ["ChangeDecoder", "ReadsRuns"]
+__all__ = ["ChangeDecoder"]
 
-_MOST_DEFINITIONS = 1 << 15  # beyond, the walker is made anew: no log can make us hoard them
 _ROW_TYPES = frozenset(codes_of(Role.ROWS))
 _UTC = pa.timestamp("us", "UTC")
-
-
-class ReadsRuns(Protocol):
-    """What runs come from: `LogReader`, `LiveReader`."""
-
-    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]: ...
 
 
 class ChangeDecoder:
@@ -88,12 +84,25 @@ class ChangeDecoder:
         self._tables = TableResolver(options, target, ledger.warn, self._history)
         self._generation = 0
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
-        self._stretches = StretchFinder(options)
+        self._row_origins = RowOriginFinder(options)
         self._start_walker()
 
     def read(self, reader: ReadsRuns) -> Iterator[Changes]:
         """The row changes of a chain: as `decode`, and its DDL names what TABLE_MAP does not."""
-        return self.decode(reader.runs(self._history.note))
+        return self.decode(self.runs(reader))
+
+    def runs(self, reader: ReadsRuns) -> Iterator[Run]:
+        """The runs of a chain, from its start, for `decode`: their DDL is followed."""
+        self.begin(reader.ddl_before)
+        return reader.runs(noting_renames(self._ledger.renamed, self.on_ddl))
+
+    def begin(self, ddl_before: Callable[[], Iterable[DdlStatement]]) -> None:
+        """A chain begins; `ddl_before` gives the statements that it holds before that place."""
+        self._history.begin(ddl_before)
+
+    def on_ddl(self, ddl: DdlStatement) -> None:
+        """A DDL statement has passed, after the runs that were decoded last."""
+        self._history.note(ddl)
 
     def decode(self, runs: Iterable[Run]) -> Iterator[Changes]:
         """The row changes of the runs, in commit order, whenever enough are held.
@@ -112,16 +121,13 @@ class ChangeDecoder:
                 raise
             if run is None:
                 break
-            if len(self._types) > _MOST_DEFINITIONS:
-                yield from self._flush()
-                self._start_walker()
             sound = self._sound(run) if self.options.on_error == "skip" else (run,)
             for part in sound:
                 first_row = self._walker.rows
                 try:
                     yield from self._decode(part)
                 except BinlogError as error:
-                    yield from self._flush(Cut(first_row, _start_of_bad(part, error)))
+                    yield from self._flush(RowCutoff(first_row, _start_of_bad(part, error)))
                     raise
         yield from self._flush()
 
@@ -134,13 +140,14 @@ class ChangeDecoder:
     # -- runs ----------------------------------------------------------------------------------
 
     def _decode(self, run: Run) -> Iterator[Changes]:
-        generation = self._history.at(spot_of(run))
+        generation = self._history.at(position_of(run))
         if generation != self._generation:
             self._generation = generation
             self._walker.forget_tables()
         if isinstance(run, PlainRun):
-            self._stretches.begin(run.window.file, self._walker.rows)
-            yield from self._walk(Piece(run.window, run.first, run.last), self._walker.run_groups)
+            self._row_origins.begin(run.window.file, self._walker.rows)
+            piece = Piece(run.window, run.first, run.last)
+            yield from self._walk(piece, partial(self._walker.run_groups, groups=run.plain))
         else:
             yield from self._decode_transaction(run)
 
@@ -161,23 +168,24 @@ class ChangeDecoder:
                     if last is not None:  # positions begin anew, behind those so far
                         origin -= _end(last)
                     decided = (run.decided.ordinal, run.decided.offset, origin)
-                self._stretches.begin(file, self._walker.rows, decided)
+                self._row_origins.begin(file, self._walker.rows, decided)
             if piece.outer is None:
                 self._walker.leave_payload()
             elif last is None or piece.outer != last.outer:
                 self._walker.enter_payload(piece.outer.offset, piece.outer.end)
-            yield from self._walk(piece, self._walker.run_rows)
+            rows = partial(self._walker.run_rows, block=piece.window.block)
+            yield from self._walk(piece, rows)
             last = piece
         self._walker.leave_payload()
 
     def _walk(self, piece: Piece, run: Callable[..., int]) -> Iterator[Changes]:
         window = piece.window
         self._walker.set_format(window.format)
-        for first, last in self._stretches.parts(piece, self._walker):
+        for first, last in self._row_origins.parts(piece, self._walker):
             at = first
             while at < last:
                 try:
-                    at = run(window.data, window.base, window.block, at, last)
+                    at = run(window.data, window.base, first=at, last=last)
                 except BinlogError as error:
                     raise piece.locate(error) from None
                 if self._walker.is_full:
@@ -191,8 +199,8 @@ class ChangeDecoder:
         if error is None:
             yield run
         elif isinstance(run, PlainRun) and run.groups > 1:
-            for group in plain_groups(run):
-                yield from self._sound(group)
+            for one in run.each():
+                yield from self._sound(one)
         else:
             self._ledger.skipped.append(_skipped(run, error))
 
@@ -210,8 +218,8 @@ class ChangeDecoder:
     # -- tables --------------------------------------------------------------------------------
 
     def _start_walker(self) -> None:
-        self._types: dict[TableSink, TableTypes] = {}
-        self._sinks: dict[TableDefinition, TableSink] = {}
+        # the walker alone keeps sinks: no log can make us hoard them
+        self._sinks: WeakValueDictionary[TableDefinition, TableSink] = WeakValueDictionary()
         self._walker = RowWalker(self._resolve, self.options.batch_bytes)
         self._decoded_bytes = 0
 
@@ -231,20 +239,20 @@ class ChangeDecoder:
             if not self.options.before:
                 before = tuple(replace(plan, wanted=False) for plan in before)
             sink = CurrentRow(types.plan.columns, before, self._operations)
-        self._types[sink] = types
+        sink.purpose = types
         self._sinks[types.definition] = sink
         return sink
 
     # -- flushing ------------------------------------------------------------------------------
 
-    def _flush(self, at: Cut | None = None) -> Iterator[Changes]:
+    def _flush(self, at: RowCutoff | None = None) -> Iterator[Changes]:
         """Give out what is held; of a walk that failed, what lies before a cut.
 
         Raises BinlogError when a value turns out to be none, after what is before it.
         """
         is_full = self._walker.is_full
         walked = self._walker.finish()
-        stretches = self._stretches.take(self._walker.rows)
+        row_origins = self._row_origins.take(self._walker.rows)
         self._ledger.decoded_bytes += self._walker.decoded_bytes - self._decoded_bytes
         self._decoded_bytes = self._walker.decoded_bytes
         if at is not None:
@@ -253,36 +261,36 @@ class ChangeDecoder:
         tables: list[TableChanges] = []
         while walked.tables:
             try:
-                tables = self._finished(walked, stretches)
+                tables = self._finished(walked, row_origins)
                 break
             except _TableError as failed:
                 failure = failed.error
                 walked = cut(walked, transaction_of(walked, failed.table, failure.row or 0))
         if walked.tables:
             self._count(walked)
-            yield Changes(tables, _transaction_facts(walked), stretches, is_full and at is None)
+            yield Changes(tables, _transaction_facts(walked), row_origins, is_full and at is None)
         if failure is not None:
             raise failure
 
-    def _finished(self, walked: WalkedRows, stretches: list[Stretch]) -> list[TableChanges]:
+    def _finished(self, walked: WalkedRows, row_origins: list[RowOrigin]) -> list[TableChanges]:
         """The walked rows as arrays. Raises _TableError."""
         found = []
         for sink, buffers in walked.tables:
-            types = self._types[sink]
-            facts = _row_facts(buffers, stretches)
+            types: TableTypes = sink.purpose
+            facts = _row_facts(buffers, row_origins)
             before = None
             try:
                 after = Image.of(types, buffers.after)
                 if self.target is Target.TEXT or self.options.before:
                     before = Image.of(types, buffers.before)
             except BinlogError as error:
-                raise _TableError(_located(error, facts, stretches), buffers) from None
+                raise _TableError(_located(error, facts, row_origins), buffers) from None
             found.append(TableChanges(types, buffers.count, facts, before, after))
         return found
 
     def _count(self, walked: WalkedRows) -> None:
         for sink, buffers in walked.tables:
-            types = self._types[sink]
+            types: TableTypes = sink.purpose
             definition = types.definition
             table = (definition.database, definition.table)
             self._ledger.names.setdefault(table, set()).add(definition.name_source)
@@ -317,7 +325,7 @@ def _transaction_facts(walked: WalkedRows) -> TransactionFacts:
     )
 
 
-def _row_facts(buffers: TableBuffers, stretches: list[Stretch]) -> RowFacts:
+def _row_facts(buffers: TableBuffers, row_origins: list[RowOrigin]) -> RowFacts:
     def column(kind: pa.DataType, data: memoryview) -> pa.Array:
         return pa.Array.from_buffers(kind, buffers.count, [None, pa.py_buffer(data)])
 
@@ -329,16 +337,16 @@ def _row_facts(buffers: TableBuffers, stretches: list[Stretch]) -> RowFacts:
         row=column(pa.int32(), buffers.row),
         server_id=column(pa.uint32(), buffers.server_id).cast(pa.int64()),
         transaction=column(pa.int32(), buffers.txn),
-        stretch=stretch_of(sequence, stretches),
+        row_origin=row_origin_of(sequence, row_origins),
         sequence=sequence,
     )
 
 
-def _located(error: BinlogError, facts: RowFacts, stretches: list[Stretch]) -> BinlogError:
+def _located(error: BinlogError, facts: RowFacts, row_origins: list[RowOrigin]) -> BinlogError:
     """The error with file and event of the row that it names (of the first row, if none)."""
     row = error.row or 0
     return error.at(
-        file=stretches[facts.stretch[row].as_py()].file, event_pos=facts.pos[row].as_py()
+        file=row_origins[facts.row_origin[row].as_py()].file, event_pos=facts.pos[row].as_py()
     )
 
 
@@ -347,9 +355,9 @@ def _start_of_bad(run: Run, error: BinlogError) -> int:
     it names none, or where the run is one transaction.
     """
     if isinstance(run, PlainRun) and error.event_pos is not None:
-        for group in plain_groups(run):
-            if error.event_pos < group.window.block.end(group.last - 1):
-                return group.window.frame(group.first).offset
+        for one in run.each():
+            if error.event_pos < one.end:
+                return one.start
     return 0
 
 
@@ -361,5 +369,4 @@ def _end(piece: Piece) -> int:
 def _skipped(run: Run, error: BinlogError) -> SkippedRange:
     if isinstance(run, Transaction):
         return SkippedRange(run.start.file, run.start.offset, run.end.offset, str(error))
-    start, end = run.window.frame(run.first).offset, run.window.block.end(run.last - 1)
-    return SkippedRange(run.window.file.name, start, end, str(error))
+    return SkippedRange(run.window.file.shown, run.start, run.end, str(error))

@@ -11,19 +11,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.core.image import ImageBuffers
-from binlake.table.json_text import join
+from binlake.core.text_rows import RowTemplate, Values
+from binlake.source.arrays import array, runs, scalar
 from binlake.table.plan import TableTypes
+from binlake.table.text.json_values import as_array, row_index
 
 __all__ = ["Image", "has_column"]
 
 _NAMES = pa.list_(pa.field("element", pa.string()))
-_TEXT = pa.large_string()
-_NULL = pa.scalar("null", _TEXT)
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class Image:
         if not any(lists):
             return pa.nulls(self.count, _NAMES)
         if self.pattern_of is None:
-            return pa.array(lists, _NAMES).take(pa.repeat(pa.scalar(0, pa.int32()), self.count))
-        return pa.array(lists, _NAMES).take(self.pattern_of)
+            return array(lists, _NAMES).take(pa.repeat(scalar(0, pa.int32()), self.count))
+        return array(lists, _NAMES).take(self.pattern_of)
 
     def struct(self) -> pa.Array:
         """The images as structs of all wanted columns, null where there is none."""
@@ -88,42 +89,52 @@ class Image:
 
     def to_json(self) -> pa.Array:
         """The images as JSON objects (large_string), null where there is none."""
-        if self.exists is None:
-            return self._all_to_json()
-        there = self.filter(self.exists)._all_to_json()
-        ordinal = pc.subtract(pc.cumulative_sum(self.exists.cast(pa.int32())), 1)
-        return there.take(pc.if_else(self.exists, ordinal, None))
+        template = RowTemplate(self.count)
+        self.add_json(template, b"")
+        return as_array(template, self.exists)
 
-    def _all_to_json(self) -> pa.Array:
-        if self.count == 0:
-            return pa.array([], _TEXT)
-        if self.pattern_of is None:
-            return self._objects(self.patterns[0], self.columns, self.count)
-        texts: list[pa.Array] = []
-        rows: list[pa.Array] = []
-        for i, bitmap in enumerate(self.patterns):
-            chosen = pc.indices_nonzero(pc.equal(self.pattern_of, i))
-            columns = [column.take(chosen) for column in self.columns]
-            rows.append(chosen)
-            texts.append(self._objects(bitmap, columns, len(chosen)))
-        back = pc.sort_indices(pa.concat_arrays(rows))
-        return pa.concat_arrays(texts).take(back)
+    def add_json(self, template: RowTemplate, lead: bytes) -> None:
+        """Add the images to a template of all rows, as JSON objects behind `lead`; `null` where
+        there is none.
+        """
+        template.add(lead)
+        if self.exists is None and self.pattern_of is None:
+            self._add_object(template, self.patterns[0] if self.patterns else b"", None, 0)
+            return
+        pattern_of = self.pattern_index()
+        template.add(b"null", variant_of=pattern_of, variant=-1)
+        for number, bitmap in enumerate(self.patterns):
+            self._add_object(template, bitmap, pattern_of, number)
 
-    def _objects(self, bitmap: bytes, columns: Sequence[pa.Array], count: int) -> pa.Array:
-        pieces: list[pa.Array | str] = []
-        lead = "{"
-        for kind, key, column in zip(self.types.columns, self._keys, columns, strict=True):
-            if has_column(bitmap, kind.column.ordinal):
-                values = kind.to_json(column)
-                pieces += [lead + key, values.fill_null(_NULL) if values.null_count else values]
-                lead = ","
-        if not pieces:
-            return pa.repeat(pa.scalar("{}", _TEXT), count)
-        return join(*pieces, "}")
+    def pattern_index(self) -> Any:
+        """The index of each row's pattern, -1 where there is no image, as a `RowTemplate` takes it."""
+        pattern_of = pa.repeat(scalar(0, pa.int32()), self.count)
+        if self.pattern_of is not None:
+            pattern_of = self.pattern_of.cast(pa.int32())
+        if self.exists is not None:
+            pattern_of = pc.if_else(self.exists, pattern_of, scalar(-1, pa.int32()))
+        return row_index(pattern_of)
+
+    def _add_object(
+        self, template: RowTemplate, bitmap: bytes, pattern_of: Any, pattern: int
+    ) -> None:
+        lead = b"{"
+        for key, values, ordinal in zip(
+            self._keys, self._json_values, self.types.ordinals, strict=True
+        ):
+            if has_column(bitmap, ordinal):
+                template.add(lead + key, values, variant_of=pattern_of, variant=pattern)
+                lead = b","
+        template.add(b"{}" if lead == b"{" else b"}", variant_of=pattern_of, variant=pattern)
 
     @cached_property
-    def _keys(self) -> list[str]:
-        return [f"{json.dumps(name, ensure_ascii=False)}:" for name in self.types.names]
+    def _json_values(self) -> list[Values]:
+        pairs = zip(self.types.columns, self.columns, strict=True)
+        return [kind.to_json(column) for kind, column in pairs]
+
+    @cached_property
+    def _keys(self) -> list[bytes]:
+        return [f"{json.dumps(name, ensure_ascii=False)}:".encode() for name in self.types.names]
 
     def _lacking(self, bitmap: bytes) -> list[str]:
         types = self.types
@@ -143,6 +154,4 @@ def _spread(patterns: Sequence[bytes], buffers: ImageBuffers) -> pa.Array:
     """Index of the pattern of each row (int32), from the runs in which it does not change."""
     index = {bitmap: i for i, bitmap in enumerate(patterns)}
     starts = [first for first, _ in buffers.presence]
-    ends = pa.array([*starts[1:], buffers.count], pa.int32())
-    values = pa.array([index[bitmap] for _, bitmap in buffers.presence], pa.int32())
-    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values))
+    return runs([*starts[1:], buffers.count], [index[bitmap] for _, bitmap in buffers.presence])

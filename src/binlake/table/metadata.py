@@ -10,7 +10,14 @@ import pyarrow as pa
 from binlake.errors import SchemaError
 from binlake.values.options import ReadOptions
 
-__all__ = ["METADATA", "SEQUENCE_TYPE", "MetadataColumn", "check_names", "metadata_fields"]
+__all__ = [
+    "METADATA",
+    "SEQUENCE_TYPE",
+    "MetadataColumn",
+    "check_names",
+    "metadata_columns",
+    "metadata_fields",
+]
 
 # sorts in commit order: ordinal of the file in its chain, position of the event, row of the event
 SEQUENCE_TYPE = pa.struct(
@@ -19,12 +26,22 @@ SEQUENCE_TYPE = pa.struct(
 
 
 class MetadataColumn(NamedTuple):
-    """`name` stands without its prefix; `option` is the option that asks for it, if any."""
+    """`name` stands without its prefix; `option` is the option that asks for it, if any.
+
+    `unprefixed` is its whole name where the user chooses no prefix and `_name` is taken.
+    """
 
     name: str
     type: pa.DataType | None
     meaning: str
     option: str | None = None
+    unprefixed: str | None = None
+
+    def full_name(self, options: ReadOptions) -> str:
+        """The column's name in rows that are read with these options."""
+        if options.metadata_prefix is not None:
+            return options.metadata_prefix + self.name
+        return self.unprefixed or f"_{self.name}"
 
 
 METADATA: tuple[MetadataColumn, ...] = (
@@ -32,8 +49,9 @@ METADATA: tuple[MetadataColumn, ...] = (
     MetadataColumn("ts", pa.timestamp("us", "UTC"), "commit time on the server that wrote the log"),
     MetadataColumn("gtid", pa.string(), "GTID of the transaction, or null"),
     MetadataColumn("server_id", pa.int64(), "server id in the event's header"),
-    MetadataColumn("file", pa.string(), "base name of the log file"),
-    MetadataColumn("pos", pa.int64(), "byte offset of the event in the file"),
+    # Iceberg reserves _file and _pos: a table with such columns can be written but not read
+    MetadataColumn("file", pa.string(), "base name of the log file", unprefixed="_log_file"),
+    MetadataColumn("pos", pa.int64(), "offset of the event in the file", unprefixed="_log_pos"),
     MetadataColumn("row", pa.int32(), "ordinal of the row change in its event"),
     MetadataColumn("seq", SEQUENCE_TYPE, "sorts in commit order"),
     MetadataColumn(
@@ -47,20 +65,28 @@ METADATA: tuple[MetadataColumn, ...] = (
 )
 
 
+def metadata_columns(options: ReadOptions) -> list[MetadataColumn]:
+    """The metadata columns that the options ask for, in order."""
+    return [
+        column
+        for column in METADATA
+        if (options.metadata if column.option is None else getattr(options, column.option))
+    ]
+
+
 def metadata_fields(table_fields: Iterable[pa.Field], options: ReadOptions) -> list[pa.Field]:
     """Fields of the metadata columns that the options ask for, for a table of such columns."""
-    prefix = options.metadata_prefix
     fields = []
-    for column in METADATA:
-        if column.option is None or getattr(options, column.option):
-            kind = pa.struct(list(table_fields)) if column.type is None else column.type
-            fields.append(pa.field(prefix + column.name, kind))
+    for column in metadata_columns(options):
+        kind = pa.struct(list(table_fields)) if column.type is None else column.type
+        fields.append(pa.field(column.full_name(options), kind))
     return fields
 
 
 def check_names(table: str, names: Iterable[str], options: ReadOptions) -> None:
     """Raises SchemaError when a column of the table has the name of a metadata column."""
-    taken = {options.metadata_prefix + column.name for column in METADATA}
+    reserved = METADATA if options.metadata else metadata_columns(options)
+    taken = {column.full_name(options) for column in reserved}
     for name in names:
         if name in taken:
             raise SchemaError(

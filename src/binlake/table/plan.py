@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
 from binlake.table.types.base import ColumnContext, ColumnType, Target
+from binlake.table.types.missing_metadata import missing_sentence
 from binlake.table.types.registry import column_type
-from binlake.table.untold import untold_sentence
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition, TablePlan
 
 __all__ = ["TableTypes"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableTypes:
     """A table definition, ready to decode for one target.
 
@@ -33,7 +34,6 @@ class TableTypes:
     plan: TablePlan
     columns: tuple[ColumnType, ...]
     ordinals: tuple[int, ...]
-    schema: pa.Schema
 
     @classmethod
     def of(
@@ -49,18 +49,29 @@ class TableTypes:
         """
         wanted = _wanted_names(options)
         context = ColumnContext(definition, options, target, warn)
-        silent = replace(context, warn=_ignore, untold={})  # of a column that nobody reads
+        silent = replace(context, warn=_ignore, missing={})  # of a column that nobody reads
         types = [
             column_type(column, context if wanted(column.name) else silent)
             for column in definition.columns
         ]
         chosen = tuple(i for i, column in enumerate(definition.columns) if wanted(column.name))
-        if (sentence := untold_sentence(definition, context.untold)) is not None:
+        if (sentence := missing_sentence(definition, context.missing)) is not None:
             warn(sentence)
-        plans = tuple(replace(kind.plan, wanted=i in chosen) for i, kind in enumerate(types))
+        unwanted = set(range(len(types))).difference(chosen)
+        plans = tuple(
+            replace(kind.plan, wanted=False) if i in unwanted else kind.plan
+            for i, kind in enumerate(types)
+        )
         plan = TablePlan(definition, plans, target is Target.TEXT)
         columns = tuple(types[i] for i in chosen)
-        return cls(definition, target, plan, columns, chosen, _schema(definition, columns))
+        return cls(definition, target, plan, columns, chosen)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the wanted columns. Made when it is asked for: that costs as much as all
+        the rest, and text has no use for it.
+        """
+        return _schema(self.definition, self.columns)
 
     @property
     def names(self) -> list[str]:

@@ -22,15 +22,15 @@ from typing import NamedTuple
 
 from binlake.core.frames import HEADER_BYTES, FrameBlock, scan
 from binlake.errors import BinlogError, MalformedError, UnsupportedError
-from binlake.events.format_description import effective_type
-from binlake.events.rows import RowsEvent
-from binlake.events.table_map import TableMapEvent
+from binlake.events.common.format_description import effective_type
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.table_map import TableMapEvent
 from binlake.format import column_types as ct
 from binlake.format import event_types as types
 from binlake.format.charsets import CHARSETS
 from binlake.stream.event_at import event_at
 from binlake.stream.runs import Piece
-from binlake.table.declared import DeclaredColumn, DeclaredTable
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
 from binlake.values.frame import Frame
 
 __all__ = ["with_described_rows"]
@@ -167,7 +167,7 @@ def _nullable(column: DeclaredColumn, declared: DeclaredTable, where: str) -> bo
     if declared.line:  # `binlake schema` and others leave it out
         raise UnsupportedError(
             f"the declaration of {where} does not say whether it may be NULL",
-            hint="write NULL or NOT NULL behind the types of all columns",
+            hint="write NULL or NOT NULL after the types of all columns",
         )
     return not column.sql.startswith("timestamp")
 

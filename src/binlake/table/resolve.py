@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from binlake.events.reader import BodyReader
-from binlake.events.table_map import TableMapEvent
+from binlake.events.body.reader import BodyReader
+from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
-from binlake.table.history import SchemaHistory
 from binlake.table.plan import TableTypes
-from binlake.table.schema_file import declared_schema
+from binlake.table.schema.history import SchemaHistory
+from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.options import ReadOptions

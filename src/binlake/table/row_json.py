@@ -1,7 +1,7 @@
 """The output contract of `binlake rows`: one JSON object per row change.
 
-Lines are put together column by column with Arrow kernels, never row by row in Python; the
-finished lines of a batch are one buffer, ready to be written. `change_batch` gives the same
+Lines are written by `core.text_rows` from the columns of a batch, in commit order, into one
+buffer that is ready to be written. `change_batch` gives the same
 rows as columns: the generic view of Spark and of `to_arrow`.
 """
 
@@ -13,18 +13,19 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.text_output import TextBuffer
+from binlake.core.text_rows import RowTemplate, Values, write_rows
 from binlake.errors import UnsupportedError
+from binlake.source.arrays import array, scalar
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
 from binlake.table.images import Image
-from binlake.table.json_text import join, number, quoted, quoted_plain
+from binlake.table.text.json_values import integers, plain_strings, row_index, strings
+from binlake.table.text.shared_texts import spread_texts
 from binlake.values.options import ReadOptions
 
 __all__ = ["change_batch", "change_schema", "json_lines"]
 
-_TEXT = pa.large_string()
-_NULL = pa.scalar("null", _TEXT)
-_OPERATIONS = pa.array(OPERATIONS, pa.string())
-_QUOTED_OPERATIONS = pa.array([json.dumps(op) for op in OPERATIONS], _TEXT)
+_OPERATIONS = array(OPERATIONS, pa.string())
 
 
 def change_schema(options: ReadOptions) -> pa.Schema:
@@ -69,24 +70,24 @@ def change_batch(changes: Changes, options: ReadOptions) -> pa.RecordBatch:
 
 def _change_columns(table: TableChanges, changes: Changes, options: ReadOptions) -> list[pa.Array]:
     facts, transactions = table.facts, changes.transactions
-    of, stretch = facts.transaction, facts.stretch
+    of, row_origin = facts.transaction, facts.row_origin
     definition = table.types.definition
     columns = [
-        _OPERATIONS.take(facts.op),
-        pa.repeat(definition.database, table.count),
-        pa.repeat(definition.table, table.count),
+        spread_texts(_OPERATIONS, facts.op),
+        pa.repeat(scalar(definition.database), table.count),
+        pa.repeat(scalar(definition.table), table.count),
         transactions.ts.take(of),
-        transactions.gtid.take(of),
+        spread_texts(transactions.gtid, of),
         facts.server_id,
-        changes.per_stretch("file", pa.string()).take(stretch),
+        spread_texts(changes.per_row_origin("file", pa.string()), row_origin),
         facts.pos,
         facts.end_pos,
         facts.row,
-        changes.per_stretch("source_file", pa.string()).take(stretch),
-        changes.per_stretch("source_pos", pa.int64()).take(stretch),
+        changes.per_row_origin("source_file", pa.string()).take(row_origin),
+        changes.per_row_origin("source_pos", pa.int64()).take(row_origin),
     ]
     if options.query:
-        columns.append(changes.per_stretch("query", pa.string()).take(stretch))
+        columns.append(changes.per_row_origin("query", pa.string()).take(row_origin))
     if options.thread_id:
         columns.append(transactions.thread_id.take(of))
     return [*columns, *(_json_column(image.to_json()) for _, image in _images(table))]
@@ -107,58 +108,66 @@ def _images(table: TableChanges) -> tuple[tuple[str, Image], tuple[str, Image]]:
     return ("before", table.before), ("after", table.after)
 
 
-def json_lines(changes: Changes, options: ReadOptions) -> pa.Buffer:
-    """All row changes of a flush as lines of JSON, in commit order, each with its newline."""
-    if not changes.tables:
-        return pa.py_buffer(b"")
+def json_lines(changes: Changes, options: ReadOptions, limit: int | None = None) -> TextBuffer:
+    """Row changes of a flush as lines of JSON, in commit order, each with its newline; at most
+    `limit` of them.
+    """
     shared = _SharedPieces(changes, options)
-    parts = [_lines(table, shared) for table in changes.tables]
-    lines = parts[0]
-    if len(parts) > 1:
-        lines = pa.concat_arrays(parts).take(_order(changes.tables))
-    return lines.buffers()[2]
+    templates = [_template(table, shared) for table in changes.tables]
+    order = None
+    if len(templates) > 1:
+        order = memoryview(_order(changes.tables).buffers()[1])
+    return write_rows(templates, order, limit)
 
 
 class _SharedPieces:
-    """What the lines of one transaction, or of one stretch, share: made once for each."""
+    """What the lines of one transaction, or of one row_origin, share: made once for each."""
 
     def __init__(self, changes: Changes, options: ReadOptions) -> None:
         facts = changes.transactions
-        gtid = quoted(facts.gtid).fill_null(_NULL)
-        self.transaction = join(',"ts":', quoted_plain(facts.ts_text()), ',"gtid":', gtid)
-        self.file = join(',"file":', quoted(changes.per_stretch("file", pa.string())))
-        #: by transaction, by stretch: what options and relay logs add before the images
-        self.thread: pa.Array | None = None
-        self.extra: list[pa.Array] = []
-        if any(stretch.source_pos is not None for stretch in changes.stretches):
-            file = quoted(changes.per_stretch("source_file", pa.string())).fill_null(_NULL)
-            pos = number(changes.per_stretch("source_pos", pa.int64())).fill_null(_NULL)
-            self.extra.append(join(',"source_file":', file, ',"source_pos":', pos))
+        self.ts = plain_strings(facts.ts_text())
+        self.gtid = strings(facts.gtid)
+        self.file = strings(changes.per_row_origin("file", pa.string()))
+        #: by row_origin: what options and relay logs add before the images
+        self.extra: list[tuple[bytes, Values]] = []
+        self.thread_id: Values | None = None
+        if any(row_origin.source_pos is not None for row_origin in changes.row_origins):
+            file = strings(changes.per_row_origin("source_file", pa.string()))
+            pos = integers(changes.per_row_origin("source_pos", pa.int64()))
+            self.extra += [(b',"source_file":', file), (b',"source_pos":', pos)]
         if options.query:
-            text = quoted(changes.per_stretch("query", pa.string())).fill_null(_NULL)
-            self.extra.append(join(',"query":', text))
+            query = strings(changes.per_row_origin("query", pa.string()))
+            self.extra.append((b',"query":', query))
         if options.thread_id:
-            self.thread = join(',"thread_id":', number(facts.thread_id).fill_null(_NULL))
+            self.thread_id = integers(facts.thread_id)
 
 
-def _lines(table: TableChanges, shared: _SharedPieces) -> pa.Array:
+def _template(table: TableChanges, shared: _SharedPieces) -> RowTemplate:
+    """How the lines of one table are written."""
     facts, definition = table.facts, table.types.definition
-    of, stretch = facts.transaction, facts.stretch
-    names = (
-        f',"database":{json.dumps(definition.database, ensure_ascii=False)}'
-        f',"table":{json.dumps(definition.table, ensure_ascii=False)}'
+    transaction, row_origin = row_index(facts.transaction), row_index(facts.row_origin)
+    database, name = (
+        json.dumps(part, ensure_ascii=False).encode()
+        for part in (definition.database, definition.table)
     )
-    pieces: list[pa.Array | str] = [
-        '{"op":', _QUOTED_OPERATIONS.take(facts.op), names, shared.transaction.take(of),
-        ',"server_id":', number(facts.server_id), shared.file.take(stretch),
-        ',"pos":', number(facts.pos), ',"end_pos":', number(facts.end_pos), ',"row":', number(facts.row),
-        *(piece.take(stretch) for piece in shared.extra),
-    ]  # fmt: skip
-    if shared.thread is not None:
-        pieces.append(shared.thread.take(of))
-    for name, image in _images(table):
-        pieces += [f',"{name}":', image.to_json().fill_null(_NULL)]
-    return join(*pieces, "}\n")
+    template = RowTemplate(table.count)
+    template.add(b'{"op":', plain_strings(_OPERATIONS), row_index(facts.op))
+    template.add(b',"database":' + database + b',"table":' + name)
+    template.add(b',"ts":', shared.ts, transaction)
+    template.add(b',"gtid":', shared.gtid, transaction)
+    template.add(b',"server_id":', integers(facts.server_id))
+    template.add(b',"file":', shared.file, row_origin)
+    template.add(b',"pos":', integers(facts.pos))
+    template.add(b',"end_pos":', integers(facts.end_pos))
+    template.add(b',"row":', integers(facts.row))
+    for key, values in shared.extra:
+        template.add(key, values, row_origin)
+    if shared.thread_id is not None:
+        template.add(b',"thread_id":', shared.thread_id, transaction)
+    for side, image in _images(table):
+        image.add_json(template, f',"{side}":'.encode())
+    template.add(b"}\n")
+    return template
 
 
 def _order(tables: Sequence[TableChanges]) -> pa.Array:

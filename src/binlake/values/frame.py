@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["EventFormat", "Frame"]
+from binlake.format.magic import FIRST_EVENT
+
+__all__ = ["DEFAULT_MAX_MEMORY", "FIRST_EVENT", "EventFormat", "Frame", "most_inflated"]
+
+#: Default of the option max_memory.
+DEFAULT_MAX_MEMORY = 256 << 20
+_SHARE_OF_AN_EVENT = 4  # an event is held several times on its way
+_BYTES_OF_A_COLUMN = (
+    4096  # of a table: its definition, plan, types and buffers, and as much for the rest
+)
 
 
 class Frame(NamedTuple):
@@ -30,6 +39,15 @@ class Frame(NamedTuple):
         return self.offset + self.length
 
 
+_PERMUTED_COUNT = 22
+_PERMUTED_TAIL = bytes.fromhex("0606060600041A")
+
+
+def most_inflated(fmt: EventFormat | None) -> int:
+    """`EventFormat.most_inflated`; that of the default where there is no format yet."""
+    return DEFAULT_MAX_MEMORY // _SHARE_OF_AN_EVENT if fmt is None else fmt.most_inflated
+
+
 @dataclass(frozen=True, slots=True)
 class EventFormat:
     """What a FORMAT_DESCRIPTION event fixes for the events after it.
@@ -37,7 +55,8 @@ class EventFormat:
     `flavour` is "mysql" or "mariadb"; `version` the three numbers of `server_version`;
     `checksum_alg` None when the server predates checksums, else 0 (off) or 1 (CRC32);
     `post_header_lengths[type - 1]` as the event lists them. Inside a transaction payload
-    `checksum_bytes` is 0 whatever the log says.
+    `checksum_bytes` is 0 whatever the log says. `max_memory` is the option of that name: it travels
+    with the format to all that inflate events.
     """
 
     binlog_version: int
@@ -48,6 +67,35 @@ class EventFormat:
     post_header_lengths: bytes
     checksum_alg: int | None
     checksum_bytes: int
+    max_memory: int = DEFAULT_MAX_MEMORY
+
+    @property
+    def most_inflated(self) -> int:
+        """The most bytes that one compressed event may inflate to: a quarter of `max_memory`."""
+        return self.max_memory // _SHARE_OF_AN_EVENT
+
+    @property
+    def most_table_columns(self) -> int:
+        """The most columns of tables that a read keeps known, by what one of them costs."""
+        return self.max_memory // _BYTES_OF_A_COLUMN
+
+    @property
+    def has_permuted_types(self) -> bool:
+        """Whether the log is from a 5.1 alpha tree with other numbers for the types 16 to 22.
+
+        Some 5.1 and 5.2 alpha trees (5.2.2-a_drop6p13 among others) numbered the types from 16 on
+        differently. Their servers recognise each other by a list of version strings; the array of
+        post-header lengths, which is permuted with them, shows it as well.
+        """
+        lengths = self.post_header_lengths
+        return len(lengths) == _PERMUTED_COUNT and lengths.endswith(_PERMUTED_TAIL)
+
+    def table_id_bytes(self, type_code: int) -> int:
+        """Bytes of the table id in a TABLE_MAP or rows event, by the type in its header.
+
+        4 in logs of 5.1 alphas, whose post-headers have 6 bytes; else 6.
+        """
+        return 4 if self.has_permuted_types or self.post_header_length(type_code) == 6 else 6
 
     def post_header_length(self, type_code: int, default: int = 0) -> int:
         """The post-header length listed for a type, or `default` where none is listed."""

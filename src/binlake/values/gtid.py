@@ -23,6 +23,7 @@ from binlake.values.intervals import (
 )
 
 __all__ = [
+    "TAG",
     "Gtid",
     "GtidFilter",
     "GtidSet",
@@ -40,7 +41,8 @@ _U32_END = 1 << 32
 _U64_END = 1 << 64
 
 _UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.I)
-_TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
+#: What a tag may be: Tag::is_valid of libs/mysql/gtid/tag.cpp, after its lower case.
+TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _MARIA = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})")
 _MARIA_STREAM = re.compile(r"(\d{1,10})-(\d{1,10})")
 
@@ -76,7 +78,7 @@ class Gtid(NamedTuple):
             raise ValueError(f"{text!r} is not a GTID")
         gno = int(parts[-1])
         tag = parts[1] if len(parts) == 3 else ""
-        if not 0 < gno < GNO_END or (len(parts) == 3 and not _TAG.fullmatch(tag)):
+        if not 0 < gno < GNO_END or (len(parts) == 3 and not TAG.fullmatch(tag)):
             raise ValueError(f"{text!r} is not a GTID")
         return cls(_parse_uuid(parts[0]), gno, tag)
 
@@ -110,7 +112,7 @@ _Stream = tuple[int, int]
 class GtidSet(IntervalSets[_Key]):
     """A set of MySQL GTIDs: an interval set per (source UUID, tag).
 
-    `|`, `-` and `&` make new sets; `add` and `add_interval` change this one, for whoever
+    `|`, `-` and `&` make new sets; `add` and `add_interval` change this one, for code that
     accumulates. `str()` is the server's text (sorted by UUID, then tag, no line breaks).
     """
 
@@ -138,9 +140,9 @@ class GtidSet(IntervalSets[_Key]):
                     f"{entry!r} has no numbers; a whole source is uuid:1-{GNO_END - 1}"
                 )
             for part, following in zip(parts, [*parts[1:], ""], strict=True):
-                if not _TAG.fullmatch(part):
+                if not TAG.fullmatch(part):
                     result.add_interval(sid, tag, *parse_interval(part, GNO_END))
-                elif not following or _TAG.fullmatch(following):
+                elif not following or TAG.fullmatch(following):
                     raise ValueError(f"{entry!r} has no numbers after the tag {part!r}")
                 else:
                     tag = part
@@ -175,10 +177,22 @@ class GtidSet(IntervalSets[_Key]):
                 result.add_interval(sid, tag, start, end)
         return result
 
-    def encode(self) -> bytes:
-        """The binary form, tagged only if a tag is present."""
+    @property
+    def has_tags(self) -> bool:
+        """Whether a GTID of the set has a tag."""
+        return any(tag for _, tag in self._bounds)
+
+    def encode(self, *, tagged: bool | None = None) -> bytes:
+        """The binary form: with tags, or without, or (None) with them only if there are some.
+
+        MySQL 8.3 and newer write the form with tags once the server knows one, also for a set
+        that has none. Raises ValueError for a set with tags in the form without.
+        """
+        if tagged is None:
+            tagged = self.has_tags
+        elif not tagged and self.has_tags:
+            raise ValueError("the form without tags cannot hold a set that has some")
         entries = sorted(self._bounds.items())
-        tagged = any(tag for (_, tag), _ in entries)
         header = 1 << 56 | len(entries) << 8 | 1 if tagged else len(entries)
         out = bytearray(header.to_bytes(8, "little"))
         for (sid, tag), bounds in entries:
@@ -254,7 +268,7 @@ class _Reader:
     def tag(self) -> str:
         size = self.take(1, "tag length")[0]
         text = self.take(size >> 1, "tag").decode("latin-1")
-        if size & 1 or (text and not _TAG.fullmatch(text)):
+        if size & 1 or (text and not TAG.fullmatch(text)):
             raise MalformedError(f"{text!r} is not a tag of a GTID set", field="tag")
         return text
 
@@ -389,7 +403,7 @@ class MariaGtidIntervals(IntervalSets[_Stream]):
 
 
 class MariaGtidGaps(IntervalSets[int]):
-    """Sequence numbers of domains that nobody has: `0-?:5-7`, for whose they were nobody knows."""
+    """Missing sequence numbers of domains, as `0-?:5-7`: their server ids are unknown."""
 
     __slots__ = ()
 
@@ -421,12 +435,25 @@ def _is_mariadb(entry: str) -> bool:
     return bool((_MARIA_STREAM if colon else _MARIA).fullmatch(head))
 
 
+_EXPECTED_GTIDS = "expected GTIDs like uuid:1-5, uuid:tag:7 (MySQL) or 0-1-5, 0-1:1-5 (MariaDB)"
+
+
 class GtidFilter:
-    """What the options `gtid` and `exclude_gtid` hold: GTIDs of either flavour."""
+    """The value of the options `gtid` and `exclude_gtid`: GTIDs of either flavour."""
 
     def __init__(self, mysql: GtidSet, mariadb: MariaGtidIntervals) -> None:
         self._mysql = mysql
         self._mariadb = mariadb
+
+    @property
+    def mysql(self) -> GtidSet:
+        """Those of MySQL."""
+        return self._mysql
+
+    @property
+    def mariadb(self) -> MariaGtidIntervals:
+        """Those of MariaDB."""
+        return self._mariadb
 
     def contains_mysql(self, sid: bytes, tag: str, gno: int) -> bool:
         """Whether a MySQL GTID is in it."""
@@ -454,7 +481,7 @@ class GtidFilter:
 
 
 def parse_gtid_filter(text: str) -> GtidFilter:
-    """Parse what a person types to choose transactions by GTID.
+    """Parse the GTIDs that a user gives to choose transactions.
 
     A comma-separated list: MySQL sets as the server spells them (`uuid:1-5:7:tag:9`), MariaDB
     GTIDs (`0-1-5`, that one alone), and ranges of one MariaDB server in MySQL's manner
@@ -473,9 +500,11 @@ def parse_gtid_filter(text: str) -> GtidFilter:
             )
         if ":" in entry:
             mysql |= GtidSet.parse(entry)
-        else:
+        elif _MARIA.fullmatch(entry):
             gtid = MariaGtid.parse(entry)
             mariadb.add_interval(gtid.domain_id, gtid.server_id, gtid.seq_no, gtid.seq_no + 1)
+        else:
+            raise ValueError(f"{entry!r} is no GTID; {_EXPECTED_GTIDS}")
     if not mysql and not mariadb:
-        raise ValueError("expected GTIDs like uuid:1-5, uuid:tag:7 or 0-1-5")
+        raise ValueError(_EXPECTED_GTIDS)
     return GtidFilter(mysql, mariadb)

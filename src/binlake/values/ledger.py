@@ -6,17 +6,21 @@ ranges that tasks covered are proven to join (`join_problems`).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from binlake.format.event_types import event_name
+from binlake.values.options import ReadOptions
 from binlake.values.plan import NameSource
 
-__all__ = ["CoveredRange", "FileCounts", "Ledger", "SkippedRange", "counted"]
+__all__ = ["CoveredRange", "FileCounts", "Ledger", "RenamedColumn", "SkippedRange", "counted"]
 
 _SHOWN_TABLES = 5
+# A warning about a table: its name, and the words that say what it is about.
+_OF_TABLE = re.compile(r"[^\s:]+\.[^\s:]+: (?:\S+ ){3}")
 _OPERATIONS = ("insert", "update", "delete")
 
 
@@ -35,6 +39,17 @@ class SkippedRange(NamedTuple):
     start: int
     end: int
     why: str
+
+
+class RenamedColumn(NamedTuple):
+    """A column that DDL at a place of the log renames."""
+
+    file: str
+    pos: int
+    database: str
+    table: str
+    old: str
+    new: str
 
 
 @dataclass(slots=True)
@@ -95,12 +110,16 @@ class Ledger:
     - `names`: where the column names of tables with rows came from (`values.plan.NameSource`), by
       (database, table); several where definitions differ.
     - `transactions`: by outcome: "committed", "rolled back", "prepared", "torn".
-    - `unshown`: changes that rows cannot show, by kind (`stream.statements.UNSHOWN_KINDS`).
+    - `unshown`: changes that rows cannot show, by kind (`stream.statements.UNSHOWN_KINDS`);
+      `unshown_of_others` of them concern no table that the options want.
     - `decoded_bytes`: bytes of row events whose images were decoded; what filters save.
     - `zero_dates`: zero and partial dates that became null, by `database.table.column`.
     - `json_differences`: JSON values shown as the differences they are, by `database.table`.
     - `planned`: what there was to read, [start, end) by file (`plan`); `covered`: the byte
       ranges that were taken care of (`cover`); `skipped`: ranges lost to damage.
+    - `columns`: columns that a user's schema names: whether any row's table has it (`look_for`).
+    - `renamed`: columns that DDL renames, in the order of the log, where columns of several
+      definitions are united.
     - `warnings`: sentences, each once (`warn`).
     """
 
@@ -109,12 +128,15 @@ class Ledger:
     names: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     transactions: Counter[str] = field(default_factory=Counter)
     unshown: Counter[str] = field(default_factory=Counter)
+    unshown_of_others: int = 0
     decoded_bytes: int = 0
     zero_dates: Counter[str] = field(default_factory=Counter)
     json_differences: Counter[str] = field(default_factory=Counter)
     skipped: list[SkippedRange] = field(default_factory=list)
+    renamed: list[RenamedColumn] = field(default_factory=list)
     covered: list[CoveredRange] = field(default_factory=list)
     planned: dict[str, tuple[int, int]] = field(default_factory=dict)
+    columns: dict[str, bool] = field(default_factory=dict)
     _warnings: dict[str, None] = field(default_factory=dict)
 
     def file(self, name: str) -> FileCounts:
@@ -134,9 +156,24 @@ class Ledger:
         """Say that the transactions that start in bytes [start, end) of a file are done."""
         self.covered.append(CoveredRange(file, start, end))
 
+    def look_for(self, wanted: Iterable[str], names: Iterable[str]) -> None:
+        """Note which wanted columns are among a table's; upper and lower case are the same."""
+        there = {name.lower() for name in names}
+        for name in wanted:
+            self.columns[name] = self.columns.get(name, False) or name.lower() in there
+
     def warn(self, sentence: str) -> None:
         """Keep a warning, once."""
         self._warnings[sentence] = None
+
+    def take(self) -> Ledger:
+        """All that it holds, as a ledger of its own; this one begins anew."""
+        taken = Ledger()
+        for one in fields(self):
+            mine, fresh = getattr(self, one.name), getattr(taken, one.name)
+            setattr(taken, one.name, mine)
+            setattr(self, one.name, fresh)
+        return taken
 
     @property
     def warnings(self) -> list[str]:
@@ -151,6 +188,17 @@ class Ledger:
             result += counts
         return result
 
+    def matched(self, options: ReadOptions) -> bool:
+        """Whether the filters of this read matched anything: a row change; without filters by
+        operation, a change that rows cannot show; without filters by table or operation, a
+        transaction.
+        """
+        if self.rows:
+            return True
+        if not options.op and self.unshown.total() > self.unshown_of_others:
+            return True
+        return not options.chooses_rows and any(self.transactions.values())
+
     def __iadd__(self, other: Ledger) -> Ledger:
         for name, counts in other.files.items():
             self.file(name).__iadd__(counts)
@@ -161,15 +209,30 @@ class Ledger:
             self.names.setdefault(full_name, set()).update(sources)
         self.transactions.update(other.transactions)
         self.unshown.update(other.unshown)
+        self.unshown_of_others += other.unshown_of_others
         self.decoded_bytes += other.decoded_bytes
         self.zero_dates.update(other.zero_dates)
         self.json_differences.update(other.json_differences)
         self.skipped += other.skipped
+        self.renamed += other.renamed
         self.covered += other.covered
         for name, (start, end) in other.planned.items():
             self.plan(name, start, end)
+        for name, there in other.columns.items():
+            self.columns[name] = self.columns.get(name, False) or there
         self._warnings.update(other._warnings)
         return self
+
+    def renames(self, database: str, table: str) -> list[list[tuple[str, str]]]:
+        """Old and new names of the columns of a table that DDL renames, a list for each statement, in
+        the order of the log.
+        """
+        name = (database.lower(), table.lower())
+        statements: dict[tuple[str, int], list[tuple[str, str]]] = {}
+        for r in self.renamed:
+            if (r.database.lower(), r.table.lower()) == name:
+                statements.setdefault((r.file, r.pos), []).append((r.old, r.new))
+        return list(statements.values())
 
     def join_problems(self) -> list[str]:
         """Prove that the covered ranges join to the planned ones without gap or overlap.
@@ -221,7 +284,7 @@ class Ledger:
         lines += [
             f"{outcome} transactions: {count}"
             for outcome, count in sorted(self.transactions.items())
-            if count and outcome != "committed"
+            if count > 0 and outcome != "committed"  # less: prepared before what was read
         ]
         if any(self.unshown.values()):
             kinds = ", ".join(f"{kind}: {n}" for kind, n in sorted(self.unshown.items()) if n)
@@ -235,10 +298,15 @@ class Ledger:
             "lacks the documents they change (binlog_row_image=FULL logs them)"
             for table, count in sorted(self.json_differences.items())
         ]
-        return lines + self._names_told() + self.warnings
+        missing = [repr(name) for name, there in self.columns.items() if not there]
+        if missing:
+            lines.append(
+                f"no row that was read has the column {', '.join(missing)} of the given schema: null"
+            )
+        return lines + self._names_told() + _one_of_each(self.warnings)
 
     def _names_told(self) -> list[str]:
-        """Which names are not those of the row events; of nobody's, `warnings` tell."""
+        """Report which column names do not come from the row events; missing ones are in `warnings`."""
         told = []
         for source, where in (
             (NameSource.DDL, "DDL in the log"),
@@ -271,11 +339,14 @@ class Ledger:
             ],
             "transactions": dict(sorted(self.transactions.items())),
             "unshown": dict(sorted(self.unshown.items())),
+            "unshown_of_others": self.unshown_of_others,
             "zero_dates": dict(sorted(self.zero_dates.items())),
             "json_differences": dict(sorted(self.json_differences.items())),
             "skipped": [r._asdict() for r in sorted(self.skipped)],
+            "renamed": [r._asdict() for r in self.renamed],
             "planned": {name: list(ends) for name, ends in sorted(self.planned.items())},
             "covered": [r._asdict() for r in sorted(self.covered)],
+            "columns": dict(sorted(self.columns.items())),
             "warnings": self.warnings,
         }
 
@@ -290,12 +361,15 @@ class Ledger:
             },
             transactions=Counter(value["transactions"]),
             unshown=Counter(value["unshown"]),
+            unshown_of_others=value.get("unshown_of_others", 0),
             decoded_bytes=value["decoded_bytes"],
             zero_dates=Counter(value["zero_dates"]),
             json_differences=Counter(value["json_differences"]),
             skipped=[SkippedRange(**entry) for entry in value["skipped"]],
+            renamed=[RenamedColumn(**entry) for entry in value.get("renamed", ())],
             covered=[CoveredRange(**entry) for entry in value["covered"]],
             planned={name: (start, end) for name, (start, end) in value["planned"].items()},
+            columns=dict(value.get("columns", {})),
         )
         for entry in value["rows"]:
             for operation in _OPERATIONS:
@@ -304,6 +378,20 @@ class Ledger:
         for sentence in value["warnings"]:
             result.warn(sentence)
         return result
+
+
+def _one_of_each(warnings: Sequence[str]) -> list[str]:
+    """The warnings, but of those of one table that begin alike only the last, and how many there are:
+    each definition of a table may give rise to one.
+    """
+    alike: dict[str, list[str]] = {}
+    for sentence in warnings:
+        found = _OF_TABLE.match(sentence)
+        alike.setdefault(sentence if found is None else found[0], []).append(sentence)
+    return [
+        same[-1] if len(same) == 1 else f"{same[-1]} (the last of {len(same):,} such remarks)"
+        for same in alike.values()
+    ]
 
 
 def _rows_json(rows: Iterable[tuple[tuple[str, str], Counter[str]]]) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""Names of log files, as servers number them, and of what lies beside them.
+"""Names of log files, which servers number, and of the files beside them.
 
 binlog.000012        <base>.<number>: both flavours; three digits at least until MySQL 4.0
 binlog-000012.ibb    MariaDB's InnoDB binlog
-binlog.000012.index.parquet    the index of a log (stream/log_index.py)
+binlog.000012.index.parquet    the index of a log (stream/index/log_index.py)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBERED = re.compile(
 
 
 class LogName(NamedTuple):
-    """A numbered name: what stands before the number, its digits, and what stands behind."""
+    """A numbered file name: the part before the number, the digits, and the part after them."""
 
     head: str
     digits: str
@@ -38,7 +38,7 @@ class LogName(NamedTuple):
 
     @property
     def base(self) -> str:
-        """What all names of one chain share: `binlog`, `binlog-.ibb`."""
+        """The part that all names of one chain share: `binlog`, `binlog-.ibb`."""
         return self.head + self.tail if self.tail else self.head[:-1]
 
     @property

@@ -22,9 +22,11 @@ FORMS: Mapping[str, Form] = {
         "database and table, upper and lower case as in the log; * and ? are wildcards",
         ("shop.orders", "shop.*", "*.order?"),
     ),
+    "DIR": Form("path or URI of a directory", ("/var/log/binlake", "s3://bucket/ledgers")),
     "FILE": Form("path of a file", ("schema.sql",)),
     "FILE:POS": Form(
-        "base name of a log file and a byte offset in it; or the offset alone",
+        "base name of a log file and a byte offset in it; or the offset alone. The name of the file's"
+        " source, or its directory, may stand before it",
         ("binlog.000012:4711", "4711"),
     ),
     "FILE:POS|GTID": Form(
@@ -38,12 +40,16 @@ FORMS: Mapping[str, Form] = {
     ),
     "ID": Form("a whole number", ("101",)),
     "N": Form("a whole number of at least 1", ("10000",)),
-    "NAME": Form("name of a column; upper and lower case are the same", ("id", "state")),
+    "NAME": Form("name of a column, in upper or lower case", ("id", "state")),
     "SET": Form(
         "a set of GTIDs: MySQL's intervals; MariaDB's domain-server-sequence, or domain-server:range",
         ("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7", "0-1-42,0-1:50-60"),
     ),
     "SIZE": Form("bytes; k, m, g, t (also kb, KiB …) are powers of 1024", ("4096", "64k", "128MB")),
+    "SOURCE": Form(
+        "name of a directory of logs, their base name, or both",
+        ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "binlog", "db1/binlog"),
+    ),
     "START": Form(
         "a word, FILE:POS, or a GTID set",
         ("earliest", "latest", "binlog.000012:4711", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"),
@@ -54,13 +60,17 @@ FORMS: Mapping[str, Form] = {
         ("mysql://repl@db1.example.com:3306", "mariadb://repl@db2"),
     ),
     "TIME": Form(
-        "a date or time, UTC unless it names a zone; or @ and seconds since 1970",
+        "a date or time, UTC unless it names a zone; @ and seconds since 1970; a time of today; or how long"
+        " ago (s, m, h, d, w). What is relative is resolved when the options are read",
         (
             "2026-11-21",
             "2026-11-21 14:00",
             "2026-11-21T14:00:05.123456Z",
             "2026-11-21 14:00+02:00",
             "@1795269600",
+            "14:03",
+            "yesterday 14:03",
+            "-1h",
         ),
     ),
 }

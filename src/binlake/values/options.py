@@ -14,12 +14,14 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from binlake.errors import OptionError
 from binlake.format.charsets import BINARY, CHARSETS
+from binlake.values.builds import PickledByName
+from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.gtid import Gtid, MariaGtid, parse_gtid_filter
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "ReadOptions",
     "parse_at",
     "parse_bytes",
+    "parse_calendar_us",
     "parse_count",
     "parse_file_position",
     "parse_table_pattern",
@@ -38,26 +41,30 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class FilePosition:
+class FilePosition(PickledByName):
     """FILE:POS as typed by a person.
 
     `file` is a base name; "" stands for the first file (option `start`), the last (`stop`), or
-    the only one (`at`) of all that are read.
+    the only one (`at`) of all that are read. `directory` is what was typed before it, "" if nothing
+    was: it tells logs of the same name apart.
     """
 
     file: str
     pos: int
+    directory: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.pos}" if self.file else str(self.pos)
+        path = f"{self.directory}/{self.file}" if self.directory else self.file
+        return f"{path}:{self.pos}" if path else str(self.pos)
 
 
 def parse_file_position(text: str) -> FilePosition:
-    """Parse `FILE:POS` or a bare `POS`; of a path only the base name counts."""
+    """Parse `FILE:POS` or a bare `POS`; FILE may have its directory before it."""
     name, _, pos = text.strip().rpartition(":")
     if not re.fullmatch(r"\d{1,18}", pos, re.ASCII):
         raise ValueError("expected FILE:POS, for example binlog.000012:4")
-    return FilePosition(name.rpartition("/")[2], int(pos))
+    directory, _, file = name.rpartition("/")
+    return FilePosition(file, int(pos), directory)
 
 
 def parse_at(text: str) -> FilePosition | Gtid | MariaGtid:
@@ -79,8 +86,37 @@ _SECONDS = re.compile(r"@(\d{1,11})(?:\.(\d{1,6}))?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def parse_time_us(text: str) -> int:
+_AGO = re.compile(r"-(\d{1,9})\s*(s|m|h|d|w)", re.ASCII)
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_DAY = re.compile(r"(now|today|yesterday)", re.IGNORECASE)
+_CLOCK = re.compile(
+    r"(?:(today|yesterday)\s+)?(\d\d?:\d\d(?::\d\d(?:\.\d{1,6})?)?.*)", re.IGNORECASE
+)
+
+
+def parse_time_us(text: str, now: datetime | None = None) -> int:
     """Microseconds since 1970 UTC of a date or time; one without a zone is UTC.
+
+    Accepts what `parse_calendar_us` does, and what is relative to `now` (default: the clock of this
+    machine): `now`, `today`, `yesterday`, `14:03`, `yesterday 14:03`, and `-90s`, `-30m`, `-1h`, `-2d`
+    or `-1w` ago. Raises ValueError.
+    """
+    text = text.strip()
+    now = datetime.now(UTC) if now is None else now
+    if ago := _AGO.fullmatch(text):
+        return _since_epoch_us(now) - int(ago[1]) * _UNIT_SECONDS[ago[2]] * 1_000_000
+    if text.lower() == "now":
+        return _since_epoch_us(now)
+    clock = _CLOCK.fullmatch(text)
+    word = text if _DAY.fullmatch(text) else (clock[1] or "today") if clock else None
+    if word is None:
+        return parse_calendar_us(text)
+    day = now.date() - timedelta(days=word.lower() == "yesterday")
+    return parse_calendar_us(f"{day} {clock[2]}" if clock else f"{day}")
+
+
+def parse_calendar_us(text: str) -> int:
+    """The same of a date or time that says its day.
 
     Accepts `2026-11-21`, `2026-11-21 14:00[:05[.123456]]`, with `T`, `Z` or `+hh:mm`, and
     `@SECONDS` since 1970. Raises ValueError.
@@ -90,7 +126,9 @@ def parse_time_us(text: str) -> int:
         return int(seconds[1]) * 1_000_000 + int((seconds[2] or "").ljust(6, "0"))
     match = _TIME.fullmatch(text)
     if match is None:
-        raise ValueError("expected a time like 2026-11-21 14:00:00 or 2026-11-21T14:00:00Z")
+        raise ValueError(
+            "expected a time like 2026-11-21 14:00:00, 2026-11-21T14:00:00Z, 14:00, yesterday or -1h"
+        )
     *whole, fraction, zone = match.groups(default="0")
     year, month, day, hour, minute, second = map(int, whole)
     moment = datetime(year, month, day, hour, minute, second, int(fraction.ljust(6, "0")), UTC)
@@ -199,6 +237,7 @@ _READY: dict[Callable[[str], Any], tuple[type | tuple[type, ...], Callable[[Any]
     parse_time_us: (date, _moment),
     parse_file_position: (FilePosition, lambda value: value),
     _number: (int, lambda value: _number(str(value))),
+    parse_count: (int, lambda value: parse_count(str(value))),
     parse_bytes: (int, lambda value: parse_bytes(str(value))),
     _bool: (bool, bool),
     _text: (os.PathLike, os.fspath),
@@ -226,43 +265,60 @@ class OptionSpec:
 
 READ_OPTIONS: tuple[OptionSpec, ...] = (
     # what to read
+    OptionSpec("source", "SOURCE", "read the logs of this source only, if the paths contain several", _text),
     OptionSpec("table", "DB.TABLE", "only these tables; * and ? are wildcards", parse_table_pattern, (), True),
     OptionSpec("exclude_table", "DB.TABLE", "not these tables; wins over --table", parse_table_pattern, (), True),
     OptionSpec("op", "OP", "only these operations", str, (), True, ("insert", "update", "delete")),
-    OptionSpec("since", "TIME", "commit time at or after this; UTC unless it names a zone", parse_time_us),
-    OptionSpec("until", "TIME", "commit time before this; UTC unless it names a zone", parse_time_us),
-    OptionSpec("start", "FILE:POS", "transactions that start at or after this position; POS alone: of the first file", parse_file_position),
-    OptionSpec("stop", "FILE:POS", "transactions that start before this position; POS alone: of the last file", parse_file_position),
+    OptionSpec("since", "TIME", "committed at or after this time; UTC unless it names a zone", parse_time_us),
+    OptionSpec("until", "TIME", "committed before this time; UTC unless it names a zone", parse_time_us),
+    OptionSpec("start", "FILE:POS", "transactions that start at or after this position; POS alone: in the first file", parse_file_position),
+    OptionSpec("stop", "FILE:POS", "transactions that start before this position; POS alone: in the last file", parse_file_position),
     OptionSpec("gtid", "SET", "only transactions in this GTID set", _gtids),
     OptionSpec("exclude_gtid", "SET", "not the transactions in this GTID set", _gtids),
     OptionSpec("server_id", "ID", "only events of these servers", _number, (), True),
     OptionSpec("thread", "ID", "only transactions of these connections", _number, (), True),
-    OptionSpec("at", "FILE:POS|GTID", "the whole transaction at this position (start, inside or end) or GTID", _at),
+    OptionSpec("at", "FILE:POS|GTID", "one transaction: with this GTID, or the one that starts at this position, else contains it, else ends there", _at),
     # how to read it
+    OptionSpec("index_directory", "DIR", "also allow index files to name logs in this directory", _text, (), True),
     OptionSpec("columns", "NAME", "only these columns of the table", _text, (), True),
-    OptionSpec("schema", "FILE", "SHOW CREATE TABLE statements, a dump, output of `binlake schema`, or the URL of a live server: names, signs, charsets the log lacks", _text),
-    OptionSpec("keyring", "FILE", "the server's keyring or key file: opens encrypted logs", _text),
+    OptionSpec("schema", "FILE", "SHOW CREATE TABLE statements, a dump, output of `binlake schema`, or the URL of a live server: supplies names, signs and character sets that the log lacks", _text),
+    OptionSpec("keyring", "FILE", "the server's keyring or key file, for encrypted logs", _text),
     OptionSpec("keyring_password_file", "FILE", "file with the password of an encrypted MariaDB key file", _text),
     OptionSpec("verify_checksum", "BOOL", "verify CRC32 of every event", _bool, True),
-    OptionSpec("on_error", "POLICY", "damage: stop, or skip to the next transaction that verifies", str, "stop", False, ("stop", "skip")),
-    OptionSpec("on_unshown", "POLICY", "changes that rows cannot show (statement DML, DDL, TRUNCATE, INCIDENT)", str, "count", False, ("count", "error")),
+    OptionSpec("on_error", "POLICY", "at damage: stop, or skip to the next intact transaction", str, "stop", False, ("stop", "skip")),
+    OptionSpec("on_unshown", "POLICY", "changes that are not row changes (statement DML, DDL, TRUNCATE, account management such as GRANT, INCIDENT): count them, or stop at the first", str, "count", False, ("count", "error")),
     OptionSpec("uncommitted", "BOOL", "show rolled back, prepared and torn transactions too", _bool, False),
     # how values look
     OptionSpec("zero_date", "POLICY", "zero and partial dates in typed columns", str, "null", False, ("null", "error", "text")),
-    OptionSpec("invalid", "POLICY", "bytes that are not valid in their character set", str, "error", False, ("error", "hex")),
+    OptionSpec("invalid", "POLICY", "text with bytes that are invalid in its character set", str, "error", False, ("error", "hex")),
     OptionSpec("assume_charset", "CHARSET", "character set of text columns the log does not describe", _charset),
     OptionSpec("binary", "FORM", "binary values in JSON", str, "hex", False, ("hex", "base64")),
     OptionSpec("nested", "BOOL", "embed JSON documents instead of quoting them", _bool, False),
     OptionSpec("query", "BOOL", "add the statement text (rows query or annotate event)", _bool, False),
     OptionSpec("thread_id", "BOOL", "add the connection's thread id", _bool, False),
     OptionSpec("before", "BOOL", "add the before-image of updates as _before", _bool, False, surfaces=("spark", "api")),
-    OptionSpec("metadata_prefix", "TEXT", "prefix of metadata columns", str, "_"),
-    OptionSpec("batch_bytes", "SIZE", "bound on the decoded bytes held at once", parse_bytes, 32 << 20),
+    OptionSpec("time", "FORM", "TIME columns, and the duration of transactions: an interval, the server's text, or a number of microseconds", str, "interval", False, ("interval", "text", "micros")),
+    OptionSpec("metadata", "BOOL", "add the metadata columns to typed rows", _bool, True),
+    OptionSpec("metadata_prefix", "TEXT", "prefix of metadata columns; by default _op, _ts, …, with _log_file and _log_pos for what a prefix makes PREFIXfile and PREFIXpos", str),
+    OptionSpec("batch_bytes", "SIZE", "limit on decoded bytes in memory", parse_bytes, 16 << 20),
+    OptionSpec("threads", "N", "number of threads that decode rows (stats and index count on one); default: one per processor core, but at most one per 8 MB of log; in a Spark task one", parse_count),
+    OptionSpec("max_memory", "SIZE", "memory limit: a compressed event may inflate to a quarter of it, and a compressed transaction to all of it and to 100 times its size; the tables in memory may have one column for each 4 kB of it", parse_bytes, DEFAULT_MAX_MEMORY),
 )  # fmt: skip
 
 #: The options that choose what is read; the others say how.
 FILTER_OPTIONS = (
-    *("table", "exclude_table", "op", "since", "until", "start", "stop", "gtid", "exclude_gtid"),
+    *(
+        "source",
+        "table",
+        "exclude_table",
+        "op",
+        "since",
+        "until",
+        "start",
+        "stop",
+        "gtid",
+        "exclude_gtid",
+    ),
     *("server_id", "thread", "at"),
 )
 
@@ -270,7 +326,7 @@ _SPECS = {spec.name: spec for spec in READ_OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOptions:
+class ReadOptions(PickledByName):
     """The validated options of one read. Fields are documented in `READ_OPTIONS`.
 
     Times are microseconds since 1970 UTC; `gtid`, `exclude_gtid` and `at` are texts that
@@ -278,6 +334,7 @@ class ReadOptions:
     (CLI, Spark) or keyword values (API); the bare constructor takes final values.
     """
 
+    source: str | None = None
     table: tuple[str, ...] = ()
     exclude_table: tuple[str, ...] = ()
     op: tuple[str, ...] = ()
@@ -290,6 +347,7 @@ class ReadOptions:
     server_id: tuple[int, ...] = ()
     thread: tuple[int, ...] = ()
     at: str | None = None
+    index_directory: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     schema: str | None = None
     keyring: str | None = None
@@ -306,8 +364,12 @@ class ReadOptions:
     query: bool = False
     thread_id: bool = False
     before: bool = False
-    metadata_prefix: str = "_"
-    batch_bytes: int = 32 << 20
+    time: str = "interval"
+    metadata: bool = True
+    metadata_prefix: str | None = None
+    batch_bytes: int = 16 << 20
+    threads: int | None = None
+    max_memory: int = DEFAULT_MAX_MEMORY
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> ReadOptions:

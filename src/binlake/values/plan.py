@@ -1,4 +1,4 @@
-"""What a table is (TableDefinition) and how its row images are decoded (ColumnPlan).
+"""Table definitions (TableDefinition), and how row images are decoded (ColumnPlan).
 
 A TableDefinition says what the log, or a schema beside it, tells of a table. A ColumnPlan is
 made from it (`table/plan.py`) and is all that the compiled kernels in `core/` know: which
@@ -19,7 +19,7 @@ class NameSource:
     METADATA = "metadata"  # TABLE_MAP optional metadata (binlog_row_metadata=FULL)
     DDL = "ddl"  # DDL that the log holds
     SCHEMA = "schema"  # a schema supplied beside the log
-    NONE = "none"  # nobody told: col_0, col_1 …
+    NONE = "none"  # unknown, shown as col_0, col_1 …
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class ColumnDefinition:
     `type_code` is the *real* type (ENUM 247, SET 248 and CHAR 254 told apart),
     `length` its byte length or width (CHAR/VARCHAR max bytes, ENUM/SET/BLOB prefix
     bytes, BIT bits, FLOAT 4 / DOUBLE 8), `decimals` the scale or fractional digits,
-    `precision` of DECIMAL. `unsigned`, `collation_id`, `members` are None when nobody tells.
-    `declared` is the lower-case SQL type of a supplied schema where the log cannot tell it
-    (uuid, inet4, inet6, vector, json), else None. `generated`: the server computes the value and
-    lets no statement set it; `virtual`: and does not store it, so that the after-image of an update
-    may lack a value that changed (MariaDB). Only a schema tells both.
+    `precision` of DECIMAL. `unsigned`, `collation_id`, `members` are None when unknown.
+    `declared` is the lower-case SQL type from a supplied schema, for types that the log does not
+    distinguish (uuid, inet4, inet6, vector, json), else None. `generated`: the server computes the
+    value, and no statement can set it. `virtual`: the server does not store the value either, so the
+    after-image of an update may lack a changed value (MariaDB). Only a schema contains both.
     """
 
     ordinal: int
@@ -80,7 +80,7 @@ class TableDefinition:
 
 
 class Kernel(IntEnum):
-    """A compiled decoder of one wire layout; numbers index the dispatch of `core/sinks`.
+    """A compiled decoder of one wire layout; `core/sink.pyx` picks it.
 
     After each: parameters (ColumnPlan.p0, .p1) -> physical output of the sink. "text" means
     an Arrow string layout (int32 offsets + UTF-8 bytes), "bytes" the same layout, any bytes.

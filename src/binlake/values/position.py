@@ -10,7 +10,7 @@ __all__ = ["Position"]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a reader came: everything before it was read, nothing after it.
+    """How far a reader has come: it has read everything before this position and nothing after.
 
     `offset` is the 64-bit offset in `file` (a base name), computed and never the 32-bit
     position of an event header. `gtid_set` is the text of all GTIDs up to here as the flavour
@@ -30,9 +30,13 @@ class Position:
     def from_json(cls, text: str) -> Position:
         """The position that `to_json` wrote. Raises ValueError."""
         try:
-            return cls(**json.loads(text))
-        except TypeError as error:
+            made = cls(**json.loads(text))
+        except (TypeError, RecursionError) as error:
             raise ValueError(f"not a position: {error}") from None
+        texts = (made.server_uuid, made.file, made.gtid_set)
+        if not all(isinstance(value, str) for value in texts) or type(made.offset) is not int:
+            raise ValueError("not a position: a field has another type")
+        return made
 
     def __str__(self) -> str:
         return f"{self.file}:{self.offset}"

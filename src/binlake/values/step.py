@@ -1,4 +1,4 @@
-"""What one event does to the grouping of events into transactions."""
+"""The effect of an event on the grouping of events into transactions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Step(IntEnum):
 
     NEUTRAL = 0  # belongs to whatever is open: heartbeat, checkpoint, ignorable events
     CONTROL = 1  # format description, rotate, stop, previous GTIDs: between transactions
-    UNKNOWN = 2  # a type that nobody knows and that is not marked ignorable
+    UNKNOWN = 2  # a type that is not known and not marked ignorable
     UNDECIDED = 3  # to be decided by decoding the event
     PREFIX = 4  # precedes its statement: INTVAR, RAND, USER_VAR, BEGIN_LOAD_QUERY …
     TEXT = 5  # text of the statement behind row events: ROWS_QUERY, ANNOTATE_ROWS

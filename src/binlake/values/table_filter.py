@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from binlake.values.options import ReadOptions
 
@@ -18,13 +19,26 @@ class TableFilter:
     def __init__(self, options: ReadOptions) -> None:
         self._wanted = [_pattern(text) for text in options.table]
         self._excluded = [_pattern(text) for text in options.exclude_table]
+        lower = [tuple(map(str.lower, names)) for names in (options.table, options.exclude_table)]
+        self._lower_wanted, self._lower_excluded = (list(map(_pattern, names)) for names in lower)
 
     def wants(self, database: str, table: str) -> bool:
-        """Whether `database.table` matches a wanted pattern (or there is none) and no excluded one."""
-        name = f"{database}.{table}"
-        if any(pattern.fullmatch(name) for pattern in self._excluded):
-            return False
-        return not self._wanted or any(pattern.fullmatch(name) for pattern in self._wanted)
+        """Whether `database.table` matches a wanted pattern, if there are any, and no excluded one."""
+        return _matches(f"{database}.{table}", self._wanted, self._excluded)
+
+    def may_want(self, database: str, table: str) -> bool:
+        """The same for names from a statement, which may be spelled in another case."""
+        return self.wants(database, table) or _matches(
+            f"{database}.{table}".lower(), self._lower_wanted, self._lower_excluded
+        )
+
+
+def _matches(
+    name: str, wanted: Sequence[re.Pattern[str]], excluded: Sequence[re.Pattern[str]]
+) -> bool:
+    if any(pattern.fullmatch(name) for pattern in excluded):
+        return False
+    return not wanted or any(pattern.fullmatch(name) for pattern in wanted)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

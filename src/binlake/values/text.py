@@ -1,4 +1,4 @@
-"""Bytes of a server's character set as text, and back: strictly, or an error."""
+"""Text of the servers' character sets: strict decoding and encoding."""
 
 from __future__ import annotations
 

@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from binlake.archive.archiver import ArchiveOptions, Archiver
-from binlake.archive.folder import open_folder
+from binlake.archive.archiver import Archiver
+from binlake.archive.folders import open_folder
 from binlake.archive.layout import ArchiveState
 from binlake.archive.writer import HistoryWriter
-from binlake.errors import BinlogError, ChecksumError, ServerError
-from binlake.source.replica.commands import Dump
+from binlake.errors import ChecksumError, ServerError
 from binlake.source.replica.connection import ConnectionLostError
-from binlake.source.replica.url import ServerUrl
-from fake_server import Conversation, fake_server
-from fake_source import NAME, UUID, Stream, damaged, source, whole
-from log_builder import LogBuilder
+from support.logs.log_builder import LogBuilder
+from support.servers.fake_server import Conversation
+from support.servers.fake_source import NAME, UUID, archive, damaged, whole
 
 # Before each dump that is archived another one looks at the beginning of the log.
 LOOK = whole
@@ -40,21 +38,6 @@ def cut(conversation: Conversation, packets: bytes) -> None:
 
 def refuse(conversation: Conversation, packets: bytes) -> None:
     conversation.send(b"\xff" + struct.pack("<H", 1236) + b"#HY000bogus data in log event", 1)
-
-
-def archive(
-    root: Path, log: LogBuilder, streams: list[Stream], attempts: int = 5
-) -> tuple[BinlogError | None, list[Dump]]:
-    """Archive to the end; what it raised, and the dumps that it asked for."""
-    asked: list[Dump] = []
-    options = ArchiveOptions(until_current=True, attempts=attempts, backoff_s=0.01)
-    with fake_server(source(log, streams, asked)) as (port, _):
-        url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
-        try:
-            Archiver([ServerUrl.parse(url)], open_folder(str(root)), options).run()
-        except BinlogError as error:
-            return error, asked
-    return None, asked
 
 
 def test_a_checksum_that_was_wrong_once_was_the_networks(tmp_path: Path, log: LogBuilder) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from binlake.archive.folder import open_folder
+from binlake.archive.folders import open_folder
 from binlake.archive.layout import (
     ArchiveState,
     checked_identity,
@@ -66,6 +67,12 @@ def test_the_state_comes_back() -> None:
     assert state.position.offset == 1 << 33
 
 
+def state_with(field: str, value: object) -> bytes:
+    """The file of a state in which one field has this value."""
+    values = json.loads(ArchiveState(UUID, "mysql").to_bytes())
+    return json.dumps({**values, field: value}).encode()
+
+
 def test_half_a_state_does_not_keep_an_archive_from_going_on(tmp_path: Path) -> None:
     for name in (UUID, f"{UUID}.2", "server-7"):
         (tmp_path / name).mkdir()
@@ -76,7 +83,19 @@ def test_half_a_state_does_not_keep_an_archive_from_going_on(tmp_path: Path) -> 
     assert found[f"{UUID}.2"].generation == 2
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"version": 2}', b'{"version": 1, "x": 1}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"", b"{}", b"[]", b'{"version": 2}', b'{"version": 1, "x": 1}'),
+        b"[" * 100_000,
+        state_with("offset", "4"),
+        state_with("offset", -1),
+        state_with("generation", True),
+        state_with("written", None),
+        state_with("file", "../binlog.000001"),
+        state_with("identity", "../elsewhere"),
+    ],
+)
 def test_a_damaged_state_is_said(data: bytes) -> None:
     with pytest.raises(SourceError, match=r"here is not the state of an archive"):
         ArchiveState.from_bytes(data, "here")

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from binlake.archive.folder import Folder, open_folder
+from binlake.archive.folder import Folder
+from binlake.archive.folders import open_folder
 from binlake.archive.layout import STATE, ArchiveState
 from binlake.archive.store import StoreFolder
 from binlake.archive.writer import AnotherHistory, HistoryWriter
 from binlake.errors import ServerError, SourceError
 from binlake.source.replica.follower import Block
-from log_builder import GTID, QUERY, ROWS, XID, LogBuilder, query_body
+from support.logs.log_builder import GTID, QUERY, ROWS, XID, LogBuilder, query_body
 
 UUID = "78157433-e595-11f1-a5e0-02fc00000001"
 STATE_0 = ArchiveState(UUID, "mysql")
@@ -165,7 +166,7 @@ def test_what_does_not_follow_is_refused(tmp_path: Path, sent: Sent) -> None:
     writer.resume()
     first, second, third, *_ = sent.blocks(1)
     writer.take(first)
-    with pytest.raises(ServerError, match="is what comes next"):
+    with pytest.raises(ServerError, match="the next position is"):
         writer.take(third)
     for name in ("binlog.000003", "other.000002", "binlog.000001.000002"):
         with pytest.raises(AnotherHistory):

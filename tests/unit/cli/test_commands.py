@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -19,10 +20,14 @@ import pyarrow.parquet
 import pytest
 
 import binlake
-from binlake.cli.flags import EVENT_OPTIONS, ROW_OPTIONS, SQL_OPTIONS, with_flags
+import binlake.cli.rows
+from binlake.cli.common.flags import EVENT_OPTIONS, ROW_OPTIONS, SQL_OPTIONS, with_flags
 from binlake.cli.main import COMMANDS, main
+from binlake.values.ledger import Ledger
 from binlake.values.options import READ_OPTIONS
-from ibb_log import IbbWriter, groups_of
+from support.logs.ibb_log import IbbWriter, groups_of
+from support.logs.log_builder import LogBuilder
+from support.logs.stream_log import StreamLog
 
 LOG = "mysql-9.7/transactions/binlog.000001"
 ROW_KEYS = [
@@ -226,7 +231,8 @@ def test_verify_says_yes_and_no(
     assert (code, "all is well" in out) == (0, True)
     assert re.search(r"the same when they are encoded again: [\d,]+ events", err)
     index = tmp_path / "binlog.index"
-    index.write_text(f"{log}\n/gone/binlog.000002\n")
+    shutil.copy(log, tmp_path)
+    index.write_text("./binlog.000001\n./binlog.000002\n")
     code, out, _ = run(capfd, "verify", str(index))
     assert code == 1
     assert "binlog.000002: missing file: named in binlog.index, but not there" in out
@@ -247,10 +253,12 @@ def test_verify_says_yes_and_no(
     ("argv", "says"),
     [
         (["rows"], "Missing argument"),
+        (["export", "lake"], "binlake export: expected FILE… DIR; see"),
+        (["rows", "LOG", "--gtid", "foo"], "'foo' is no GTID; expected GTIDs like uuid:1-5,"),
         (["rows", "LOG", "--bogus"], "No such option"),
         (["rows", "LOG", "--since", "noon"], "since"),
         (["rows", "LOG", "--op", "upsert"], "insert, update, delete"),
-        (["rows", "LOG", "--format", "xml"], "json, csv, arrow, parquet"),
+        (["rows", "LOG", "--format", "xml"], "json, csv, csv-guarded, arrow, parquet"),
         (["rows", "LOG", "--at", "nonsense"], "at"),
         (["rows", "LOG", "--start-datetime", "2020-01-01", "--since", "2020-01-01"], "give one"),
         (["rows", "/nowhere/binlog.000001"], "does not exist"),
@@ -283,6 +291,37 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
     assert "secret" not in err
     assert err.count("\n") == 1
     assert err.startswith("binlake")
+
+
+def test_a_few_rows_of_a_large_log_decode_little(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = StreamLog()
+    for gno in range(1, 2000):
+        log.gtid(gno).query(b"BEGIN").rows(100).xid()
+    path = log.write(tmp_path)
+    ledgers: list[Ledger] = []
+    monkeypatch.setattr(binlake.cli.rows, "say_result", ledgers.append)
+    for flags in ([], ["-n", "3"]):
+        assert run(capfd, "rows", str(path), *flags)[0] == 0
+    whole, few = ledgers
+    assert few.decoded_bytes * 20 < whole.decoded_bytes
+
+
+def test_numbers_and_their_nouns(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """One event, one file; and no log among no files, one, or several."""
+    for named, says in (("", "it has no files"), ("a.txt", "its only file is not one"),
+                        ("b.txt", "none of its 2 files is one")):  # fmt: skip
+        if named:
+            (tmp_path / named).write_text("")
+        code, _, err = run(capfd, "rows", str(tmp_path))
+        assert code == 2
+        assert says in err
+    (tmp_path / "binlog.000001").write_bytes(LogBuilder().bytes())
+    _, out, _ = run(capfd, "verify", str(tmp_path))
+    assert "1 event (" in out
+    assert "1 checksum verified" in out
+    assert "1 file, 1 event: all is well" in out
 
 
 def test_damage_is_one_line_and_exit_code_1(
@@ -349,7 +388,7 @@ def test_options_of_typed_columns_are_not_those_of_rows(
 ) -> None:
     code, out, err = run(capfd, "rows", flag, "text", log)
     assert (code, out) == (2, "")
-    assert f"No such option: {flag}" in err
+    assert f"No such option '{flag}'" in err
 
 
 @pytest.mark.parametrize("command", ["rows", "verify", "inspect"])
@@ -371,7 +410,7 @@ def test_damage_is_told_once_and_with_what_to_do(
         code, out, err = run(capfd, command, str(cut))
         assert code == 1
         assert "field torn tail" not in err
-        assert "--on-error skip goes on" in err.splitlines()[-1]
+        assert "--on-error skip continues" in err.splitlines()[-1]
         code, skipped, err = run(capfd, command, str(cut), "--on-error", "skip")
         assert (code, skipped) == (1, out)  # what is lost is no success
         assert err.count("ends inside") == 1
@@ -379,7 +418,7 @@ def test_damage_is_told_once_and_with_what_to_do(
     data = bytearray(Path(log).read_bytes())
     data[5 * len(data) // 8] ^= 1
     damaged.write_bytes(data)
-    assert "--on-error skip goes on" in run(capfd, "rows", str(damaged))[2]
+    assert "--on-error skip continues" in run(capfd, "rows", str(damaged))[2]
     junk = tmp_path / "junk"
     junk.write_bytes(b"\x89PNG\r\n" * 99)
     assert "magic)" not in run(capfd, "rows", str(junk))[2]
@@ -527,7 +566,7 @@ def test_a_spark_that_does_not_start_is_one_line(
     def refused(*_: object, **__: object) -> None:
         raise errors.PySparkRuntimeError("Java gateway process exited\nbefore anything")
 
-    monkeypatch.setattr("binlake.spark.session", refused)
+    monkeypatch.setattr("binlake.spark.sessions.start", refused)
     code, _, err = run(capfd, "export", log, str(tmp_path / "lake"), "--master", "nowhere")
     assert code == 1
     assert err.count("\n") == 1

@@ -13,10 +13,10 @@ import pytest
 
 import binlake
 from binlake.cli.main import main
-from binlake.stream.splits import plan_splits
+from binlake.stream.positions.splits import plan_splits
 from binlake.values.options import ReadOptions
-from encrypted_log import KEY, KEY_NAME, component_keyring, encrypt_file
-from stream_log import StreamLog
+from support.logs.encrypted_log import KEY, KEY_NAME, component_keyring, encrypt_file
+from support.logs.stream_log import StreamLog
 
 
 @pytest.fixture

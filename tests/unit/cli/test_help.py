@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from importlib import import_module
 
+import click
 import pytest
-import typer
 
-from binlake.cli.main import COMMANDS, main
+from binlake.cli.main import COMMANDS, PROGRAM, main
 
 #: Of commands that decode no values, or show them in one way.
 _OF_VALUES = ("--zero-date", "--metadata-prefix", "--nested", "--binary", "--invalid", "--query")
@@ -21,9 +19,9 @@ def shown(capfd: pytest.CaptureFixture[str], *command: str) -> str:
 
 
 def examples_of(command: str) -> list[str]:
-    module, _, name = COMMANDS[command].partition(":")
-    found = getattr(import_module(module), name)
-    text = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
+    found = PROGRAM.get_command(click.Context(PROGRAM), command)
+    assert found is not None
+    text = found.help or ""
     return [line.strip() for line in text.partition("Examples:")[2].splitlines() if line.strip()]
 
 
@@ -36,6 +34,12 @@ def test_an_example_is_a_line_that_can_be_copied(
     lines = shown(capfd, command).splitlines()
     start = lines.index("Examples:") + 1
     assert lines[start : start + len(examples)] == [f"  {example}" for example in examples]
+
+
+def test_the_program_lists_each_command_on_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capfd).splitlines()
+    for command, summary in COMMANDS.items():
+        assert f"  {command:<11}  {summary}" in lines
 
 
 def test_options_are_in_groups(capfd: pytest.CaptureFixture[str]) -> None:

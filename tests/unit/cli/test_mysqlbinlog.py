@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from binlake.cli.main import main
-from log_builder import ROWS, TABLE_MAP, LogBuilder, query_body
-from stream_log import StreamLog, rows_body, table_map_body
+from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, LogBuilder, query_body
+from support.logs.mutations import frames
+from support.logs.stream_log import StreamLog, rows_body, table_map_body
 
 BEGIN_LOAD_QUERY, EXECUTE_LOAD_QUERY, APPEND_BLOCK = 17, 18, 9
 ROLLBACK = b"ROLLBACK /* added by mysqlbinlog */ /*!*/;\n"
@@ -37,7 +38,7 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int
         (["-R", "--stop-never"], "--stop-never: only with --raw"),
         (["-R", "--raw", "--stop-position=5"], "--stop-position: --raw copies whole logs"),
         (["-R", "--raw", "-j", "0-1-4"], "--start-position '0-1-4': with --raw it is a number"),
-        (["-B"], "--flashback: this command has no flashback"),
+        (["-B"], "--flashback: binlake sql --undo writes"),
         (["-j", "here"], "--start-position 'here'"),
         (["--stop-position=0-1-4,0-1-5"], "a domain is named twice"),
         (["--start-datetime=yesterday"], "--start-datetime 'yesterday'"),
@@ -146,6 +147,40 @@ def test_the_rest_of_a_statement_that_is_partly_hidden_is_ended(
     assert zlib.crc32(rows[:-4]) == int.from_bytes(rows[-4:], "little")
 
 
+@pytest.mark.parametrize("version", ["8.0.36", "10.11.8-MariaDB-log"])
+def test_database_leaves_out_statements_without_a_default_database(
+    version: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    log = LogBuilder(version)
+    log.add(QUERY, query_body(b"DROP TABLE keepme.t", b""))
+    log.add(QUERY, query_body(b"BEGIN", b""))
+    log.add(QUERY, query_body(b"INSERT INTO t VALUES (1)", b"shop"))
+    log.add(QUERY, query_body(b"COMMIT", b""))
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(log.bytes())
+    code, text, err = run(capfdbinary, "-d", "shop", str(path))
+    assert code == 0
+    assert b"DROP TABLE" not in text
+    assert text.count(b"BEGIN\n") == text.count(b"INSERT INTO t") == text.count(b"COMMIT\n") == 1
+    assert err.count("leaves out 1 statement of sessions without a default database") == 1
+    _, text, err = run(capfdbinary, str(path))
+    assert b"DROP TABLE" in text
+    assert not err
+
+
+@pytest.mark.parametrize(("version", "name"), [("8.0.36", "park"), ("10.11.8-MariaDB-log", "shop")])
+def test_database_with_rewrite_db_takes_the_name_that_the_servers_tool_takes(
+    version: str, name: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    log = LogBuilder(version)
+    log.add(QUERY, query_body(b"DROP TABLE t", b"shop"))
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(log.bytes())
+    for chosen in ("shop", "park"):
+        _, text, _ = run(capfdbinary, "--rewrite-db=shop->park", "-d", chosen, str(path))
+        assert (b"use `park`" in text) == (b"DROP TABLE t" in text) == (chosen == name)
+
+
 def _events(raw: bytes) -> list[bytes]:
     found = []
     stream = io.BytesIO(raw)
@@ -166,6 +201,29 @@ def test_a_damaged_log_ends_the_text_in_order(
     assert code == 1
     assert "bad checksum" in err
     assert text.endswith(END)
+
+
+@pytest.mark.parametrize(
+    ("server", "kind", "options"),
+    [
+        ("mariadb-11.8", 162, ()),
+        ("mysql-9.7", 33, ("--exclude-gtids=3e11fa47-71ca-11e1-9e33-c80aa9429562:1",)),
+    ],
+)
+def test_a_damaged_gtid_chooses_nothing(
+    server: str, kind: int, options: tuple[str, ...], golden: Path, tmp_path: Path,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:  # fmt: skip
+    data = bytearray((golden / server / "gtid/binlog.000001").read_bytes())
+    at = next(at for at, _, code in frames(data) if code == kind)
+    data[at + 19] ^= 0xFF
+    log = tmp_path / "binlog.000001"
+    log.write_bytes(data)
+    code, text, err = run(capfdbinary, *options, str(log))
+    assert code == 1
+    assert "bad checksum" in err
+    assert f"event at {at}" in err
+    assert b"# End of log file" in text
 
 
 def test_rows_without_base64_are_refused(

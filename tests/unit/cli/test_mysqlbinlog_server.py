@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binlake.cli.mysqlbinlog_server import Login, server_url, tls_mode
+from binlake.cli.mysqlbinlog.server import LoginOptions, server_url, tls_mode
 from binlake.errors import OptionError
 
 
@@ -23,7 +23,7 @@ from binlake.errors import OptionError
     ],
 )
 def test_where_the_server_is(given: dict[str, Any], host: str, port: int, socket: str) -> None:
-    url = server_url(Login(**given))
+    url = server_url(LoginOptions(**given))
     assert (url.host, url.port, url.unix_socket) == (host, port, socket)
 
 
@@ -37,7 +37,7 @@ def test_where_the_server_is(given: dict[str, Any], host: str, port: int, socket
 )
 def test_what_contradicts_itself(given: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="--protocol"):
-        server_url(Login(**given))
+        server_url(LoginOptions(**given))
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from binlake.cli.common.output_file import growing_file, output_file
 from binlake.cli.main import main
-from binlake.cli.output_file import growing_file, output_file
 
 LOG = "mysql-9.7/transactions/binlog.000001"
 DEMO = Path(__file__).resolve().parents[3] / "demo"
@@ -99,7 +99,7 @@ def test_what_standard_output_goes_to_keeps_what_is_in_it(
     there.write_text("old\n")
     (tmp_path / "link.json").symlink_to("/dev/stdout")
     code = (
-        "import pathlib, sys; from binlake.cli.output_file import growing_file, output_file\n"
+        "import pathlib, sys; from binlake.cli.common.output_file import growing_file, output_file\n"
         f"with {write.__name__}(pathlib.Path(sys.argv[1]), 'output') as file: file.write(b'new')"
     )
     with there.open("ab") as stdout:
@@ -145,7 +145,7 @@ def test_what_goes_wrong_with_reading_is_no_error_of_writing(tmp_path: Path) -> 
 def test_what_cannot_be_written_is_named(
     golden: Path, form: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["rows", str(golden / LOG), "-f", form, "-o", str(FULL)]) == 2
+    assert main(["rows", str(golden / LOG), "-f", form, "-o", str(FULL)]) == 1
     assert "cannot write /dev/full: No space left on device" in capfd.readouterr().err
     missing = tmp_path / "missing" / "out"
     assert main(["rows", str(golden / LOG), "-f", form, "-o", str(missing)]) == 2

@@ -13,7 +13,7 @@ import pymysql
 import pytest
 
 from binlake.cli.main import main
-from log_builder import LogBuilder
+from support.logs.log_builder import LogBuilder
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from binlake.cli.main import main
-from table_log import Log
+from support.logs.table_log import Log
 
 TRANSACTIONS = "mysql-9.7/transactions/binlog.000001"
 
@@ -47,7 +47,8 @@ def test_a_script_of_whole_transactions(capfd: pytest.CaptureFixture[str], log: 
     code, out, err = run(capfd, str(log))
     assert (code, err) == (0, "")
     head, transactions = parts(out)
-    names, session = head.splitlines()
+    client, names, session = head.splitlines()
+    assert client == "/*!999999 \\C utf8mb4 */;"
     assert names == "SET NAMES utf8mb4;"
     assert session.startswith("SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,")
     insert = "INSERT INTO `shop`.`t` (`id`, `name`, `day`) VALUES "
@@ -67,6 +68,44 @@ def test_undo_is_the_reverse(capfd: pytest.CaptureFixture[str], log: Path) -> No
     assert parts(out)[1] == [
         [delete.format(t, i, name, exact.format(name)) for t, i, name in group] for group in wanted
     ]
+
+
+def test_undo_at_a_position_takes_back_one_transaction(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """`stats` and `gtid locate` print where a transaction starts: that one is meant."""
+    made = Log()
+    made.insert((1, "one", None), gno=1)
+    start = made.insert((2, "two", None), gno=2)
+    path = str(made.save(tmp_path))
+    name = Path(path).name
+    code, out, err = run(capfd, path, "--undo", "--at", f"{name}:{start}")
+    assert code == 0
+    [[statement]] = parts(out)[1]
+    assert "`id` <=> 2" in statement
+    assert f"--at {name}:" in err
+    code, out, _ = run(capfd, path, "--undo", "--at", err.split("--at ")[1].strip())
+    assert code == 0
+    [[statement]] = parts(out)[1]
+    assert "`id` <=> 1" in statement
+
+
+def test_undo_never_takes_back_two_transactions_of_one_gtid(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made = Log()
+    for row in (1, 2):
+        made.insert((row, "x", None), gno=7)
+    path = str(made.save(tmp_path))
+    gtid = json.loads(_rows(capfd, path).splitlines()[0])["gtid"]
+    code, out, err = run(capfd, path, "--undo", "--at", gtid)
+    assert (code, out) == (2, "")
+    assert f"--at {gtid} means 2 transactions" in err
+
+
+def _rows(capfd: pytest.CaptureFixture[str], path: str) -> str:
+    assert main(["rows", path]) == 0
+    return capfd.readouterr().out
 
 
 @pytest.mark.parametrize("flags", [[], ["--undo"]])
@@ -116,12 +155,27 @@ def test_what_cannot_be_undone_is_refused_before_anything_is_printed(
     assert "exclude each other" in err
 
 
-def test_without_names_there_is_no_sql(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
-    log = str(golden / "mariadb-11.8/types-unsaid/binlog.000001")
-    code, out, err = run(capfd, log, "--start", "1154")  # behind the CREATE TABLE
+def without_create_table(log: Path, folder: Path) -> str:
+    """The path of a copy of a log whose DDL makes no tables; its checksums are wrong."""
+    copy = folder / log.name
+    copy.write_bytes(log.read_bytes().replace(b"CREATE TABLE", b"CREATE INDEX"))
+    return str(copy)
+
+
+def test_without_names_there_is_no_sql(
+    capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
+) -> None:
+    """The CREATE TABLE before the start names the columns; where there is none, it is refused."""
+    log = golden / "mariadb-11.8/types-unsaid/binlog.000001"
+    place = ("--start", "1154")  # behind the CREATE TABLE
+    code, out, err = run(capfd, str(log), *place)
+    assert code == 0, err
+    assert "`bigint_u`" in out
+    without = without_create_table(log, tmp_path)
+    code, out, err = run(capfd, without, *place, "--no-verify-checksum")
     assert (code, out, err.count("\n")) == (1, "", 1), err
     assert "does not tell the names of the columns" in err
-    assert "--schema" in err
+    assert "`binlake schema OLDER-LOGS > history.sql`" in err
 
 
 @pytest.mark.parametrize("direction", [(), ("--undo",)])
@@ -177,23 +231,73 @@ def test_a_schema_that_does_not_fit_says_why(
 ) -> None:
     schema = tmp_path / "schema.sql"
     schema.write_text("CREATE TABLE golden.integers (id INT PRIMARY KEY);")
-    log = str(golden / "mariadb-11.8/types-unsaid/binlog.000001")
-    code, out, err = run(
-        capfd, log, "--start", "1154", "--table", "golden.integers", "--schema", str(schema)
-    )
+    log = without_create_table(golden / "mariadb-11.8/types-unsaid/binlog.000001", tmp_path)
+    given = ("--start", "1154", "--table", "golden.integers", "--schema", str(schema))
+    code, out, err = run(capfd, log, "--no-verify-checksum", *given)
     assert (code, out) == (1, "")
     assert "does not fit the log: it has 1 columns" in err
     assert "does not tell the names" in err.splitlines()[-1]
 
 
 def test_foreign_keys_act_where_the_log_does_not_say_what_they_did(
-    capfd: pytest.CaptureFixture[str], golden: Path
+    capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
 ) -> None:
     checks = "SET SESSION foreign_key_checks = 0;"
     logs = [
         str(golden / server / "schema/binlog.000001") for server in ("mysql-9.7", "mariadb-11.8")
     ]
     assert [checks in run(capfd, log)[1] for log in logs] == [True, False]
-    code, _, err = run(capfd, *logs)
+    upgraded = ("mariadb-11.8", "mysql-9.7")
+    for number, server in enumerate(upgraded, 1):
+        data = (golden / server / "schema/binlog.000001").read_bytes()
+        (tmp_path / f"binlog.{number:06d}").write_bytes(data)
+    code, _, err = run(capfd, str(tmp_path))
     assert code == 1
     assert "need different foreign_key_checks" in err
+
+
+def test_databases_are_rewritten(capfd: pytest.CaptureFixture[str], log: Path) -> None:
+    """As mysqlbinlog spells it; filters mean the names in the log."""
+    given = ("--table", "shop.u", "--rewrite-db", "shop -> try `it`", "--rewrite-db=a->b")
+    assert "INSERT INTO `try ``it```.`u` (" in run(capfd, str(log), *given)[1]
+    assert "DELETE FROM `try ``it```.`u` WHERE" in run(capfd, str(log), *given, "--undo")[1]
+    code, out, err = run(capfd, str(log), "--rewrite-db", "shop")
+    assert (code, out) == (2, "")
+    assert "--rewrite-db 'shop': expected 'old->new'" in err
+
+
+def test_ddl_at_its_places(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+    log = str(golden / TRANSACTIONS)
+    code, out, err = run(capfd, log, "--ddl")
+    assert code == 0
+    assert "cannot show" not in err
+    places = [out.index(text) for text in ("CREATE DATABASE golden", "CREATE TABLE a (", "CREATE TABLE b (", "BEGIN;")]  # fmt: skip
+    assert places == sorted(places)
+    head = out[: places[-1]]
+    assert head.count("SET @binlake_foreign_key_checks = @@foreign_key_checks") == 1
+    assert head.count("DELIMITER /*!*/;") == head.count("DELIMITER ;") == 1
+    assert "SET TIMESTAMP=" in head
+    assert head.rindex("SET timestamp = DEFAULT") < head.index("SET NAMES utf8mb4;")
+    # the row changes are those of the script without
+    rows = [line for line in run(capfd, log)[1].splitlines() if line.startswith("INSERT")]
+    assert [line for line in out.splitlines() if line.startswith("INSERT")] == rows
+
+
+def test_ddl_of_the_wanted_tables(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+    log = str(golden / TRANSACTIONS)
+    code, out, err = run(capfd, log, "--ddl", "--table", "golden.a", "--on-unshown", "error")
+    assert code == 0
+    assert out.count("CREATE") == 1
+    assert "CREATE TABLE a (" in out
+    assert "changes that rows cannot show: DDL: 3" in err
+    code, out, err = run(capfd, log, "--ddl", "--stop", "binlog.000001:500")
+    assert (code, "CREATE DATABASE golden" in out, "nothing matches" in err) == (0, True, False)
+
+
+@pytest.mark.parametrize(("flags", "why"), [
+    (["--undo"], "--undo takes back rows, not --ddl"), (["--op", "insert"], "--ddl and --op exclude each other"),
+])  # fmt: skip
+def test_ddl_and_what_it_excludes(
+    capfd: pytest.CaptureFixture[str], log: Path, flags: list[str], why: str
+) -> None:
+    assert run(capfd, str(log), "--ddl", *flags) == (2, "", f"binlake: {why}\n")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from binlake.cli.charts import Slot, bars, timeline
 from binlake.cli.main import main
-from binlake.cli.stats_html import page
-from binlake.cli.stats_text import bytes_text, duration_text, one_line
+from binlake.cli.stats.charts import Slot, bars, timeline
+from binlake.cli.stats.html import page
+from binlake.cli.stats.text import bytes_text, duration_text, one_line
 from binlake.stream.views import VIEWS
 
 LOG = "mysql-9.7/transactions/binlog.000001"
@@ -64,6 +65,8 @@ def test_a_time_chosen_by_nobody_is_empty(capfd: pytest.CaptureFixture[str], gol
 
 def test_the_unit_of_time_can_be_chosen(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
     for unit, end in (
+        ("10ms", "0000Z"),
+        ("second", ".000000Z"),
         ("minute", ":00.000000Z"),
         ("hour", ":00:00.000000Z"),
         ("day", "T00:00:00.000000Z"),
@@ -82,7 +85,8 @@ def test_the_audit_lists_every_statement(capfd: pytest.CaptureFixture[str], gold
     assert code == 0
     assert all(list(e) == [column.name for column in VIEWS["statements"].columns] for e in entries)
     sql = [e["sql"] for e in entries]
-    assert "BEGIN" in sql
+    assert "BEGIN" not in sql
+    assert "transaction control" not in {e["kind"] for e in entries}
     assert any(text.startswith("UPDATE s SET a = LAST_INSERT_ID()") for text in sql)
     assert all(e["ts"].endswith("Z") for e in entries)
     users = {e["user"] for e in entries}
@@ -104,10 +108,60 @@ def test_the_audit_takes_the_filters_of_transactions(
     assert [json.loads(line)["gtid"] for line in out.splitlines()] == [gtid]
 
 
+def test_the_audit_by_kind(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+    def kinds(*flags: str) -> dict[str, int]:
+        out = run(capfd, str(golden / STATEMENTS), "--statements", "--json", *flags)[1]
+        return dict(Counter(json.loads(line)["kind"] for line in out.splitlines()))
+
+    everything = kinds()
+    assert kinds("--kind", "ddl") == {"DDL": everything["DDL"]}
+    assert kinds("--kind", "DML,truncate", "--kind", "load") == {
+        kind: everything[kind] for kind in ("statement DML", "TRUNCATE", "LOAD DATA")
+    }
+    assert list(kinds("--kind", "control")) == ["transaction control"]
+
+
+@pytest.mark.parametrize(
+    "log",
+    ["mysql-9.7/transactions", "mysql-9.7/types-compressed", "mariadb-11.8/transactions", "mysql-5.6.24/statements"],
+)  # fmt: skip
+def test_digests_add_up(capfd: pytest.CaptureFixture[str], golden: Path, log: str) -> None:
+    """Each row and each byte of rows events counts once, also inside of compressed transactions."""
+    path = str(golden / log / "binlog.000001")
+    whole = json.loads(run(capfd, path, "--json")[1])["total"]
+    code, out, _ = run(capfd, path, "--statements", "--digest", "--json")
+    entries = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert sum(entry["rows"] or 0 for entry in entries) == whole["rows"]
+    assert [e["bytes"] for e in entries] == sorted((e["bytes"] for e in entries), reverse=True)
+    assert all(entry["rows"] is None for entry in entries if "row events" not in entry["kind"])
+    listed = run(capfd, path, "--statements", "--json", "--kind", "dml,ddl,truncate,account,load")[
+        1
+    ]
+    texts = [e for e in map(json.loads, listed.splitlines()) if e["outcome"] == "committed"]
+    assert sum(e["count"] for e in entries if "row events" not in e["kind"]) == len(texts)
+    top = run(capfd, path, "--statements", "--digest", "--json", "--top", "2")[1].splitlines()
+    assert [json.loads(line) for line in top] == entries[:2]
+
+
+def test_a_digest_of_statements(capfd: pytest.CaptureFixture[str], golden: Path) -> None:
+    log = str(golden / "mariadb-11.8" / "transactions" / "binlog.000001")
+    out = run(capfd, log, "--statements", "--digest", "--json", "--kind", "rows")[1]
+    [inserts] = [e for e in map(json.loads, out.splitlines()) if e["digest"] == "INSERT INTO b VALUES (...)"]  # fmt: skip
+    assert (inserts["count"], inserts["rows"], inserts["kind"]) == (7, 8, "text of row events")
+    assert (inserts["first"]["pos"], inserts["last"]["pos"]) == (1311, 5304)
+    text = run(capfd, log, "--statements", "--digest")[1]
+    assert re.search(r"7 x +8 rows +1.1 kB  binlog.000001:1311 to binlog.000001:5304  INSERT INTO b VALUES", text)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--by", "week"], "--by week: not one of minute, hour, day"),
+        (["--kind", "ddl"], "--kind is for --statements"),
+        (["--digest"], "--digest is for --statements"),
+        (["--statements", "--kind", "select"], "--kind select: not one of dml, load, truncate,"),
+        (["--statements", "--digest", "--table", "a.b"], "--table: which tables"),
+        (["--by", "week"], "--by week: not one of 10ms, 100ms, second, minute, hour, day"),
         (["--top", "0"], "Invalid value for '--top'"),
         (
             ["--statements", "--table", "a.b"],
@@ -204,6 +258,18 @@ def test_names_and_statements_cannot_break_the_page(
     assert checker.text.count(evil.strip()) >= 6
 
 
+def test_a_page_counts_one_thing_in_the_singular_and_cuts_no_table_on_paper(
+    capfd: pytest.CaptureFixture[str], golden: Path
+) -> None:
+    document: dict[str, Any] = json.loads(run(capfd, str(golden / LOG), "--json")[1])
+    document["tables"]["count"] = document["total"]["deletes"] = 1
+    html = page(document, ["binlog.000001"])
+    assert "<b>1</b><span>table</span>" in html
+    assert "<b>1</b><span>delete</span>" in html
+    printed = html[html.index("@media print") : html.index("</style>")]
+    assert ".scroll{overflow:visible}" in printed
+
+
 def test_a_page_without_anything(
     capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
 ) -> None:
@@ -214,18 +280,30 @@ def test_a_page_without_anything(
 
 def test_a_long_time_has_bounded_bars() -> None:
     slots = [Slot(minute * 60, (minute % 7, 1)) for minute in range(0, 50_000, 3)]
-    svg = timeline(slots, 60, ("inserts", "deletes"), str, str)
-    found = ElementTree.fromstring(svg).findall("rect")
+    plot = timeline(slots, 60, ("inserts", "deletes"), str, str)
+    found = ElementTree.fromstring(plot).findall(".//rect")
     assert len(found) <= 2 * 401
     assert all(float(rect.get("height", "-1")) >= 0 for rect in found)
     ends = [float(rect.get("x", "0")) + float(rect.get("width", "0")) for rect in found]
-    assert max(ends) <= 960
+    assert max(ends) <= 1000
 
 
 def test_bars_are_as_long_as_their_values() -> None:
-    svg = ElementTree.fromstring(bars([("a" * 100, (4, 4)), ("b", (2, 0))], ("x", "y"), str))
-    widths = [float(rect.get("width", "0")) for rect in svg.findall("rect")]
-    assert widths == [285, 285, 142.5, 0]
+    chart = ElementTree.fromstring(bars([("a" * 100, (4, 4)), ("b", (2, 0))], ("x", "y"), str))
+    tracks = chart.findall(".//span[@class='track']")
+    assert [track.get("style") for track in tracks] == ["width:80.00%", "width:20.00%"]
+    shares = [[(part.get("class"), part.get("style")) for part in track] for track in tracks]
+    assert shares == [[("x", "flex:4"), ("y", "flex:4")], [("x", "flex:2")]]
+
+
+def test_a_short_log_has_bars_of_a_fraction_of_a_second(
+    capfd: pytest.CaptureFixture[str], golden: Path
+) -> None:
+    found = json.loads(run(capfd, str(golden / LOG), "--json")[1])
+    total = found["total"]["transactions"]
+    assert found["time"]["unit"] in ("10ms", "100ms", "second")
+    assert len(found["time"]["buckets"]) > 3
+    assert sum(bucket["transactions"] for bucket in found["time"]["buckets"]) == total
 
 
 def test_numbers_for_people() -> None:

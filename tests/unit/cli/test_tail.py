@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 import binlake.cli.tail
-from binlake.cli.interrupts import Interrupts
+from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.main import main
 from binlake.errors import PositionLostError
 from binlake.source.chain import resolve
-from binlake.stream.ddl import TakesDdl
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Run
+from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
@@ -51,6 +51,9 @@ def end_by(golden: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
             ) -> None:
                 [self.reader] = LogReader.of_chains(resolve([str(golden / LOG)]), options, ledger)
                 self.on_idle = on_idle
+
+            def ddl_before(self) -> Iterator[DdlStatement]:
+                return self.reader.ddl_before()
 
             def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
                 yield from self.reader.runs(on_ddl)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
 import zlib
 
 import pytest
 
-from binlake.core.checksum import event_crc32, first_bad, stored_crc32
+from binlake.core.checksum import crc32_library, event_crc32, first_bad, stored_crc32
 from binlake.core.frames import FrameBlock, scan
 
 HEADER = struct.Struct("<IBIIIH")
@@ -84,3 +85,7 @@ def test_frames_that_are_not_in_the_data_are_refused() -> None:
         event_crc32(bytes(22))
     with pytest.raises(IndexError):
         stored_crc32(b"abc")
+
+
+def test_the_library_in_use_has_a_name_and_a_version() -> None:
+    assert re.fullmatch(r"(libdeflate|zlib) \d+\.\d[\w.-]*", crc32_library())

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ibb_log
 from binlake.core.crc32c import crc32c
+from support.logs import ibb_log
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from binlake.core.gtid_runs import gtid_runs
 from binlake.errors import MalformedError
 from binlake.source.replica.progress import Progress
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
-from log_builder import event
+from support.logs.log_builder import event
 
 GTID, QUERY, STOP, XID, CHECKPOINT, MARIADB_GTID = 33, 2, 3, 16, 161, 162
 SIDS = (bytes(range(16)), bytes(range(15)) + b"\0")

@@ -9,8 +9,8 @@ import pytest
 
 from binlake.core.json_binary import MAX_DEPTH, render
 from binlake.errors import MalformedError
-from json_bytes import document
-from json_documents import SERVER_TEXTS
+from support.values.json_bytes import document
+from support.values.json_documents import SERVER_TEXTS
 
 
 def text(data: bytes) -> str:

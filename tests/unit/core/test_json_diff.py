@@ -17,10 +17,10 @@ from binlake.core.json_diff import (
 from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink, unwanted
 from binlake.errors import BinlogError, MalformedError, UnsupportedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
-from core_walk import column, frames_of, log_of, walk, walker
-from json_bytes import document
-from log_builder import TABLE_MAP
-from table_log import table_map
+from support.logs.log_builder import TABLE_MAP
+from support.logs.table_log import table_map
+from support.values.core_walk import column, frames_of, log_of, numbers, plain_of, walk, walker
+from support.values.json_bytes import document
 
 # id, j JSON, k JSON
 PLANS = (
@@ -133,6 +133,7 @@ DIFFERENCES = (
     + difference(INSERT, "$.b[1]", "x")
     + difference(REMOVE, "$.b[0]")
 )
+_HEAD_BYTES = 13  # of the event, before its rows
 APPLIED = b'{"a": 2.5, "b": ["x", 2]}'
 
 
@@ -188,8 +189,35 @@ def test_partial_rows_of_a_payload_are_numbered_though_nobody_wants_them() -> No
     data = log_of([(TABLE_MAP, table_map()), (39, body(DIFFERENCES))])
     block = frames_of(data)
     made.enter_payload(4, 1000)
-    assert made.run_groups(data, 0, block, 0, len(block)) == len(block)
+    assert made.run_groups(data, 0, plain_of(data, block), 0, len(block)) == len(block)
     assert made.finish().tables == ()
+
+
+@pytest.mark.parametrize("operations", [(0, 1, 2), (0,)])
+def test_a_huge_event_of_partial_rows_comes_in_pieces(operations: tuple[int, ...]) -> None:
+    event = body(DIFFERENCES)
+    event += event[_HEAD_BYTES:] * 999
+    made, _ = walker(BothImages(PLANS, operations=operations), limit_bytes=5_000)
+    data = log_of([(TABLE_MAP, table_map()), (39, event)])
+    block = frames_of(data)
+    at, flushes = 0, 0
+    texts: list[object] = []
+    ordinals: list[int] = []
+    while at < len(block):
+        at = made.run_groups(data, 0, plain_of(data, block), at, len(block))
+        assert made.held_bytes < 6_000
+        for _, found in made.finish().tables:
+            texts += column(found.after.columns[1], "")
+            ordinals += numbers(found.row, "I")
+        flushes += 1
+    if operations == (0,):
+        assert flushes == 1
+        assert made.rows == 0
+    else:
+        assert flushes > 10
+        assert texts == [APPLIED] * 1000
+        assert ordinals == list(range(1000))
+        assert made.decoded_bytes == block.length[3] - 23
 
 
 def test_unknown_value_options() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binlake.core.cursor import Cursor
-from binlake.core.json_binary import JsonRenderer, render
+from binlake.core.json_binary import render
 from binlake.core.json_diff import (
     Difference,
     apply_differences,
@@ -22,7 +22,7 @@ from binlake.core.json_diff import (
 )
 from binlake.errors import BinlogError
 from binlake.table.types.json_wire import document_bytes
-from json_bytes import document
+from support.values.json_bytes import document
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 scalars = (
@@ -131,9 +131,7 @@ def test_differences_do_to_text_what_they_do_to_values(
             del holder[key]
         shown = "" if operation == "remove" else text_of(document(new))
         differences.append(Difference(operation, path, shown))
-    again = read_differences(
-        Cursor(stored := wire(differences, new), 0, len(stored)), JsonRenderer()
-    )
+    again = read_differences(Cursor(wire(differences, new)))
     assert again == differences
     assert json.loads(apply_differences(text_of(document(value)), again)) == changed
     assert differences_text(again).startswith("JSON_DIFF [")
@@ -159,7 +157,7 @@ def lenenc(raw: bytes) -> bytes:
 def test_any_bytes_are_differences_or_an_error(raw: bytes, value: Any) -> None:
     stored = struct.pack("<I", len(raw)) + raw
     try:
-        found = read_differences(Cursor(stored, 0, len(stored)), JsonRenderer())
+        found = read_differences(Cursor(stored))
         json.loads(apply_differences(text_of(document(value)), found))
     except BinlogError:
         pass

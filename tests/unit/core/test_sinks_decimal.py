@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binlake.core.decimals import decimal_width
-from binlake.core.sink import SinkBuffers
-from binlake.core.sinks import make_sink
+from binlake.core.sink import SinkBuffers, make_sink
 from binlake.errors import MalformedError, TruncatedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
-from wire_values import decimal_bytes
+from support.values.wire_values import decimal_bytes
 
 EXACT = Context(prec=80)
 

@@ -6,8 +6,7 @@ import struct
 
 import pytest
 
-from binlake.core.sink import SinkBuffers
-from binlake.core.sinks import make_sink, make_skip
+from binlake.core.sink import SinkBuffers, make_sink, make_skip
 from binlake.errors import MalformedError, TruncatedError, UnsupportedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 

@@ -8,11 +8,10 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from binlake.core.sink import SinkBuffers
-from binlake.core.sinks import make_sink
+from binlake.core.sink import SinkBuffers, make_sink
 from binlake.errors import MalformedError, TruncatedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
-from wire_values import date_bytes, datetime2_bytes, time2_bytes, timestamp2_bytes
+from support.values.wire_values import date_bytes, datetime2_bytes, time2_bytes, timestamp2_bytes
 
 EPOCH = datetime(1970, 1, 1)
 FSP = range(7)

@@ -8,8 +8,7 @@ import pytest
 
 from binlake.core.buffers import MAX_BYTES, ByteBuffer, ByteKey
 from binlake.core.cursor import Cursor
-from binlake.core.sink import SinkBuffers
-from binlake.core.sinks import make_sink
+from binlake.core.sink import SinkBuffers, make_sink
 from binlake.errors import MalformedError, TruncatedError, UnsupportedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 

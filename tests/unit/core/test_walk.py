@@ -32,10 +32,30 @@ from binlake.errors import (
 )
 from binlake.values.frame import EventFormat
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
-from core_walk import FORMAT_1, Event, column, frames_of, is_valid, log_of, numbers, walk, walker
-from log_builder import GTID, MARIADB_GTID, QUERY, ROWS, TABLE_MAP, XID, LogBuilder, query_body
-from stream_log import SID, gtid_body, mariadb_gtid_body
-from table_log import ALL, STMT_END, day, image, rows_body, table_map
+from support.logs.log_builder import (
+    GTID,
+    MARIADB_GTID,
+    QUERY,
+    ROWS,
+    TABLE_MAP,
+    XID,
+    LogBuilder,
+    query_body,
+)
+from support.logs.stream_log import SID, gtid_body, mariadb_gtid_body
+from support.logs.table_log import ALL, STMT_END, day, image, rows_body, table_map
+from support.values.core_walk import (
+    FORMAT_1,
+    Event,
+    column,
+    frames_of,
+    is_valid,
+    log_of,
+    numbers,
+    plain_of,
+    walk,
+    walker,
+)
 
 UPDATE_ROWS, DELETE_ROWS = ROWS + 1, ROWS + 2
 
@@ -228,7 +248,7 @@ def walk_all(log: LogBuilder, sink: TableSink | None = None) -> WalkedRows:
     made, _ = walker(sink or BothImages(PLANS))
     data = log.bytes()
     block = frames_of(data)
-    made.run_groups(data, 0, block, 0, len(block))
+    made.run_groups(data, 0, plain_of(data, block), 0, len(block))
     return made.finish()
 
 
@@ -254,7 +274,7 @@ def test_facts_of_transactions() -> None:
         (f"{SID}:5".encode(), 1_234_567_890_123_456, starts[0], 7),
         (None, 77, starts[1], 7),
         (None, in_header, starts[2], 7),
-        (b"3-1-9", in_header, starts[3], None),
+        (b"3-1-9", in_header, starts[3], 7),  # of its COMMIT
     ]
     assert numbers(found.tables[0][1].txn, "I") == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 2
 
@@ -310,7 +330,7 @@ def test_a_definition_is_asked_for_once() -> None:
     )
     made, asked = walker(BothImages(PLANS))
     block = frames_of(data)
-    made.run_groups(data, 0, block, 0, len(block))
+    made.run_groups(data, 0, plain_of(data, block), 0, len(block))
     assert asked == [table_map(), other]
 
 
@@ -325,7 +345,7 @@ def test_an_id_that_means_another_table_now() -> None:
     row = (ROWS, rows_body(image((1, "a", DAY))))
     data = log_of(*[[(TABLE_MAP, table_map(name)), row] for name in "tutuu"])
     block = frames_of(data)
-    made.run_groups(data, 0, block, 0, len(block))
+    made.run_groups(data, 0, plain_of(data, block), 0, len(block))
     found = {id(sink): buffers.count for sink, buffers in made.finish().tables}
     assert found == {id(sinks[b"t"]): 2, id(sinks[b"u"]): 3}
 
@@ -357,7 +377,7 @@ def test_rows_without_a_table_map(events: list[Event]) -> None:
     data = log_of(CHANGES, events)
     block = frames_of(data)
     with pytest.raises(MissingContextError, match="table id 7") as caught:
-        made.run_groups(data, 0, block, 0, len(block))
+        made.run_groups(data, 0, plain_of(data, block), 0, len(block))
     rows_frames = [f for f in map(block.frame, range(len(block))) if f.type_code == ROWS]
     assert caught.value.event_pos == rows_frames[-1].offset
     assert caught.value.event_type == "WRITE_ROWS_EVENT"
@@ -369,7 +389,7 @@ def test_a_table_map_does_not_outlive_its_transaction() -> None:
     data = log_of([CHANGES[0], without_end], [without_end])
     block = frames_of(data)
     with pytest.raises(MissingContextError):
-        made.run_groups(data, 0, block, 0, len(block))
+        made.run_groups(data, 0, plain_of(data, block), 0, len(block))
 
 
 def test_table_ids_are_forgotten_with_their_format() -> None:
@@ -391,7 +411,7 @@ def test_four_byte_table_ids() -> None:
     version_1 = rows_data[:4] + rows_data[6:8] + rows_data[10:]
     data = log_of([(TABLE_MAP, map_body[:4] + map_body[6:]), (23, version_1)])
     block = frames_of(data)
-    made.run_groups(data, 0, block, 0, len(block))
+    made.run_groups(data, 0, plain_of(data, block), 0, len(block))
     assert column(made.finish().tables[0][1].after.columns[0], "i") == [5]
 
 
@@ -410,11 +430,11 @@ def test_tables_and_operations_that_nobody_wants() -> None:
     block = frames_of(data)
     sizes = [f.length - 23 for f in map(block.frame, range(len(block))) if 30 <= f.type_code <= 32]
     made, _ = walker(None)
-    made.run_groups(data, 0, block, 0, len(block))
+    made.run_groups(data, 0, plain_of(data, block), 0, len(block))
     assert (made.decoded_bytes, made.passed_bytes, made.rows) == (0, sum(sizes), 0)
     sink = BothImages(PLANS, operations=(UPDATE,))
     made, _ = walker(sink)
-    made.run_groups(data, 0, block, 0, len(block))
+    made.run_groups(data, 0, plain_of(data, block), 0, len(block))
     assert (made.decoded_bytes, made.passed_bytes) == (sizes[1], sizes[0] + sizes[2])
     assert (made.rows, sink.taken(), sink.taken()) == (1, (0, 1, 0), (0, 0, 0))
 
@@ -439,7 +459,7 @@ def test_a_huge_transaction_comes_in_pieces() -> None:
     made, asked = walker(BothImages(PLANS), limit_bytes=20_000)
     found, at, flushes = [], 0, 0
     while at < len(block):
-        at = made.run_groups(data, 0, block, at, len(block))
+        at = made.run_groups(data, 0, plain_of(data, block), at, len(block))
         assert made.is_full or at == len(block)
         assert made.held_bytes < 25_000
         walked = made.finish()
@@ -462,8 +482,70 @@ def test_a_minimal_image_of_a_wide_table_counts_as_wide() -> None:
     data = log_of(events)
     block = frames_of(data)
     made, _ = walker(BothImages(plans), limit_bytes=100_000)
-    at = made.run_groups(data, 0, block, 0, len(block))
+    at = made.run_groups(data, 0, plain_of(data, block), 0, len(block))
     assert 0 < at < 60
+
+
+@pytest.mark.parametrize("code", [ROWS, 169])
+def test_a_huge_event_comes_in_pieces(code: int) -> None:
+    """Each row takes 3 bytes of the event, and 1,600 of memory."""
+    plans = [ColumnPlan(ColumnDefinition(i, "c", 8), Kernel.INT, 8) for i in range(200)]
+    plans[0] = ColumnPlan(ColumnDefinition(0, "c", 2), Kernel.INT, 2)
+    head = (7).to_bytes(6, "little") + struct.pack("<HHB", STMT_END, 2, 200) + b"\x01" + bytes(24)
+    images = b"".join(b"\0" + struct.pack("<h", i) for i in range(5000))
+    if code == 169:
+        images = bytes([0x82]) + len(images).to_bytes(2, "big") + zlib.compress(images)
+    data = log_of([CHANGES[0], (code, head + images)], [CHANGES[0], CHANGES[1]])
+    block = frames_of(data)
+    made, _ = walker(BothImages(plans), limit_bytes=100_000)
+    values: list[object] = []
+    ordinals: list[int] = []
+    at, flushes = 0, 0
+    while at < 4:
+        at = made.run_groups(data, 0, plain_of(data, block), at, 4)
+        assert made.held_bytes < 120_000
+        walked = made.finish()
+        for _, buffers in walked.tables:
+            assert walked.transactions.count == 1
+            values += column(buffers.after.columns[0], "h")
+            ordinals += numbers(buffers.row, "I")
+            assert set(numbers(buffers.pos, "q")) == {block.frame(3).offset}
+        flushes += 1
+    assert values == ordinals == list(range(5000))
+    assert flushes > 50
+    assert made.decoded_bytes == block.frame(3).length - 23
+
+
+def test_held_bytes_are_those_of_the_buffers() -> None:
+    plans = (
+        *PLANS,
+        ColumnPlan(ColumnDefinition(3, "b", 254), Kernel.BYTES, 1, 200),
+        ColumnPlan(ColumnDefinition(4, "n", 6), Kernel.NULL),
+    )
+    head = (7).to_bytes(6, "little") + struct.pack("<HHB", STMT_END, 2, 5) + b"\x1f"
+    row = b"\x12" + struct.pack("<I", 5) + DAY + b"\x01x"
+    data = log_of([CHANGES[0], (ROWS, head + row * 100)])
+    block = frames_of(data)
+    made, _ = walker(BothImages(plans), limit_bytes=16)
+    at = made.run_groups(data, 0, plain_of(data, block), 0, len(block))
+    held = made.held_bytes
+    walked = made.finish()
+    ((_, found),) = walked.tables
+    t = walked.transactions
+    buffers = [found.op, found.pos, found.end_pos, found.row, found.txn, found.seq, found.server_id]
+    buffers += [found.before.validity, found.after.validity]
+    for c in (
+        *found.before.columns,
+        *found.after.columns,
+        t.gtid,
+        t.commit_us,
+        t.start,
+        t.thread_id,
+    ):
+        buffers += [c.validity, c.offsets, c.data]
+    presence = sum(8 + len(bitmap) for _, bitmap in found.after.presence)
+    assert held == sum(len(buffer) for buffer in buffers if buffer is not None) + presence
+    assert at < len(block)
 
 
 # -- compressed, partial, hostile --------------------------------------------------------------
@@ -557,7 +639,7 @@ def test_any_mutation_of_a_table_map_reaches_only_resolve() -> None:
         data = log_of([(TABLE_MAP, bytes(body)), CHANGES[1]])
         block = frames_of(data)
         try:
-            made.run_groups(data, 0, block, 0, len(block))
+            made.run_groups(data, 0, plain_of(data, block), 0, len(block))
         except (TruncatedError, MissingContextError):
             continue
         assert asked == [bytes(body)]
@@ -570,7 +652,7 @@ def test_an_event_without_a_body() -> None:
     block = frames_of(data)
     made, _ = walker(None)  # whose format says that four bytes are a checksum
     with pytest.raises(TruncatedError, match="no body"):
-        made.run_groups(data, 0, block, 1, 2)
+        made.run_groups(data, 0, plain_of(data, block), 1, 2)
 
 
 def test_frames_that_are_not_there() -> None:
@@ -579,6 +661,6 @@ def test_frames_that_are_not_there() -> None:
     block = frames_of(data)
     for first, last in ((-1, 2), (3, 2), (0, len(block) + 1)):
         with pytest.raises(IndexError):
-            made.run_groups(data, 0, block, first, last)
+            made.run_groups(data, 0, plain_of(data, block), first, last)
     with pytest.raises(ValueError, match="outside the buffer"):
-        made.run_groups(data[:100], 0, block, 0, len(block))
+        made.run_groups(data[:100], 0, plain_of(data, block), 0, len(block))

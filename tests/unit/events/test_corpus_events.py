@@ -17,18 +17,18 @@ import pytest
 
 from binlake.errors import BinlogError
 from binlake.events.base import Event
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.gtid_mysql import GtidEvent
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.table_map import TableMapEvent
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
 from binlake.events.registry import decode_event
-from binlake.events.rows import RowsEvent
-from binlake.events.table_map import TableMapEvent
-from binlake.events.transaction_payload import TransactionPayloadEvent
 from binlake.format.collations import COLLATIONS
 from binlake.format.column_types import MYSQL_TYPE_YEAR
 from binlake.format.event_types import GTID_LOG_EVENT, GTID_TAGGED_LOG_EVENT, event_name
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.plan import ColumnDefinition
-from event_bytes import bodies, frames
+from support.logs.event_bytes import bodies, frames
 
 MAGIC = b"\xfebin"
 PLAIN = re.compile(r"\w*", re.A)  # members that readers print as they are

@@ -9,19 +9,19 @@ import pytest
 from binlake.core.inflate import inflate_event_data
 from binlake.errors import BinlogError, MalformedError
 from binlake.events.base import Event
-from binlake.events.deflate import deflate_event_data
-from binlake.events.encoding import encode_body, encode_event
-from binlake.events.format_description import FormatDescriptionEvent
-from binlake.events.query import QueryEvent
+from binlake.events.body.deflate import deflate_event_data
+from binlake.events.body.encoding import encode_body, encode_event
+from binlake.events.body.writer import BodyWriter, lenenc_bytes
+from binlake.events.common.format_description import FormatDescriptionEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.rotate import RotateEvent
+from binlake.events.common.xid import XidEvent
 from binlake.events.registry import decode_event
-from binlake.events.rotate import RotateEvent
-from binlake.events.writer import BodyWriter, lenenc_bytes
-from binlake.events.xid import XidEvent
 from binlake.format import event_types as types
 from binlake.values.frame import EventFormat, Frame
-from event_bytes import MYSQL, event_of, frame_at
-from event_samples import FORMAT_BODY, SAMPLES, SID, u
-from log_builder import IN_USE, event
+from support.logs.event_bytes import MYSQL, event_of, frame_at
+from support.logs.event_samples import FORMAT_BODY, SAMPLES, SID, u
+from support.logs.log_builder import IN_USE, event
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -13,24 +13,23 @@ import zstandard
 
 from binlake.errors import MalformedError, TruncatedError, UnsupportedError
 from binlake.events.base import Event
-from binlake.events.format_description import (
+from binlake.events.common.format_description import (
     FormatDescriptionEvent,
     effective_type,
-    has_permuted_types,
 )
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.gtid_mysql import GtidEvent
-from binlake.events.query import QueryEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.table_map import TableMapEvent
+from binlake.events.common.xa_prepare import XaPrepareEvent
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
 from binlake.events.raw import RawEvent
 from binlake.events.registry import EVENT_CLASSES, decode_event, event_format
-from binlake.events.rows import RowsEvent
-from binlake.events.table_map import TableMapEvent
-from binlake.events.transaction_payload import TransactionPayloadEvent
-from binlake.events.xa_prepare import XaPrepareEvent
 from binlake.format import event_types as types
 from binlake.values.frame import Frame
-from event_bytes import MARIADB, MYSQL, event_of
-from event_samples import (
+from support.logs.event_bytes import MARIADB, MYSQL, event_of
+from support.logs.event_samples import (
     FORMAT_BODY,
     PAYLOAD,
     PAYLOAD_PLAIN,
@@ -144,8 +143,8 @@ def test_event_format_wants_a_format_description() -> None:
 def test_permuted_numbers_of_an_alpha() -> None:
     lengths = bytes.fromhex("380d0008001200040404041200004f0606060600041a")
     fmt = replace(MYSQL, server_version="5.2.2-a_drop6p13", post_header_lengths=lengths)
-    assert has_permuted_types(fmt)
-    assert not has_permuted_types(MYSQL)
+    assert fmt.has_permuted_types
+    assert not MYSQL.has_permuted_types
     assert effective_type(16, fmt) == types.TABLE_MAP_EVENT
     assert effective_type(16, MYSQL) == types.XID_EVENT
     # the real bytes of such a log: 4-byte table ids, no column metadata

@@ -9,13 +9,13 @@ import pytest
 
 from binlake.errors import BinlogError, FormatError
 from binlake.events.base import Event
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.table_map import TableMapEvent
+from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
 from binlake.events.registry import EVENT_CLASSES
-from binlake.events.rows import RowsEvent
-from binlake.events.table_map import TableMapEvent
-from binlake.events.transaction_payload import TransactionPayloadEvent
 from binlake.values.frame import EventFormat
-from event_bytes import event_of
-from event_samples import SAMPLES
+from support.logs.event_bytes import event_of
+from support.logs.event_samples import SAMPLES
 
 MUTATIONS = 400
 SEED = 20_171_127

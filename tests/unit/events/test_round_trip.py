@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binlake.errors import BinlogError
-from binlake.events.encoding import encode_body
+from binlake.events.body.encoding import encode_body
 from binlake.events.registry import EVENT_CLASSES, decode_event
 from binlake.format import event_types as types
 from binlake.format.column_types import COLUMN_TYPES, MYSQL_TYPE_TYPED_ARRAY
 from binlake.format.query_status import STATUS_VARIABLES
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.gtid import GNO_END, GtidSet, MariaGtid
-from event_bytes import MARIADB, MYSQL
+from support.logs.event_bytes import MARIADB, MYSQL
 
 u8, u16, u32, u64 = (st.integers(0, (1 << bits) - 1) for bits in (8, 16, 32, 64))
 i63 = st.integers(0, (1 << 63) - 1)
@@ -244,7 +244,10 @@ EVENTS: dict[int, st.SearchStrategy[dict[str, Any]]] = {
     types.ANONYMOUS_GTID_LOG_EVENT: mysql_gtids(),
     types.GTID_TAGGED_LOG_EVENT: tagged_gtids(),
     types.GTID_EVENT: mariadb_gtids(),
-    types.PREVIOUS_GTIDS_LOG_EVENT: plain(gtids=gtid_sets(tags)),
+    types.PREVIOUS_GTIDS_LOG_EVENT: st.one_of(
+        plain(gtids=gtid_sets(tags), tagged=st.just(True)),
+        plain(gtids=gtid_sets(st.just("")), tagged=st.just(False)),
+    ),
     types.GTID_LIST_EVENT: plain(
         flags=st.sampled_from([0, 1 << 28, 3 << 28]),
         gtids=tuples(st.builds(MariaGtid, u32, u32, u64)),

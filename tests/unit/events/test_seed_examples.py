@@ -21,25 +21,25 @@ import zlib
 import pytest
 
 from binlake.errors import FormatError
-from binlake.events.annotate_rows import AnnotateRowsEvent
-from binlake.events.binlog_checkpoint import BinlogCheckpointEvent
-from binlake.events.encoding import encode_event
-from binlake.events.format_description import FormatDescriptionEvent
-from binlake.events.gtid_list import GtidListEvent
-from binlake.events.gtid_mariadb import MariadbGtidEvent
-from binlake.events.gtid_mysql import GtidEvent
-from binlake.events.heartbeat import HeartbeatEvent
-from binlake.events.previous_gtids import PreviousGtidsEvent
-from binlake.events.query import QueryEvent
+from binlake.events.body.encoding import encode_event
+from binlake.events.common.format_description import FormatDescriptionEvent
+from binlake.events.common.heartbeat import HeartbeatEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.rotate import RotateEvent
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.stop import StopEvent
+from binlake.events.common.table_map import TableMapEvent
+from binlake.events.common.xid import XidEvent
+from binlake.events.mariadb.annotate_rows import AnnotateRowsEvent
+from binlake.events.mariadb.binlog_checkpoint import BinlogCheckpointEvent
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
+from binlake.events.mysql.rows_query import RowsQueryEvent
 from binlake.events.registry import decode_event, event_format
-from binlake.events.rotate import RotateEvent
-from binlake.events.rows import RowsEvent
-from binlake.events.rows_query import RowsQueryEvent
-from binlake.events.stop import StopEvent
-from binlake.events.table_map import TableMapEvent
-from binlake.events.xid import XidEvent
 from binlake.format import event_types as types
-from event_bytes import HEADER, MARIADB, event_of, frame_at, whole_event
+from support.logs.event_bytes import HEADER, MARIADB, event_of, frame_at, whole_event
 
 # the network capture of a replica's first events (10.2.10, CRC32)
 STREAM_ROTATE = (

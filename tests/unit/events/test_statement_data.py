@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from binlake.errors import MalformedError, TruncatedError, UnsupportedError
-from binlake.events.execute_load_query import ExecuteLoadQueryEvent
-from binlake.events.load_data import CreateFileEvent, LoadEvent
-from binlake.events.user_var import UserVarEvent
+from binlake.events.common.execute_load_query import ExecuteLoadQueryEvent
+from binlake.events.common.user_var import UserVarEvent
+from binlake.events.old.load_data import CreateFileEvent, LoadEvent
 from binlake.format import event_types as types
-from event_bytes import event_of
-from event_samples import LOAD_SQL, SAMPLES, UUID, u, user_var
+from support.logs.event_bytes import event_of
+from support.logs.event_samples import LOAD_SQL, SAMPLES, UUID, u, user_var
 
 
 def fields(name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import fs as pafs
 
 from binlake.errors import OptionError, SourceError
-from binlake.lake.layout import Directory, encode_name, table_path
+from binlake.lake.export_directory import Directory, encode_name, table_path
 from binlake.lake.staging import Staging
 
 

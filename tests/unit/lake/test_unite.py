@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from binlake.lake.layout import Directory
+from binlake.lake.export_directory import Directory
 from binlake.lake.parquet import DataFile, ParquetFiles, TableKey
 from binlake.lake.unite import MergeTask, merged_files, unite
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from binlake.events.load_data import LoadEvent
+from binlake.events.old.load_data import LoadEvent
 from binlake.format.event_types import LOAD_EVENT, NEW_LOAD_EVENT
 from binlake.replay.old_load import old_load_statement
 from binlake.values.frame import Frame
@@ -23,7 +23,7 @@ def test_of_a_file_in_the_log() -> None:
     assert old_load_statement(event, Path("/tmp/SQL_LOAD_MB-1-0")) == (
         b"LOAD DATA LOCAL INFILE '/tmp/SQL_LOAD_MB-1-0' REPLACE INTO TABLE `t`"
         b" FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"' ESCAPED BY '\\\\'"
-        b" LINES TERMINATED BY '\\r\\n' STARTING BY '> ' IGNORE 1 LINES (`a`, `b``c`)\n/*!*/;\n"
+        b" LINES TERMINATED BY '\\r\\n' STARTING BY '> ' IGNORE 1 LINES (`a`, `b``c`)"
     )
 
 
@@ -32,5 +32,5 @@ def test_of_a_file_of_the_server() -> None:
     event = _event(LOAD_EVENT, (b"\t", b"x", b"\n", b"y", b"\\"), empty_flags=0b01010)
     assert old_load_statement(event, None) == (
         b"LOAD DATA INFILE 'it\\'s.csv' INTO TABLE `t` FIELDS TERMINATED BY '\\t' ENCLOSED BY ''"
-        b" ESCAPED BY '\\\\' LINES TERMINATED BY '\\n' (`a`, `b``c`)\n/*!*/;\n"
+        b" ESCAPED BY '\\\\' LINES TERMINATED BY '\\n' (`a`, `b``c`)"
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from binlake.events.user_var import UserVarEvent
+from binlake.events.common.user_var import UserVarEvent
 from binlake.format.event_types import USER_VAR_EVENT
-from binlake.replay.statements import user_variable
+from binlake.replay.statement_events import user_variable
 from binlake.values.frame import Frame
 
 

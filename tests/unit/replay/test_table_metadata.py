@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from binlake.events.reader import BodyReader
-from binlake.events.table_map import TableMapEvent
+from binlake.events.body.reader import BodyReader
+from binlake.events.common.table_map import TableMapEvent
 from binlake.format import column_types as ct
 from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
 from binlake.replay.table_metadata import metadata_lines

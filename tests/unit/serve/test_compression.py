@@ -24,8 +24,8 @@ from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.receiver import COMPRESSED_HEADER, CompressedReceiver
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
-from log_builder import LogBuilder
-from serving import PASSWORD, SECONDS, USER, client, eventually, rows, serving
+from support.logs.log_builder import LogBuilder
+from support.servers.serving import PASSWORD, SECONDS, USER, client, eventually, rows, serving
 
 BOTH = pytest.mark.parametrize("algorithm", ["zlib", "zstd"])
 

@@ -20,8 +20,17 @@ from hypothesis import strategies as st
 from binlake.serve import server as server_module
 from binlake.serve.server import BinlogServer
 from dev.servers.ports import ReservedPort
-from log_builder import LogBuilder
-from serving import CHECKSUMS, SECONDS, by_file, client, dump, eventually, rows, serving
+from support.logs.log_builder import LogBuilder
+from support.servers.serving import (
+    CHECKSUMS,
+    SECONDS,
+    by_file,
+    client,
+    dump,
+    eventually,
+    rows,
+    serving,
+)
 
 
 @pytest.fixture
@@ -152,16 +161,45 @@ def test_wrong_passwords_wait_longer_each_time(logs: Path) -> None:
         assert not any("s3cret" in line for line in server.said)  # type: ignore[attr-defined]
 
 
-def test_many_connections_that_say_nothing(logs: Path) -> None:
-    with serving(logs, max_logins=4, max_connections=8) as server:
-        idle = [dial(server) for _ in range(12)]
-        answers = [one.recv(5) for one in idle]
-        greeted = sum(answer[4:] == b"\n" for answer in answers if answer)
-        assert greeted == 4  # the others are told that there are too many
-        for one in idle:
-            one.close()
-        eventually(lambda: not server._open, "all were gone")
-        serves(server)
+def test_connections_that_say_nothing_give_way(logs: Path) -> None:
+    """From eight addresses, as many as connections are allowed: replicas log in all the same."""
+    with serving(logs, max_logins=4, max_connections=2) as server, ExitStack() as stack:
+        for number in range(64):
+            idle = socket.create_connection(
+                server.address, SECONDS, source_address=(f"127.0.0.{2 + number % 8}", 0)
+            )
+            stack.enter_context(idle)
+        with client(server) as first, client(server) as second:
+            assert rows(first, "SELECT 1") == rows(second, "SELECT 1")
+            with pytest.raises(pymysql.MySQLError, match="Too many connections"), client(server):
+                pass
+        eventually(lambda: len(server._open) <= 16, "those before have ended, threads and all")
+        lines = server.said  # type: ignore[attr-defined]
+        assert any("did not log in and gave way to a newer connection" in line for line in lines)
+    assert not any("internal error" in line for line in lines)
+
+
+@pytest.mark.parametrize("stage", ["before TLS", "inside of TLS", "after TLS", "wrong password"])
+def test_whoever_gives_way_gives_its_thread_back(logs: Path, stage: str) -> None:
+    """Wherever its login has stopped; also while a wrong password waits for its answer."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    request = packet(struct.pack("<IIB23x", 0x200 | 0x8000 | 0x800, 1, 45), 1)
+    wrong = struct.pack("<IIB23x", 0x80200 | 0x8000, 1, 45) + b"x\0\x14" + bytes(20)
+    with serving(logs, max_logins=2) as server, ExitStack() as stack:
+        before = threading.active_count()
+        for _ in range(12):
+            one = stack.enter_context(dial(server))
+            with suppress(OSError):  # it may have given way already
+                one.recv(1 << 10)
+                if stage == "wrong password":
+                    one.sendall(packet(wrong + b"mysql_native_password\0", 1))
+                elif stage != "before TLS":
+                    one.sendall(request)
+                    if stage == "after TLS":
+                        stack.enter_context(context.wrap_socket(one))
+        eventually(lambda: threading.active_count() <= before + 2, "their threads have ended")
+        assert not any("internal error" in line for line in server.said)  # type: ignore[attr-defined]
 
 
 def test_tls_is_not_given_up(logs: Path) -> None:
@@ -245,8 +283,11 @@ def test_a_session_keeps_little(logs: Path) -> None:
             rows(connection, f"SET @v{number} = 1")
         with pytest.raises(pymysql.MySQLError, match="at most 64 variables"):
             rows(connection, "SET @another = 1")
-        with pytest.raises(pymysql.MySQLError, match="too long"):
-            rows(connection, f"SET @v0 = '{'x' * 300_000}'")
+        with pytest.raises(pymysql.MySQLError, match="statement of 65547 bytes"):
+            rows(connection, f"SET @v0 = '{'x' * 65_535}'")
+        for sql in ("KILL " + "9" * 5000, "SELECT " + "9" * 5000, "SELECT " + "/*a" * 20_000):
+            with pytest.raises(pymysql.MySQLError, match="does not answer"):
+                rows(connection, sql)
         with pytest.raises(pymysql.MySQLError, match="Access denied"):
             rows(connection, "SET GLOBAL read_only = 0")
         with pytest.raises(pymysql.MySQLError, match="Unknown system variable"):
@@ -376,6 +417,38 @@ def test_metrics(logs: Path) -> None:
         assert f"# HELP {name}" in text
     assert "binlake_serve_replicas 1.0" in text
     assert 'binlake_serve_files_behind{address="127.0.0.1:' in text
+
+
+def test_idle_connections_do_not_keep_metrics_from_anybody(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each had a thread for ever; now there are few of them, and they end."""
+    pytest.importorskip("prometheus_client")
+    from binlake.serve.metrics import serve_metrics
+
+    monkeypatch.setattr("binlake.archive.metrics._IDLE_SECONDS", 0.2)
+    reserved = ReservedPort()
+    before = threading.active_count()
+    with serving(logs) as server, ExitStack() as stack:
+        end = serve_metrics(server, reserved.number)
+        stack.callback(reserved.release)
+        stack.callback(end)
+        for _ in range(60):
+            idle = socket.create_connection(("127.0.0.1", reserved.number), timeout=SECONDS)
+            stack.enter_context(idle)
+        assert threading.active_count() <= before + 16 + 8
+
+        def answers() -> bool:
+            with (
+                suppress(OSError),
+                urllib.request.urlopen(
+                    f"http://127.0.0.1:{reserved.number}/metrics", timeout=SECONDS
+                ) as answer,
+            ):
+                return b"binlake_serve_replicas" in answer.read()
+            return False
+
+        eventually(answers, "an answer")
 
 
 def test_a_name_cannot_write_lines_of_ours(shared: BinlogServer) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from serving import CHECKSUMS, COM_REGISTER, client, dump, rows, serving
+from support.servers.serving import CHECKSUMS, COM_REGISTER, client, dump, rows, serving
 
 SERVERS = ["mysql-5.6.24", "mysql-9.7", "mariadb-10.11", "mariadb-11.8"]
 

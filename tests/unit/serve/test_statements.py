@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.serve.statements import (
+from binlake.serve.replica_sql import (
     Assignment,
     Call,
     Kill,
@@ -93,3 +93,59 @@ def test_the_text_is_gone_through_once(piece: str) -> None:
 )  # fmt: skip
 def test_like(text: str, pattern: str, matches: bool) -> None:
     assert like(text, pattern) is matches
+
+
+BOMBS = {
+    "comments": "SELECT " + "/*a" * 20_000,
+    "comments that end": "SELECT " + "/*a*/" * 12_000 + "1",
+    "version comments": "SELECT " + "/*!4" * 15_000,
+    "slashes": "SELECT " + "/" * 60_000,
+    "quotes": "SELECT " + "'" * 60_001,
+    "escapes": "SELECT '" + "\\'" * 30_000,
+    "backticks": "SELECT " + "@@`" * 20_000,
+    "names": "SELECT @@" + "`a`" * 20_000 + "`",
+    "digits": "SELECT " + "9" * 60_000,
+    "signs": "SELECT " + "-" * 60_000,
+    "fractions": "SELECT " + "1." * 30_000,
+    "expressions": "SELECT " + "1," * 30_000 + "1",
+    "assignments": "SET " + "@a=1," * 12_000 + "@a=1",
+    "words": "SHOW " + "a " * 30_000,
+    "blanks": "SELECT" + " " * 60_000,
+    "dashes": "SELECT " + "-- a\n" * 12_000,
+    "semicolons": "SELECT 1" + ";" * 60_000,
+    "a pattern": "SHOW VARIABLES LIKE '" + "%a" * 30_000 + "'",
+    "KILL with digits": "KILL " + "9" * 5000,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_the_time_is_linear_in_the_length(name: str) -> None:
+    """The issue's took 17 s; a linear one takes milliseconds, whatever else the machine does."""
+    began = time.process_time()
+    with suppress(NotUnderstoodError):
+        parse(BOMBS[name])
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    "sql", ["KILL " + "9" * 5000, "SELECT " + "9" * 5000, "SELECT -" + "9" * 21]
+)
+def test_numbers_are_bounded(sql: str) -> None:
+    with pytest.raises(NotUnderstoodError):
+        parse(sql)
+    assert parse("SELECT 18446744073709551615") == Select(
+        (Literal((1 << 64) - 1),), ("18446744073709551615",)
+    )
+
+
+WORDS = st.sampled_from(
+    ["SELECT", "SET", "SHOW", "KILL", "LIKE", "AS", "LIMIT", "NULL", "GLOBAL", "@a", "@@b", "@@", "@",
+     "`", "'", '"', "\\", "/*", "*/", "/*!", "-- ", "#", "\n", "(", ")", ",", "=", ":=", ";", "1", "-1",
+     "1.5", "9" * 30, "x", "é", "²", "٣", "\0", "\udc80", "f("],
+)  # fmt: skip
+
+
+@given(st.lists(WORDS, max_size=60), st.sampled_from(["", " "]))
+def test_any_statement_is_understood_or_not(words: list[str], between: str) -> None:
+    with suppress(NotUnderstoodError):
+        parse(between.join(words))

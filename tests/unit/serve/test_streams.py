@@ -24,8 +24,8 @@ from binlake.serve.metrics import replica_metric
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.values.gtid import GtidSet
-from log_builder import LogBuilder, query_body
-from serving import (
+from support.logs.log_builder import LogBuilder, query_body
+from support.servers.serving import (
     CHECKSUMS,
     NON_BLOCK,
     Packet,

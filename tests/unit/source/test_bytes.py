@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import zstandard
 
-from binlake.archive.folder import open_folder
+from binlake.archive.folders import open_folder
 from binlake.errors import MalformedError, OptionError, SourceError, TruncatedError
 from binlake.source.bytes import is_uri, local_path, open_reader, write_whole
 from binlake.source.chain import resolve
+from binlake.source.log_file import LogFile
 from binlake.source.reader import ByteReader, holds_secret
 from binlake.source.streams import StreamReader
 
@@ -318,3 +319,52 @@ def test_a_zstd_bomb_is_inflated_piece_by_piece() -> None:
     reader.read_at(0, 1000)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert (after - before) << 10 < 400 << 20
+
+
+class StoredObject:
+    """An object of a store, and what was asked of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.requests: list[tuple[int, int]] = []
+
+    def open_input_file(self, _: str) -> StoredObject:
+        return self
+
+    def size(self) -> int:
+        return len(self.data)
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        self.requests.append((offset, size))
+        return self.data[offset : offset + size]
+
+    def close(self) -> None:
+        pass
+
+
+def stored(monkeypatch: pytest.MonkeyPatch, data: bytes) -> StoredObject:
+    found = StoredObject(data)
+    monkeypatch.setattr("binlake.source.bytes.file_system_for", lambda _: (found, "log"))
+    return found
+
+
+def test_a_small_log_in_a_store_is_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(__file__).parents[2] / "golden" / "mysql-9.7" / "gtid" / "binlog.000001"
+    found = stored(monkeypatch, path.read_bytes())
+    with LogFile.open(str(path)) as log:
+        expected = [window.data for window in log.windows()]
+    with LogFile.open("s3://bucket/binlog.000001") as log:
+        assert [window.data for window in log.windows()] == expected
+    assert found.requests == [(0, path.stat().st_size)]
+
+
+def test_ranges_beyond_the_head_of_an_object_are_asked_for_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = stored(monkeypatch, DATA)
+    with open_reader("s3://bucket/binlog.000001") as reader:
+        assert reader.read_at(10, 20) == DATA[10:30]
+        assert reader.read_at(65_000, 1000) == DATA[65_000:66_000]
+        assert reader.read_at(len(DATA) - 5, 50) == DATA[-5:]
+        assert read_all(reader) == DATA
+    assert found.requests[:3] == [(0, 65_536), (65_000, 1000), (len(DATA) - 5, 5)]

@@ -27,7 +27,7 @@ from binlake.source.reader import ByteReader
 from binlake.source.resync import first_sync
 from binlake.source.streams import StreamReader
 from binlake.values.ledger import Ledger
-from encrypted_log import (
+from support.logs.encrypted_log import (
     KEY,
     KEY_NAME,
     component_keyring,
@@ -36,7 +36,7 @@ from encrypted_log import (
     key_file,
     start_encryption,
 )
-from log_builder import MARIADB_GTID, RELAY, ROWS, LogBuilder
+from support.logs.log_builder import MARIADB_GTID, RELAY, ROWS, LogBuilder
 
 HEADER = 512  # of MySQL's files
 MARIADB = "10.11.6-MariaDB"

@@ -1,6 +1,6 @@
 """MariaDB's InnoDB binlog as a log: chunks, trees, what is torn, damaged or not there.
 
-The writer is the tests' own (`tests/ibb_log.py`). Most files have pages of 512 bytes, the smallest
+The writer is the tests' own (`tests/support/logs/ibb_log.py`). Most files have pages of 512 bytes, the smallest
 that the format can say, so that a few transactions cross many pages and files.
 
 Long: every rule of the format, and every way to break it, once.
@@ -27,14 +27,14 @@ from binlake.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from binlake.events.gtid_list import GtidListEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.source.chain import resolve
 from binlake.source.ibb_records import read_compressed
 from binlake.source.log_file import Damage, LogFile
 from binlake.stream.log_reader import LogReader
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from ibb_log import (
+from support.logs.ibb_log import (
     COMMIT,
     DUMMY,
     GTID_STATE,
@@ -383,7 +383,7 @@ def test_a_part_in_a_file_that_is_not_there(tmp_path: Path) -> None:
     for file in sorted(images)[1:]:
         (tmp_path / file).write_bytes(images[file])
     last = tmp_path / max(images)
-    with pytest.raises(TruncatedError, match=r"binlog-000000\.ibb, which is not there"):
+    with pytest.raises(TruncatedError, match=r"binlog-000000\.ibb, which does not exist"):
         chain_bytes(tmp_path)
     ledger = Ledger()
     for path in sorted(tmp_path.iterdir()):
@@ -400,7 +400,7 @@ def test_a_record_that_goes_on_in_a_missing_file_is_torn(tmp_path: Path) -> None
         assert sum(len(window) for window in log.windows()) == 3, "format, list and GTID"
         assert log.tail is not None
         assert log.tail.in_use
-        assert "binlog-000001.ibb, which is not there" in log.tail.message
+        assert "binlog-000001.ibb, which does not exist" in log.tail.message
 
 
 # --- what cannot be ---
@@ -413,8 +413,8 @@ def commit_of(writer: IbbWriter, *head: int) -> None:
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        ((1, 0, 0, 0, 9 * PAGE, 0), "lies behind"),
-        ((1, 0, 0, 5, 512, 0), "lies behind"),
+        ((1, 0, 0, 0, 9 * PAGE, 0), "is after the one"),
+        ((1, 0, 0, 5, 512, 0), "is after the one"),
         ((1, 0, 0, 0, 100, 0), "no whole record of type 3"),
         ((1, 0, 0, 0, PAGE, 0), "no whole record of type 3"),
         ((2, 0, 0, 0, PAGE + 5, 0), "1 out-of-band records, not 2"),

@@ -10,7 +10,14 @@ import pytest
 from binlake.errors import BinlogError, KeyringError, OptionError, SourceError
 from binlake.source.keyring import Keyring
 from binlake.values.options import ReadOptions
-from encrypted_log import KEY, KEY_NAME, component_keyring, key_file, openssl_enc, plugin_keyring
+from support.logs.encrypted_log import (
+    KEY,
+    KEY_NAME,
+    component_keyring,
+    key_file,
+    openssl_enc,
+    plugin_keyring,
+)
 
 OTHER = bytes(range(100, 132))
 MYSQL_KEYS = {"some_other": OTHER[:16], KEY_NAME: KEY}
@@ -81,11 +88,11 @@ def broken() -> list[tuple[bytes, str]]:
         (f"1;{KEY.hex()}\n2;{KEY.hex()[:-1]}\n".encode(), "line 2 is not ID;HEX"),
         (KEY.hex().encode(), "line 1 is not ID;HEX"),
         (KEY, "is not ID;HEX"),
-        (component_keyring(MYSQL_KEYS)[:-9], "begins as JSON and is none"),
+        (component_keyring(MYSQL_KEYS)[:-9], "begins like JSON but is not valid JSON"),
         (b'{"path": "/k", "read_only": false}', "`path` names the keyring"),
-        (b'{"version": "1.0"}', "element 1 is none"),
-        (b'{"elements": [{"data_id": "a", "data": "zz"}]}', "element 1 is none"),
-        (b'{"elements": [7]}', "element 1 is none"),
+        (b'{"version": "1.0"}', "element 1 is not a key"),
+        (b'{"elements": [{"data_id": "a", "data": "zz"}]}', "element 1 is not a key"),
+        (b'{"elements": [7]}', "element 1 is not a key"),
         (plugin_keyring(MYSQL_KEYS)[:100], "ends inside a key|lengths that cannot be"),
         (bytes(plugin), "key 1 has lengths that cannot be"),
         (openssl_enc(key_file(), PASSWORD), "keyring_password_file names"),

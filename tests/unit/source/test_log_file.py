@@ -31,7 +31,7 @@ from binlake.source.streams import StreamReader
 from binlake.source.window import Window
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
-from log_builder import (
+from support.logs.log_builder import (
     ARTIFICIAL,
     IN_USE,
     MAGIC,
@@ -44,7 +44,7 @@ from log_builder import (
     LogBuilder,
     header,
 )
-from memory_reader import MemoryReader
+from support.logs.memory_reader import MemoryReader
 
 
 def open_bytes(data: bytes) -> LogFile:

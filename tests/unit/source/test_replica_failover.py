@@ -26,8 +26,7 @@ from binlake.stream.runs import Outcome, PlainRun
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
-from fake_server import OK, Conversation, fake_server
-from log_builder import (
+from support.logs.log_builder import (
     ARTIFICIAL,
     FORMAT,
     GTID,
@@ -40,6 +39,7 @@ from log_builder import (
     event,
     query_body,
 )
+from support.servers.fake_server import OK, Conversation, fake_server
 
 NAME = "binlog.000001"
 HEARTBEAT = 27

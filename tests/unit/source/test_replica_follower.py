@@ -11,9 +11,9 @@ from binlake.source.replica.connection import ConnectionLostError
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position
-from fake_server import Conversation, fake_server
-from fake_source import NAME, UUID, Stream, cut, damaged, dump_of, source, whole
-from log_builder import LogBuilder
+from support.logs.log_builder import LogBuilder
+from support.servers.fake_server import Conversation, fake_server
+from support.servers.fake_source import NAME, UUID, Stream, cut, damaged, dump_of, source, whole
 
 
 def log() -> LogBuilder:

@@ -19,7 +19,7 @@ from binlake.source.replica.progress import Progress
 from binlake.source.replica.receiver import PlainReceiver
 from binlake.source.replica.stream import PLAIN_TYPES, Block, DumpStream, Idle, Item
 from binlake.values.gtid import GtidSet
-from log_builder import ARTIFICIAL, FORMAT, QUERY, ROTATE, LogBuilder, event
+from support.logs.log_builder import ARTIFICIAL, FORMAT, QUERY, ROTATE, LogBuilder, event
 
 HEARTBEAT, HEARTBEAT_V2, XID, GTID_LIST = 27, 41, 16, 163
 EOF = b"\xfe\0\0\2\0"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from binlake.errors import OptionError
 from binlake.source.replica.option_file import client_options
 from binlake.source.replica.passwords import Secret, given_password
+from binlake.source.replica.session import FollowOptions
 from binlake.source.replica.url import ServerUrl, is_server_url, without_password
 
 
@@ -178,3 +182,64 @@ def test_login_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.unlink()
     with pytest.raises(OptionError, match="mysql_config_editor set --login-path=far"):
         client_options("none", login_path="far")
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode), st.booleans())
+def test_option_files_of_any_bytes(data: bytes, as_login_file: bool) -> None:
+    """Options, or one line of ours; nothing else."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        file = Path(folder) / "my.cnf"
+        file.write_bytes(data if as_login_file else b"[client]\n" + data)
+        patch.setenv("MYSQL_TEST_LOGIN_FILE", str(file))
+        with suppress(OptionError):
+            if as_login_file:
+                client_options("none", login_path="client")
+            else:
+                client_options(str(file))
+
+
+def test_option_files_that_include_one_another(tmp_path: Path) -> None:
+    """Five includes of itself, ten deep, were ten million files to read."""
+    file = tmp_path / "my.cnf"
+    file.write_text(f"!include {file}\n" * 5)
+    with pytest.raises(OptionError, match="more than 100 files are included"):
+        client_options(str(file))
+    deep = tmp_path / "deep.cnf"
+    deep.write_text(f"!include {deep}\n[client]\nuser=ada\n")
+    assert client_options(str(deep)) == {"user": "ada"}
+    file.write_text("!include a\0b\n!include ~nobody-of-here/x\n[client]\nuser=ada\n")
+    assert client_options(str(file)) == {"user": "ada"}
+
+
+def test_an_option_file_that_everybody_can_write_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "my.cnf"
+    file.write_text("[client]\nhost=elsewhere\n")
+    file.chmod(0o666)
+    with pytest.raises(OptionError, match=r"everybody can write .*; chmod o-w"):
+        client_options(str(file))
+    file.chmod(0o660)
+    assert client_options(str(file)) == {"host": "elsewhere"}
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "65536", "²"])
+def test_numbers_are_bounded(digits: str) -> None:
+    with pytest.raises(OptionError):
+        ServerUrl.parse(f"mysql://ada@db1:{digits}/")
+    for option in ("server-id", "report-port", "heartbeat"):
+        url = ServerUrl.parse("mysql://ada@db1/").with_options(
+            **{option.replace("-", "_"): digits if digits != "65536" else "x" * 9}
+        )
+        with pytest.raises(OptionError):
+            FollowOptions.of(url)
+
+
+@given(st.text(min_size=6, max_size=30), st.sampled_from(["{}", "{}:99999", "[{}", "{}:x", "a b{}"]),
+       st.sampled_from(["", "?ssl-mode=x&nope=1", "?password=x", "/a/b\x00", "?{}"]))  # fmt: skip
+def test_no_mistake_in_a_url_shows_its_password(secret: str, host: str, rest: str) -> None:
+    secret = f"Qz7{secret}"
+    text = f"mysql://ada:{quote(secret, safe='')}@{host.format('db1')}/{rest.format('a=b')}"
+    try:
+        shown = str(ServerUrl.parse(text))
+    except OptionError as error:
+        shown = str(error)
+    assert "Qz7" not in shown

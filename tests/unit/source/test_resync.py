@@ -17,13 +17,13 @@ import pytest
 
 from binlake.core.frames import first_unanchored
 from binlake.errors import BinlogError
-from binlake.events.format_description import effective_type
-from binlake.events.query import QueryEvent
-from binlake.events.reader import BodyReader
+from binlake.events.body.reader import BodyReader
+from binlake.events.common.format_description import effective_type
+from binlake.events.common.query import QueryEvent
 from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.source.reader import ByteReader
 from binlake.source.resync import END, SearchLimits, first_frame, first_sync
-from log_builder import (
+from support.logs.log_builder import (
     GTID,
     MAGIC,
     MARIADB_GTID,

@@ -14,7 +14,7 @@ from binlake.spark.batch import BinlogReader
 from binlake.spark.partitions import LogPartition
 from binlake.spark.source import BinlogDataSource
 from binlake.values.ledger import Ledger
-from corpus_files import keys_beside
+from support.logs.corpus_files import keys_beside
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FOLDERS = sorted(GOLDEN.glob("*/encrypted*"))

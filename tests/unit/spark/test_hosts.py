@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ from pyspark import cloudpickle
 from binlake.errors import SourceError
 from binlake.spark.hosts import Shipped, check_visible, host_check
 from binlake.spark.options import SourceOptions
+from binlake.spark.source import BinlogDataSource
+from binlake.values.builds import installed_version
 
 SOURCE = str(Path(__file__).parents[3] / "src")
 HOST_CHECK = "import base64, pickle; pickle.loads(base64.b64decode({!r}))()"
@@ -47,6 +50,34 @@ def test_package_missing() -> None:
     assert last.startswith("RuntimeError: host ")
     assert "binlake is not installed" in last
     assert sys.executable in last
+
+
+def test_package_missing_for_what_travels_with_the_reader() -> None:
+    """Spark pickles the data source beside its reader."""
+    done = elsewhere(ARRIVE, BinlogDataSource({"path": "/x"}))
+    assert "binlake is not installed" in done.stderr.strip().splitlines()[-1]
+
+
+def test_another_version(tmp_path: Path) -> None:
+    (tmp_path / "binlake" / "core").mkdir(parents=True)
+    for name in ("__init__.py", "core/__init__.py", "core/cursor.py"):
+        (tmp_path / "binlake" / name).touch()
+    done = elsewhere(HOST_CHECK, host_check(False, "99.1"), str(tmp_path))
+    told = done.stderr.strip().splitlines()[-1]
+    assert told.startswith("RuntimeError: host ")
+    assert f"binlake {installed_version()} is installed, and the driver runs 99.1" in told
+    for version in (installed_version(), None):
+        assert elsewhere(HOST_CHECK, host_check(False, version), str(tmp_path)).returncode == 0
+
+
+def test_values_go_by_name() -> None:
+    """Not by the order of their fields, which is another one in another build."""
+    options = SourceOptions.parse({"path": "/x", "op": "insert", "start": "binlog.000001:4"})
+    assert pickle.loads(pickle.dumps(options)) == options
+    kind, (cls, values) = options.read.__reduce__()[:2]
+    assert kind(cls, dict(reversed(values.items()))) == options.read
+    with pytest.raises(SourceError, match=r"ReadOptions with the field colour.*same version"):
+        kind(cls, {**values, "colour": "blue"})
 
 
 def test_core_not_compiled(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from binlake.spark.partitions import LogPartition
 from binlake.spark.schema import arrow_schema, spark_schema
 from binlake.spark.source import BinlogDataSource
 from binlake.values.ledger import Ledger
+from support.logs.stream_log import SID, StreamLog
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 LOGS = GOLDEN / "mysql-9.7" / "transactions" / "binlog.index"
@@ -102,6 +103,25 @@ def test_every_filter_gives_its_rows_and_decodes_fewer_bytes(name: str) -> None:
     assert 0 <= ledger.decoded_bytes < whole.decoded_bytes
     assert (ledger.decoded_bytes > 0) == bool(rows)
     assert len(rows) < len(everything)
+
+
+def test_of_several_sources_one_is_meant_or_named(tmp_path: Path) -> None:
+    for server, gnos in (("db1", (1, 2)), ("db2", (1, 2, 3))):
+        (tmp_path / server).mkdir()
+        (tmp_path / server / "archive.json").write_text("{}")
+        for gno in gnos:
+            log = StreamLog().plain(gno).plain(gno + 10)
+            log.write(tmp_path / server, f"binlog.{gno:06d}")
+    place = {"at": "binlog.000002:200", "view": "transactions"}
+    with pytest.raises(OptionError, match="the option source takes one of db1, db2"):
+        read(tmp_path, **place)
+    rows, _ = read(tmp_path, **place, source="db2", max_partition_bytes="200")
+    assert [row["gtid"] for row in rows] == [f"{SID}:2"]
+    rows, _ = read(tmp_path, view="transactions", at=f"{SID}:13")
+    assert [row["file"] for row in rows] == ["binlog.000003"]
+    rows, ledger = read(tmp_path, view="transactions")
+    assert len(rows) == 10
+    assert {name.rpartition("/")[0] for name in ledger.files} == {"db1", "db2"}
 
 
 def test_columns_decode_only_what_is_asked_for() -> None:
@@ -234,3 +254,46 @@ def test_a_table_that_is_not_there_is_told_with_one_that_is() -> None:
         SourceError, match=r"no change of table golden\.aa .*did you mean golden\.a\?"
     ):
         reader(table="golden.aa")
+
+
+def test_a_column_that_no_row_has_is_told() -> None:
+    schema = pa.schema([("id", pa.int32()), ("colour", pa.string()), ("_seqq", pa.string())])
+    rows, ledger = read(schema=schema, table="golden.a")
+    assert {row["colour"] for row in rows} == {None}
+    [told] = [remark for remark in ledger.remarks() if "colour" in remark]
+    assert told == (
+        "no row that was read has the column 'colour', '_seqq' of the given schema: null"
+    )
+    _, ledger = read(schema=pa.schema([("ID", pa.int32())]), table="golden.a")
+    assert not [remark for remark in ledger.remarks() if "given schema" in remark]
+
+
+def test_a_schema_may_ask_for_times_in_any_form() -> None:
+    path = GOLDEN / "mysql-9.7" / "types-full" / "binlog.000001"
+    log = binlake.open(path).to_arrow("golden.temporals")
+    names = [field.name for field in log.schema if field.type == pa.duration("us")]
+    for kind, form in ((pa.int64(), "micros"), (pa.string(), "text")):
+        schema = pa.schema([(name, kind) for name in names])
+        rows, _ = read(path, schema, table="golden.temporals")
+        expected = binlake.open(path, time=form).to_arrow("golden.temporals").select(names)
+        assert rows == expected.to_pylist()
+    duration = pa.schema([("duration", pa.string())])
+    rows, _ = read(schema=duration, view="transactions")
+    assert rows == read(view="transactions", columns="duration", time="text")[0]
+
+
+def test_the_view_ledger_has_a_row_per_task() -> None:
+    made = reader(view="ledger", max_partition_bytes="4000")
+    whole = Ledger()
+    rows: list[Row] = []
+    for partition in made.partitions():
+        assert isinstance(partition, LogPartition)
+        ledger = Ledger()
+        for batch in made.batches(partition, ledger):
+            rows += batch.to_pylist()
+        whole += ledger
+    assert len(rows) == len(made.partitions()) > 3
+    assert sum(row["events"] for row in rows) == whole.total.events
+    assert [entry for row in rows for entry in row["covered"]] == [
+        covered._asdict() for covered in whole.covered
+    ]

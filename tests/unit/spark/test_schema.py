@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructField, StructType
 
 from binlake.errors import SchemaError
 from binlake.spark.schema import (
@@ -15,7 +16,9 @@ from binlake.spark.schema import (
     arrow_schema,
     exact_schema,
     spark_schema,
+    spark_schema_json,
 )
+from binlake.spark.source import BinlogDataSource
 
 VIEW = pa.schema(
     [
@@ -38,6 +41,22 @@ def test_types_survive_the_way_to_spark_and_back() -> None:
     for field in VIEW:
         assert back.field(field.name).type.equals(field.type) or field.name == "vector"
     assert back.field("vector").type.value_type == pa.float32()
+
+
+def test_the_schema_is_spark_s_own() -> None:
+    """Its JSON and the exact Arrow types are made without PySpark: PySpark makes the same."""
+    fields = [
+        *VIEW,
+        pa.field("texts", pa.map_(pa.string(), pa.list_(pa.string()))),
+        pa.field("flag", pa.bool_(), metadata={"mysql.type": "TINYINT"}),
+        pa.field("text", pa.large_string()),
+        pa.field("unsigned", pa.uint64()),
+        pa.field("member", pa.dictionary(pa.int16(), pa.string())),
+        pa.field("nested", pa.struct([("a", pa.list_(pa.struct([("b", pa.uint8())])))])),
+    ]
+    schema = pa.schema(fields)
+    assert spark_schema_json(schema) == spark_schema(schema).json()
+    assert exact_schema(schema).equals(arrow_schema(spark_schema(schema)))
 
 
 def test_spark_names_of_the_types() -> None:
@@ -136,8 +155,8 @@ def test_what_mysql_calls_a_column_goes_along() -> None:
         (Decimal(2**64 - 1), pa.decimal128(20, 0), pa.float64()),
         (datetime(2026, 11, 21, 10), pa.timestamp("us"), pa.date32()),
         (datetime(2026, 11, 21, 10), pa.timestamp("us"), pa.int64()),
-        (timedelta(1), pa.duration("us"), pa.int64()),
-        (timedelta(1), pa.duration("us"), pa.string()),
+        (timedelta(1), pa.duration("us"), pa.int32()),
+        (timedelta(1), pa.duration("us"), pa.date32()),
         ("007", pa.string(), pa.int32()),
         (b"\xff", pa.binary(), pa.string()),
         ({"a": 1}, pa.struct([("a", pa.int32())]), pa.struct([("A", pa.date32())])),
@@ -152,6 +171,58 @@ def test_a_type_that_would_change_the_value_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("kind", "wanted", "advice"),
+    [
+        (pa.timestamp("us"), pa.timestamp("us", "UTC"), "timestamp_ntz (or date)"),
+        (pa.date32(), pa.timestamp("us", "UTC"), "timestamp_ntz (or date)"),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us"), "timestamp"),
+        (pa.timestamp("us", "UTC"), pa.date32(), "timestamp"),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_zone_is_never_invented(
+    kind: pa.DataType, wanted: pa.DataType, advice: str, nested: bool
+) -> None:
+    """Spark's cast takes the session's zone, which a task does not know."""
+    values = pa.array([datetime(1000, 1, 1)], pa.timestamp("us")).cast(kind)
+    if nested:
+        values = pa.StructArray.from_arrays([values], names=["x"])
+        wanted = pa.struct([("x", wanted)])
+    batch = pa.record_batch([values], names=["x"])
+    with pytest.raises(SchemaError) as caught:
+        conform(batch, pa.schema([("x", wanted)]))
+    assert "is no" in str(caught.value)
+    if not nested:
+        assert f"ask for {advice} in .schema(…), and cast" in str(caught.value)
+
+
+def test_text_of_a_time_has_the_digits_of_its_column() -> None:
+    times = pa.array([timedelta(hours=1, milliseconds=250)], pa.duration("us"))
+    field = pa.field("t", times.type, metadata={"mysql.fractional_digits": "3"})
+    flat = pa.record_batch([times], schema=pa.schema([field]))
+    assert conform(flat, pa.schema([("t", pa.string())])).to_pylist() == [{"t": "01:00:00.250"}]
+    struct = pa.StructArray.from_arrays([times], fields=[field])
+    nested = pa.record_batch([struct], names=["_before"])
+    wanted = pa.schema([("_before", pa.struct([("t", pa.string())]))])
+    assert conform(nested, wanted).to_pylist() == [{"_before": {"t": "01:00:00.250"}}]
+
+
+@pytest.mark.parametrize("text", ["doc variant", "_before struct<doc: variant>"])
+def test_a_variant_is_refused_with_the_way_to_get_one(text: str) -> None:
+    source = BinlogDataSource({"path": "/logs", "table": "shop.orders"})
+    with pytest.raises(SchemaError, match=r"ask for string.*parse_json\(doc\)"):
+        source.reader(_parsed(text))
+
+
+def _parsed(text: str) -> StructType:
+    from pyspark.sql.types import VariantType
+
+    field = StructField("doc", VariantType())
+    nested = StructField("_before", StructType([field]))
+    return StructType([nested if "struct" in text else field])
+
+
+@pytest.mark.parametrize(
     ("value", "kind", "wanted", "made"),
     [
         (1, pa.int8(), pa.bool_(), True),
@@ -162,6 +233,8 @@ def test_a_type_that_would_change_the_value_is_refused(
         (datetime(2026, 11, 21), pa.timestamp("us"), pa.date32(), date(2026, 11, 21)),
         ("12", pa.string(), pa.int32(), 12),
         (b"abc", pa.binary(), pa.string(), "abc"),
+        (timedelta(hours=-30, microseconds=-5), pa.duration("us"), pa.int64(), -108_000_000_005),
+        (timedelta(hours=-838, minutes=-59), pa.duration("us"), pa.string(), "-838:59:00"),
         (
             {"a": 1, "b": 2},
             pa.struct([("a", pa.int32()), ("b", pa.int32())]),

@@ -10,6 +10,7 @@ import json
 import random
 import shutil
 import struct
+import threading
 import zlib
 from collections.abc import Iterator
 from itertools import pairwise
@@ -24,12 +25,14 @@ import binlake
 from binlake.archive.layout import ArchiveState
 from binlake.errors import OptionError, PositionLostError, SchemaError, SourceError
 from binlake.source.log_file import LogFile
+from binlake.spark.logs import DirectoryLogs, LogsNow
 from binlake.spark.offsets import StreamOffset
-from binlake.stream.trail import Trail
+from binlake.stream.positions.log_fingerprint import LogFingerprint
+from binlake.values.options import ReadOptions
 from binlake.values.position import Position
-from reading import lines_without_ddl
-from stream_log import SID, StreamLog
-from stream_query import Checkpoint, Query41, Query42
+from support.logs.stream_log import SID, StreamLog
+from support.oracles.reading import lines_without_ddl
+from support.spark.stream_query import Checkpoint, Query41, Query42
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = (
@@ -198,9 +201,9 @@ def test_a_log_that_a_crash_ended_and_the_next_that_has_not_begun(
 
 def test_a_trail_that_ends_elsewhere_is_not_written() -> None:
     position = Position(OLD, "binlog.000001", 500, "")
-    trail = Trail(300, 400, "00" * 8)
-    assert "last_events" not in StreamOffset(position, trail=trail).to_json()
-    here = StreamOffset(position, trail=Trail(300, 500, "00" * 8))
+    fingerprint = LogFingerprint(300, 400, "00" * 8)
+    assert "last_events" not in StreamOffset(position, fingerprint=fingerprint).to_json()
+    here = StreamOffset(position, fingerprint=LogFingerprint(300, 500, "00" * 8))
     assert StreamOffset.from_json(here.to_json()) == here
 
 
@@ -212,6 +215,19 @@ def many(transactions: int, first: int = 1) -> StreamLog:
     for gno in range(first, first + transactions):
         log.plain(gno, commit_us=1_700_000_000_000_000 + gno * 1_000_000)
     return log
+
+
+def test_a_stream_of_one_of_several_sources(tmp_path: Path) -> None:
+    for server, gno in (("db1", 1), ("db2", 7)):
+        (tmp_path / server).mkdir()
+        state = ArchiveState(OLD, "mysql")
+        (tmp_path / server / "archive.json").write_bytes(state.to_bytes())
+        StreamLog().plain(gno).write(tmp_path / server)
+    with pytest.raises(OptionError, match="one server, and the logs of 2 sources"):
+        Query41(Checkpoint(), path=tmp_path, view="transactions").drain()
+    run = Query41(Checkpoint(), path=tmp_path, view="transactions", source="db2")
+    run.drain()
+    assert [row["gtid"] for row in run.checkpoint.all_rows] == [f"{SID}:7"]
 
 
 @QUERIES
@@ -254,7 +270,7 @@ def test_a_limit_on_rows_counts_the_wanted_ones() -> None:
 
 
 def test_everything_available_means_all_of_it(tmp_path: Path) -> None:
-    from stream_query import ReadAllAvailable
+    from support.spark.stream_query import ReadAllAvailable
 
     many(10).write(tmp_path)
     run = Query42(Checkpoint(), path=tmp_path, max_transactions_per_batch=2)
@@ -357,7 +373,7 @@ def chain(folder: Path) -> None:
         ({"starting_offsets": "binlog.000009:4"}, "no file 'binlog.000009'"),
         ({"starting_offsets": "latest", "starting_timestamp": "2026-01-01"}, "exclude each other"),
         ({"max_rows_per_batch": "0"}, "at least 1"),
-        ({"at": f"{SID}:1"}, "a stream goes on"),
+        ({"at": f"{SID}:1"}, "a stream does not end"),
         ({"start": "4"}, "say FILE:POS"),
     ],
 )
@@ -654,9 +670,30 @@ def test_a_table_that_changes_stops_the_query_and_goes_on_in_the_next(tmp_path: 
         except SourceError as error:  # its first row is still to come
             assert "no change of table" in str(error)
             run = None
-    assert keys([{k[1:]: v for k, v in row.items()} for row in checkpoint.all_rows]) == expected(
-        path, table="golden.moving"
-    )
+    places = {"_log_file": "file", "_log_pos": "pos", "_row": "row"}
+    found = [{name: row[key] for key, name in places.items()} for row in checkpoint.all_rows]
+    assert keys(found) == expected(path, table="golden.moving")
     assert "columns that the stream does not know: b" in told[0]
     assert "column a (int64) does not fit int16" in told[1]
     assert all("start the query again, with the same checkpoint" in text for text in told)
+
+
+def test_a_batch_over_many_files_is_planned_by_asking_for_them_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store answers each request after a while: eight files wait for one another here."""
+    for number in range(1, 9):
+        StreamLog().plain(number).write(tmp_path, f"binlog.{number:06}")
+    together = threading.Barrier(4)
+    created = DirectoryLogs.created
+
+    def waits(logs: DirectoryLogs, now: LogsNow, number: int) -> int | None:
+        together.wait(timeout=60)
+        return created(logs, now, number)
+
+    logs = DirectoryLogs([str(tmp_path)], ReadOptions())
+    now = logs.look()
+    expected = {number: logs.created(now, number) for number in now.numbers}
+    assert len(expected) == 8
+    monkeypatch.setattr(DirectoryLogs, "created", waits)
+    assert logs.created_all(now, now.numbers) == expected

@@ -10,11 +10,11 @@ import pytest
 from binlake.errors import TruncatedError
 from binlake.source.chain import resolve
 from binlake.source.log_file import LogFile
-from binlake.stream.boundary import UNLIMITED, BoundaryScan, Limits, seek
-from binlake.stream.gtid_progress import GtidProgress, shown_before
-from binlake.stream.gtid_search import executed
+from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Limits, seek
+from binlake.stream.positions.gtid_progress import GtidProgress, shown_before
+from binlake.stream.positions.gtid_search import executed
 from binlake.values.gtid import GtidSet, MariaGtidIntervals
-from stream_log import SID, StreamLog, transactions
+from support.logs.stream_log import SID, StreamLog, transactions
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 LOGS = sorted(GOLDEN.glob("*/transactions/binlog.0*")) + sorted(GOLDEN.glob("*/gtid/binlog.0*"))
@@ -91,8 +91,8 @@ def test_a_finished_log_ends_at_its_end(tmp_path: Path) -> None:
         scan.through(log, 4)
     assert scan.offset == path.stat().st_size
     assert scan.gtids.text == f"{SID}:1"
-    assert scan.trail is not None
-    assert scan.trail.end == scan.offset, "the trail is what is before the place"
+    assert scan.fingerprint is not None
+    assert scan.fingerprint.end == scan.offset, "the trail is what is before the place"
     path.write_bytes(path.read_bytes()[:-3])
     with LogFile.open(str(path)) as log, pytest.raises(TruncatedError):
         BoundaryScan(UNLIMITED, GtidProgress()).through(log, 4)
@@ -167,7 +167,7 @@ def test_seek(wanted: int, tmp_path: Path) -> None:
         found = seek(
             opened,
             gtids,
-            lambda steps: steps.keep_times(since, 1 << 62),
+            lambda mask: mask.keep_times(since, 1 << 62),
             lambda group: group.commit_us >= since,
         )
     starts = [start for start, code in zip(log.offsets, log.types, strict=True) if code == 33]
@@ -200,17 +200,17 @@ def test_the_trail_is_what_was_passed_last(path: Path, tmp_path: Path) -> None:
             if scan.offset == offset:
                 break
             offset = scan.offset
-            assert scan.trail is not None
-            assert scan.trail.end == offset
-            assert scan.trail.start in ends
-            assert scan.trail.is_in(log)
-            trails.append(scan.trail)
-    for trail in trails:
-        for place in (trail.start, trail.end - 1):
+            assert scan.fingerprint is not None
+            assert scan.fingerprint.end == offset
+            assert scan.fingerprint.start in ends
+            assert scan.fingerprint.is_in(log)
+            trails.append(scan.fingerprint)
+    for fingerprint in trails:
+        for place in (fingerprint.start, fingerprint.end - 1):
             other = tmp_path / path.name
             other.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
             with LogFile.open(str(other)) as log:
-                assert not trail.is_in(log)
+                assert not fingerprint.is_in(log)
             other.write_bytes(data[:place])
             with LogFile.open(str(other)) as log:
-                assert not trail.is_in(log)
+                assert not fingerprint.is_in(log)

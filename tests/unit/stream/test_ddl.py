@@ -6,13 +6,13 @@ import struct
 from pathlib import Path
 
 from binlake.source.chain import resolve
-from binlake.stream.ddl import DdlStatement
 from binlake.stream.log_reader import LogReader
-from binlake.stream.statements import statement_kind, without_set_statement
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.statements import statement_kind, without_set_statement
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from log_builder import QUERY, query_body
-from stream_log import STANDALONE, StreamLog, inner_event
+from support.logs.log_builder import QUERY, query_body
+from support.logs.stream_log import STANDALONE, StreamLog, inner_event
 
 CREATE = b"CREATE TABLE t (id INT)"
 ALTER = b"ALTER TABLE t ADD b INT"
@@ -41,8 +41,8 @@ def test_a_reader_is_told_before_what_follows(tmp_path: Path) -> None:
         "PlainRun", create, "Transaction", "PlainRun", alter, "Transaction", "PlainRun",
     ]  # fmt: skip
     first = next(item for item in passed(path) if isinstance(item, DdlStatement))
-    assert (first.spot.file, first.database, first.thread_id) == ("binlog.000001", "shop", 7)
-    assert path.read_bytes()[first.spot.offset + 4] == QUERY
+    assert (first.position.file, first.database, first.thread_id) == ("binlog.000001", "shop", 7)
+    assert path.read_bytes()[first.position.offset + 4] == QUERY
 
 
 def test_filters_do_not_lose_it(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_inside_a_payload_it_stands_where_the_payload_does(tmp_path: Path) -> No
     offset = len(log.data)
     log.payload(inner_event(QUERY, query_body(CREATE)))
     (statement,) = [item for item in passed(log.write(tmp_path)) if isinstance(item, DdlStatement)]
-    assert statement.spot.offset == offset
+    assert statement.position.offset == offset
 
 
 def test_set_statement_is_what_it_is_set_for() -> None:

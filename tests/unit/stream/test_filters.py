@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import pytest
 
 from binlake.errors import OptionError
 from binlake.stream.log_reader import LogReader
+from binlake.stream.positions.splits import plan_splits
 from binlake.stream.runs import PlainRun
-from binlake.stream.splits import plan_splits
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from stream_log import EPOCH, SECOND, SID, STANDALONE, StreamLog, runs, transactions
+from support.logs.stream_log import EPOCH, SECOND, SID, STANDALONE, StreamLog, runs, transactions
 
 T0 = EPOCH * SECOND
 
@@ -102,22 +103,6 @@ def test_a_bare_position_is_in_the_first_file_for_start_in_the_last_for_stop(
     ]
 
 
-def test_first_and_last_file_are_those_of_the_whole_input(tmp_path: Path) -> None:
-    paths = [
-        StreamLog().plain(2 * n + 1).plain(2 * n + 2).write(tmp_path, name)
-        for n, name in enumerate(("a.000001", "b.000001"))
-    ]
-    second = starts(StreamLog().plain(1).plain(2))[1]
-
-    def found(**options: str) -> list[str]:
-        return [str(t.gtid)[-1:] for t in transactions(*paths, **options)]
-
-    assert found(start=str(second)) == ["2", "3", "4"]
-    assert found(stop=str(second)) == ["1", "2", "3"]
-    with pytest.raises(OptionError, match="FILE:POS"):
-        found(at=str(second))
-
-
 def test_a_bare_at_names_no_file_of_several(tmp_path: Path) -> None:
     for number in (1, 2):
         StreamLog().plain(number).write(tmp_path, f"binlog.{number:06d}")
@@ -138,13 +123,81 @@ def test_at_is_the_transaction_around_a_position(tmp_path: Path) -> None:
     for gno in range(1, 7):
         assert chosen(path, at=f"binlog.000001:{at[gno - 1] + 30}") == [gno]
         assert chosen(path, at=f"binlog.000001:{at[gno] - 1}") == [gno]
-    # an end position is what a replica's error names: at a border nobody can tell which is meant
+
+
+def test_at_a_start_is_the_transaction_that_starts_there(tmp_path: Path) -> None:
+    """Of two transactions at a position the later one is meant, and the other is named."""
+    log = log_of_six()
+    path, at = log.write(tmp_path), [*starts(log), len(log.data)]
+    for gno in range(1, 7):
+        assert chosen(path, at=f"binlog.000001:{at[gno - 1]}") == [gno]
     ledger = Ledger()
-    assert chosen(path, at=f"binlog.000001:{at[3]}") == [3, 4]
     list(transactions(path, at=f"binlog.000001:{at[3]}", ledger=ledger))
-    assert "both are shown" in ledger.warnings[0]
+    [remark] = ledger.warnings
+    assert remark.endswith(f"the one that ends there is at=binlog.000001:{at[2]}")
+    # an end position is what a replica's error names: where no other transaction starts it is meant
     assert chosen(path, at=f"binlog.000001:{at[6]}") == [6]
-    assert chosen(path, at=f"binlog.000001:{at[0]}") == [1]
+    log.rotate("binlog.000002")
+    assert chosen(log.write(tmp_path), at=f"binlog.000001:{at[6]}") == [6]
+
+
+def test_at_a_position_between_two_windows_or_splits(tmp_path: Path) -> None:
+    """What starts at a position is told also where another task reads it."""
+    log = StreamLog()
+    for gno in range(1, 40):
+        log.plain(gno)
+    path, at = log.write(tmp_path), starts(log)
+    for gno in (1, 2, 20, 39):
+        options = ReadOptions.parse({"at": f"binlog.000001:{at[gno - 1]}"})
+        splits = plan_splits([str(path)], options, 300)
+        tasks = [LogReader.of_split(split, options, Ledger()) for split in splits]
+        found = [t.gtid for task in tasks for t in task.transactions()]
+        assert found == [f"{SID}:{gno}"]
+        tasks = [LogReader.of_split(split, options, Ledger()) for split in splits]
+        assert sum(run.groups for task in tasks for run in task.runs()) == 1  # type: ignore[union-attr]
+
+
+def test_at_a_position_of_a_log_without_gtids(tmp_path: Path) -> None:
+    log = StreamLog(version="5.5.60-log", alg=None)
+    ends = []
+    for _ in range(3):
+        log.query(b"BEGIN").rows().xid()
+        ends.append(len(log.data))
+    path = log.write(tmp_path)
+    for end, start in zip(ends, (ends[0], ends[1], ends[1]), strict=True):
+        [found] = transactions(path, at=str(end))
+        assert found.start.offset == start
+    packed = tmp_path / "packed.000001.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    [found] = transactions(packed, at=str(ends[0]))
+    assert found.start.offset == ends[0]
+
+
+def test_at_a_position_before_a_checkpoint_is_the_transaction_that_ends_there(
+    tmp_path: Path,
+) -> None:
+    log = StreamLog(version="10.11.6-MariaDB")
+    log.maria(1).rows().xid()
+    end = len(log.data)
+    log.add(161, (13).to_bytes(4, "little") + b"binlog.000001")
+    log.maria(2).rows().xid()
+    path = log.write(tmp_path)
+    assert [t.gtid for t in transactions(path, at=str(end))] == ["0-1-1"]
+
+
+def test_at_an_xa_transaction_is_its_rows_and_nothing_between(tmp_path: Path) -> None:
+    """Its XA COMMIT may be in a later file; other transactions of that file are not meant."""
+    first = StreamLog().plain(1)
+    at = len(first.data)
+    first.xa_prepared(2, b"x")
+    ends = len(first.data)
+    first.plain(3).write(tmp_path, "binlog.000001")
+    second = StreamLog().plain(4)
+    commit = len(second.data)
+    second.xa_decided(5, b"x").plain(6).write(tmp_path, "binlog.000002")
+    for place in (f"binlog.000001:{at}", f"binlog.000001:{at + 30}", f"binlog.000002:{commit}"):
+        assert chosen(tmp_path, at=place) == [5]
+    assert chosen(tmp_path, at=f"binlog.000001:{ends}") == [3]
 
 
 def test_files_outside_the_range_are_not_even_opened(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from binlake.errors import OptionError
 from binlake.source import bytes as source_bytes
 from binlake.source.chain import Chain, resolve
-from binlake.stream.gtid_search import (
+from binlake.stream.log_reader import LogReader
+from binlake.stream.positions.gtid_search import (
     HEAD_BYTES,
     Absence,
     AnyGtid,
@@ -22,11 +23,10 @@ from binlake.stream.gtid_search import (
     executed,
     locate,
 )
-from binlake.stream.log_reader import LogReader
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from log_builder import LogBuilder
+from support.logs.log_builder import LogBuilder
 
 GOLDEN_WITH_GTIDS = [
     "mysql-5.6.24/gtid",

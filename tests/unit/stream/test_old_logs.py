@@ -10,20 +10,20 @@ import pytest
 
 from binlake.cli.main import main
 from binlake.errors import BinlogError, TruncatedError
-from binlake.events.load_data import CreateFileEvent, LoadEvent
-from binlake.events.query import QueryEvent
-from binlake.events.rotate import RotateEvent
-from binlake.events.start_v3 import StartV3Event
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.rotate import RotateEvent
+from binlake.events.old.load_data import CreateFileEvent, LoadEvent
+from binlake.events.old.start_v3 import StartV3Event
 from binlake.source.log_file import Damage, LogFile
-from binlake.stream.reencode import Reencoding
-from binlake.stream.splits import plan_splits
-from binlake.stream.verify import verify
+from binlake.stream.positions.splits import plan_splits
+from binlake.stream.verify.chains import verify
+from binlake.stream.verify.reencode import Reencoding
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from memory_reader import MemoryReader
-from old_log import QUERY, STOP, OldLog, query_body, shop
-from reading import events, row_lines, split_lines
-from stream_log import outcomes
+from support.logs.memory_reader import MemoryReader
+from support.logs.stream_log import outcomes
+from support.oracles.reading import events, row_lines, split_lines
+from unit.stream.old_log import QUERY, STOP, OldLog, query_body, shop
 
 VERSIONS = pytest.mark.parametrize("version", [1, 3])
 

@@ -8,8 +8,8 @@ from binlake.source.chain import resolve
 from binlake.stream import overview
 from binlake.stream.overview import nothing_found
 from binlake.values.options import ReadOptions
-from log_builder import ROWS
-from stream_log import StreamLog, inner_event, rows_body, table_map_body
+from support.logs.log_builder import ROWS
+from support.logs.stream_log import StreamLog, inner_event, rows_body, table_map_body
 
 TABLE_MAP = 19
 
@@ -22,7 +22,7 @@ def test_tables_and_times(tmp_path: Path) -> None:
     inside = inner_event(TABLE_MAP, table_map_body().replace(b"shop", b"keep"))
     StreamLog().plain(1).gtid(2).payload(inside + inner_event(ROWS, rows_body())).write(tmp_path)
     assert said(tmp_path, table="shop.tt") == (
-        "nothing matches the filters; did you mean shop.t?; the log has changes of shop.t, keep.t; "
+        "nothing matches the filters (did you mean shop.t?); the log has changes of shop.t, keep.t; "
         "its events are from 2023-11-14 22:13:20Z to 2023-11-14 22:13:20Z"
     )
 

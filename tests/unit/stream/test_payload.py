@@ -10,8 +10,8 @@ from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from log_builder import GTID, QUERY, ROWS, TABLE_MAP, XID, query_body
-from stream_log import (
+from support.logs.log_builder import GTID, QUERY, ROWS, TABLE_MAP, XID, query_body
+from support.logs.stream_log import (
     PAYLOAD,
     SID,
     StreamLog,
@@ -77,7 +77,7 @@ def test_a_large_payload_is_inflated_again_in_bounded_memory(
     inner = query(b"BEGIN") + rows(200_000) * 12 + END
     path = StreamLog().gtid(1).payload(inner).write(tmp_path)
     [held] = [frames_of(t) for t in transactions(path)]
-    monkeypatch.setattr("binlake.stream.extent.HELD_BYTES", 1 << 20)
+    monkeypatch.setattr("binlake.stream.groups.transaction_frames.HELD_BYTES", 1 << 20)
     [found] = transactions(path)
     sizes = [len(piece.window.data) for piece in found.pieces()]
     assert len(sizes) > 3

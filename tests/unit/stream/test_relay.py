@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from binlake.stream.splits import plan_splits
+from binlake.stream.positions.splits import plan_splits
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from log_builder import RELAY, ROWS, TABLE_MAP
-from stream_log import (
+from support.logs.log_builder import RELAY, ROWS, TABLE_MAP
+from support.logs.stream_log import (
     SID,
     StreamLog,
     outcomes,
@@ -17,7 +17,7 @@ from stream_log import (
     table_map_body,
     transactions,
 )
-from stream_splits import read_splits
+from support.logs.stream_splits import read_splits
 
 
 def relay(source: str = "5.6.40-log") -> StreamLog:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from binlake.values.ledger import Ledger
-from log_builder import ROWS
-from stream_log import StreamLog, frames_of, rows_in, transactions
+from support.logs.log_builder import ROWS
+from support.logs.stream_log import StreamLog, frames_of, rows_in, transactions
 
 
 def rows_kept(script: str, tmp_path: Path, **options: bool) -> list[int]:
@@ -49,7 +49,7 @@ def test_rollback_to_takes_back_what_is_between(
 def test_it_does_so_across_windows(
     held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("binlake.stream.extent.HELD_BYTES", held)
+    monkeypatch.setattr("binlake.stream.groups.transaction_frames.HELD_BYTES", held)
     monkeypatch.setattr("binlake.source.log_file.LogFile.windows.__kwdefaults__", _small_windows())
     assert rows_kept("r s:a r r b:a r", tmp_path) == [0, 3]
 

@@ -12,13 +12,13 @@ import pytest
 
 from binlake.errors import BinlogError, IncompleteError
 from binlake.source.chain import resolve
-from binlake.stream import splits as borders
 from binlake.stream.log_reader import LogReader
-from binlake.stream.splits import Split, pack, plan_splits
+from binlake.stream.positions import splits as borders
+from binlake.stream.positions.splits import Split, pack, plan_splits
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from stream_log import SID, StreamLog, without_zeros
-from stream_splits import cut, facts
+from support.logs.stream_log import SID, StreamLog, without_zeros
+from support.logs.stream_splits import cut, facts
 
 EVERY_BYTE_UP_TO = 500
 RANDOM_CUTS = 12

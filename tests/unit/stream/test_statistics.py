@@ -43,18 +43,23 @@ def test_of_very_many_keys_the_largest_stay_and_the_sum_is_right() -> None:
 def test_a_long_time_is_summed_in_longer_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "_MOST_TIMES", 100)
     times = Times()
+    monkeypatch.setattr(statistics, "_MOST_SHORT_TIMES", 100)
     for minute in range(30_000):
         times.add(minute * UNITS["minute"], Measures(1, 2))
     assert times.unit == "day"
     assert len(times.by_start) <= 100
-    assert times.chosen_unit("minute") == "day"
+    assert times.chosen_unit("minute", 300) == "day"
     assert sum(m.bytes for m in times.in_units("day").values()) == 60_000
 
 
 @pytest.mark.parametrize(
     ("span", "wanted", "unit"),
     [
-        (UNITS["minute"], None, "minute"),
+        (UNITS["10ms"], None, "10ms"),
+        (UNITS["second"] * 2, None, "second"),
+        (UNITS["second"] * 2 + 10_000, None, "10ms"),
+        (UNITS["minute"], None, "second"),
+        (6 * UNITS["minute"], None, "minute"),
         (4 * UNITS["hour"], None, "minute"),
         (9 * UNITS["hour"], None, "hour"),
         (40 * UNITS["day"], None, "day"),
@@ -63,7 +68,8 @@ def test_a_long_time_is_summed_in_longer_units(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_the_unit_suits_the_span(span: int, wanted: str | None, unit: str) -> None:
     times = Times()
+    times.make_room(0, span)
     times.add(0, Measures(1))
     times.add(span, Measures(1))
-    assert times.chosen_unit(wanted) == unit
+    assert times.chosen_unit(wanted, 300) == unit
     assert next(iter(times.in_units("day"))) == 0

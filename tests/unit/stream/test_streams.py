@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from log_builder import query_body
-from stream_log import SID, StreamLog, frames_of, inner_event, rows_in, transactions
+from support.logs.log_builder import query_body
+from support.logs.stream_log import SID, StreamLog, frames_of, inner_event, rows_in, transactions
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def demanding() -> StreamLog:
 
 @pytest.fixture(params=[100, 64 << 20])
 def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("binlake.stream.extent.HELD_BYTES", request.param)
+    monkeypatch.setattr("binlake.stream.groups.transaction_frames.HELD_BYTES", request.param)
 
 
 @pytest.mark.usefixtures("held")

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import binlake
 from binlake.errors import ChecksumError, FormatError, IncompleteError, UnsupportedError
 from binlake.stream.runs import PlainRun, Transaction
 from binlake.values.ledger import Ledger
-from log_builder import GTID, MARIADB_GTID, QUERY, ROWS, TABLE_MAP, XID, query_body
-from stream_log import (
+from support.logs.log_builder import GTID, MARIADB_GTID, QUERY, ROWS, TABLE_MAP, XID, query_body
+from support.logs.stream_log import (
     ANNOTATE,
     ANONYMOUS,
     EPOCH,
@@ -228,7 +229,7 @@ def test_frames_dropped_to_bound_memory_are_read_again(
     log = StreamLog().gtid(1).query(b"BEGIN").rows().rows().xid()
     path = log.write(tmp_path)
     [held] = [frames_of(t) for t in transactions(path)]
-    monkeypatch.setattr("binlake.stream.extent.HELD_BYTES", 10)
+    monkeypatch.setattr("binlake.stream.groups.transaction_frames.HELD_BYTES", 10)
     [reread] = [(frames_of(t), frames_of(t)) for t in transactions(path)]
     assert reread == (held, held)
 
@@ -244,6 +245,7 @@ def test_statements_are_counted_by_kind(tmp_path: Path) -> None:
         "statement DML": 1,
         "TRUNCATE": 1,
         "DDL": 1,
+        "account management": 1,
         "INCIDENT": 1,
         "statement in a rolled back transaction": 1,
     }
@@ -324,6 +326,42 @@ def test_a_cut_query_event_is_a_format_error(tmp_path: Path) -> None:
     ledger = Ledger()
     skipping = transactions(path, on_error="skip", ledger=ledger)
     assert [t.gtid for t in skipping] == [f"{SID}:1", f"{SID}:3"]
+    assert [r.start for r in ledger.skipped] == [cut]
+
+
+@pytest.mark.parametrize("code", [GTID, ANONYMOUS, 42], ids=["GTID", "anonymous", "tagged"])
+@pytest.mark.parametrize("body", [b"", b"\2\2"], ids=["empty", "cut"])
+@pytest.mark.parametrize("begin", [b"BEGIN", b"XA START X'61',X'',1"], ids=["BEGIN", "XA START"])
+def test_a_cut_gtid_event_loses_its_transaction(
+    tmp_path: Path, code: int, body: bytes, begin: bytes
+) -> None:
+    """All of it: the BEGIN behind it does not begin one without a GTID."""
+    log = StreamLog().plain(1)
+    cut = log.add(code, body)
+    log.query(begin).rows().xid().plain(3)
+    path = log.write(tmp_path)
+    with pytest.raises(FormatError) as caught:
+        list(transactions(path))
+    assert caught.value.event_pos == cut
+    ledger = Ledger()
+    found = list(transactions(path, on_error="skip", ledger=ledger))
+    assert [(t.gtid, rows_in(t)) for t in found] == [(f"{SID}:1", 1), (f"{SID}:3", 1)]
+    assert [r.start for r in ledger.skipped] == [cut]
+    # with the rows decoded, and with a filter that looks at GTIDs
+    opened = binlake.open(path, on_error="skip")
+    assert [row["gtid"] for row in opened.to_arrow().to_pylist()] == [f"{SID}:1", f"{SID}:3"]
+    assert [r.start for r in opened.ledger.skipped] == [cut]
+    chosen = transactions(path, on_error="skip", gtid=f"{SID}:2-9")
+    assert [t.gtid for t in chosen] == [f"{SID}:3"]
+
+
+def test_a_cut_gtid_event_of_mariadb_loses_its_transaction(tmp_path: Path) -> None:
+    log = StreamLog(version="11.8.2-MariaDB-log").maria(1).rows().xid()
+    cut = log.add(MARIADB_GTID, b"\2\0\0")
+    log.rows().xid().maria(3).rows().xid()
+    ledger = Ledger()
+    found = list(transactions(log.write(tmp_path), on_error="skip", ledger=ledger))
+    assert [t.gtid for t in found] == ["0-1-1", "0-1-3"]
     assert [r.start for r in ledger.skipped] == [cut]
 
 

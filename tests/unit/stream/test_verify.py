@@ -7,15 +7,15 @@ import pytest
 
 from binlake.errors import SourceError
 from binlake.source.keyring import Keyring
-from binlake.stream.problems import Kind
-from binlake.stream.reencode import LISTED, Reencoding
-from binlake.stream.verify import VerifyReport, verify
-from binlake.table.image_check import RowImages
+from binlake.stream.verify.chains import VerifyReport, verify
+from binlake.stream.verify.problems import Kind
+from binlake.stream.verify.reencode import LISTED, Reencoding
+from binlake.table.checks.image_check import RowImages
 from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidSet
-from corpus_files import keys_beside
-from encrypted_log import KEY, KEY_NAME, component_keyring, encrypt_file
-from log_builder import IN_USE, QUERY, RELAY, ROWS, TABLE_MAP, query_body
-from stream_log import (
+from support.logs.corpus_files import keys_beside
+from support.logs.encrypted_log import KEY, KEY_NAME, component_keyring, encrypt_file
+from support.logs.log_builder import IN_USE, QUERY, RELAY, ROWS, TABLE_MAP, query_body
+from support.logs.stream_log import (
     GTID_LIST,
     INCIDENT,
     SID,
@@ -62,7 +62,7 @@ def test_a_sound_chain(tmp_path: Path) -> None:
     assert report.ok
     assert kinds(report) == ["in use"]
     document = json.loads(json.dumps(report.to_json()))
-    assert list(document) == ["ok", "files", "chain"]
+    assert list(document) == ["ok", "files", "chain", "remarks"]
     first = document["files"][0]
     assert first == {
         "file": "binlog.000001",
@@ -131,6 +131,43 @@ def test_no_terminator(tmp_path: Path) -> None:
     StreamLog().plain(1).write(tmp_path)
     StreamLog().plain(2).write(tmp_path, "binlog.000002")
     assert kinds(verify([str(tmp_path)])) == ["no terminator"]
+
+
+def test_a_crash_is_a_remark_where_nothing_is_missing(tmp_path: Path) -> None:
+    """The next log begins with the start of the server, and with all GTIDs of the log before."""
+    StreamLog().previous(gtids("")).plain(1).write(tmp_path)
+    restarted = StreamLog(created=1_700_000_000).previous(gtids("1")).plain(2)
+    restarted.write(tmp_path, "binlog.000002")
+    report = verify([str(tmp_path)])
+    assert (report.ok, report.chain) == (True, ())
+    [remark] = report.remarks
+    assert (remark.file, remark.kind) == ("binlog.000001", Kind.NO_TERMINATOR)
+    assert "by the GTIDs that the next log begins with nothing is missing" in remark.message
+    assert report.to_json()["remarks"][0]["message"] == remark.message
+
+
+def test_a_crash_without_gtids_is_a_remark(tmp_path: Path) -> None:
+    log = StreamLog().query(b"BEGIN").rows().xid()
+    log.write(tmp_path)
+    StreamLog(created=1_700_000_000).query(b"BEGIN").rows().xid().write(tmp_path, "binlog.000002")
+    report = verify([str(tmp_path)])
+    assert report.ok
+    assert "no GTIDs that would show a missing transaction" in report.remarks[0].message
+
+
+@pytest.mark.parametrize("case", ["gap", "missing file", "no start of the server", "torn"])
+def test_a_log_that_may_be_cut_is_a_problem(case: str, tmp_path: Path) -> None:
+    first = StreamLog().previous(gtids("")).plain(1)
+    path = first.write(tmp_path)
+    created = 0 if case == "no start of the server" else 1_700_000_000
+    following = StreamLog(created=created).previous(gtids("1-2" if case == "gap" else "1")).plain(3)
+    following.write(tmp_path, "binlog.000003" if case == "missing file" else "binlog.000002")
+    if case == "torn":
+        path.write_bytes(first.bytes()[:-3])
+    report = verify([str(tmp_path)])
+    assert not report.ok
+    assert "no terminator" in kinds(report)
+    assert not report.remarks
 
 
 @pytest.mark.parametrize(
@@ -325,7 +362,9 @@ def test_encrypted_logs(tmp_path: Path) -> None:
 def test_a_crash_is_seen(corpus: Path) -> None:
     for server in sorted((corpus / "generated").glob("*/rotation")):
         logs = [str(path) for path in server.glob("binlog.0*[0-9]")]
-        assert [p.kind for p in verify(logs).chain] == [Kind.NO_TERMINATOR]
+        report = verify(logs)
+        assert not report.chain
+        assert [remark.kind for remark in report.remarks] == [Kind.NO_TERMINATOR]
 
 
 # --- encoded again

@@ -13,8 +13,16 @@ from binlake.errors import FormatError, OptionError
 from binlake.events.raw import RawEvent
 from binlake.stream.views import BATCH_ROWS, VIEWS, RowCounts, transaction_rows
 from binlake.values.options import ReadOptions
-from log_builder import ROWS, TABLE_MAP
-from stream_log import EPOCH, SECOND, SID, StreamLog, rows_body, table_map_body, transactions
+from support.logs.log_builder import ROWS, TABLE_MAP
+from support.logs.stream_log import (
+    EPOCH,
+    SECOND,
+    SID,
+    StreamLog,
+    rows_body,
+    table_map_body,
+    transactions,
+)
 
 
 def table(path: Path, view: str, *columns: str, **options: Any) -> pa.Table:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from binlake.stream.statements import xid_of_statement
+from binlake.source.log_file import LogFile
+from binlake.stream.sql.statements import xid_of_statement
 from binlake.values.ledger import Ledger
-from stream_log import (
+from support.logs.stream_log import (
     COMPLETED_XA,
     PREPARED_XA,
     SID,
@@ -94,6 +96,33 @@ def test_the_commit_may_be_in_a_later_file(tmp_path: Path) -> None:
     assert rows_in(orphan) == 0
     assert ledger.unshown == {ORPHAN: 1}
     assert outcomes(first) == ["committed", "prepared"]
+
+
+def test_files_that_are_looked_into_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[LogFile] = []
+    open_file = LogFile.open
+
+    def noted(*given: Any, **more: Any) -> LogFile:
+        opened.append(open_file(*given, **more))
+        return opened[-1]
+
+    monkeypatch.setattr(LogFile, "open", staticmethod(noted))
+    names = [f"binlog.{number:06}" for number in range(1, 7)]
+    StreamLog().xa_prepared(1, b"x").rotate(names[1]).write(tmp_path)
+    for number in range(1, 5):
+        StreamLog().plain(1 + number).rotate(names[number + 1]).write(tmp_path, names[number])
+    StreamLog().xa_decided(6, b"x").xa_prepared(7, b"y").write(tmp_path, names[5])
+    for found in transactions(tmp_path, start=f"{names[5]}:4"):
+        assert sum(not file.closed for file in opened) == 1  # the one that is read
+        assert rows_in(found) == 1
+    assert len(opened) > len(names)
+    opened.clear()
+    # whether it is decided after the part that is read
+    list(transactions(tmp_path, stop=f"{names[1]}:4", uncommitted=True))
+    assert opened
+    assert all(file.closed for file in opened)
 
 
 def test_a_decision_is_not_found_twice(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ import time
 
 import pytest
 
-from binlake.stream.ddl import DdlStatement
-from binlake.stream.runs import Spot
-from binlake.table.catalogue import Catalogue
-from binlake.table.ddl import apply_ddl
-from binlake.table.declared import DeclaredSchema, DeclaredTable, Place
-from binlake.table.schema_file import parse_schema
+from binlake.stream.runs import ChainPosition
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.schema.catalogue import Catalogue
+from binlake.table.schema.ddl import apply_ddl
+from binlake.table.schema.declared import DeclaredSchema, DeclaredTable, LogPosition
+from binlake.table.schema.renames import renames_of
+from binlake.table.schema.schema_file import parse_schema
 
 T = ("shop", "t")
 MADE = "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, a VARCHAR(9), b TEXT) CHARSET=latin1"
@@ -20,7 +21,9 @@ MADE = "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, a VARCHAR(9), b TEXT) CHARS
 
 def ddl(sql: str, at: int = 0, **facts: object) -> DdlStatement:
     given = {"database": "shop", "thread_id": 1, "server_charset": None, "no_backslash_escapes": False}  # fmt: skip
-    return DdlStatement(spot=Spot(0, "binlog.000001", at), sql=sql, **{**given, **facts})  # type: ignore[arg-type]
+    return DdlStatement(
+        position=ChainPosition(0, "binlog.000001", at), sql=sql, **{**given, **facts}
+    )  # type: ignore[arg-type]
 
 
 def catalogue(*statements: str | DdlStatement, schema: str | None = None) -> Catalogue:
@@ -28,7 +31,7 @@ def catalogue(*statements: str | DdlStatement, schema: str | None = None) -> Cat
     made = Catalogue(lambda db, name: next(iter(known.declarations(db, name)), None))
     for number, statement in enumerate(statements):
         one = ddl(statement, number) if isinstance(statement, str) else statement
-        made.place = Place(*one.spot[1:])
+        made.place = LogPosition(*one.position[1:])
         apply_ddl(made, one)
     return made
 
@@ -61,7 +64,7 @@ def test_a_table_is_as_it_was_made() -> None:
         ("b", "text", "latin1"),
     ]
     assert made.primary_key == ("id",)
-    assert made.since == Place("binlog.000001", 0)
+    assert made.since == LogPosition("binlog.000001", 0)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +113,35 @@ def test_keys(actions: str, key: tuple[str, ...]) -> None:
     made = catalogue(MADE, f"ALTER TABLE t {actions}").known(T)
     assert made is not None
     assert made.primary_key == key
+
+
+def foreign_keys(*statements: str, table: tuple[str, str] = T) -> list[tuple[object, ...]]:
+    found = catalogue(*statements).known(table)
+    assert found is not None
+    return [(key.name, key.columns, key.parent, key.on_delete) for key in found.foreign_keys]
+
+
+def test_foreign_keys() -> None:
+    made = (
+        "CREATE TABLE t (id INT PRIMARY KEY, p INT REFERENCES o.`q` (id) ON DELETE CASCADE, r INT,"
+        " FOREIGN KEY (r) REFERENCES p (id) ON UPDATE NO ACTION ON DELETE SET NULL,"
+        " CONSTRAINT `c k` FOREIGN KEY `ix` (p, r) REFERENCES z (a, b) MATCH SIMPLE)"
+    )
+    first, second, third = (
+        ("t_ibfk_1", ("p",), ("o", "q"), "CASCADE"),
+        ("t_ibfk_2", ("r",), ("shop", "p"), "SET NULL"),
+        ("c k", ("p", "r"), ("shop", "z"), "NO ACTION"),
+    )
+    assert foreign_keys(made) == [first, second, third]
+    assert foreign_keys(made, "ALTER TABLE t DROP FOREIGN KEY T_IBFK_2, DROP CONSTRAINT `c k`") == [
+        first
+    ]
+    added = "ALTER TABLE t ADD FOREIGN KEY IF NOT EXISTS (r) REFERENCES p (id) ON DELETE CASCADE"
+    fourth = ("t_ibfk_3", ("r",), ("shop", "p"), "CASCADE")
+    assert foreign_keys(made, added) == [first, second, third, fourth]
+    renamed = foreign_keys(made, "ALTER TABLE t RENAME COLUMN r TO s", "RENAME TABLE p TO shop2.pp")
+    assert renamed[1] == ("t_ibfk_2", ("s",), ("shop2", "pp"), "SET NULL")
+    assert foreign_keys(made, "CREATE TABLE u LIKE t", table=("shop", "u")) == []
 
 
 def test_character_sets() -> None:
@@ -250,11 +282,11 @@ def test_strings_of_a_session_without_backslash_escapes() -> None:
 
 
 def test_a_log_full_of_tables_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("binlake.table.catalogue._MOST_ENTRIES", 10)
+    monkeypatch.setattr("binlake.table.schema.catalogue._MOST_ENTRIES", 10)
     made = catalogue(*(f"CREATE TABLE t{n} (id INT)" for n in range(20)))
     known = [n for n in range(20) if made.known(("shop", f"t{n}")) is not None]
     assert known == list(range(10, 20))
-    monkeypatch.setattr("binlake.table.catalogue._MOST_COLUMNS", 7)
+    monkeypatch.setattr("binlake.table.schema.catalogue._MOST_COLUMNS", 7)
     made = catalogue(*(f"CREATE TABLE t{n} (id INT, b INT)" for n in range(20)))
     assert [n for n in range(20) if made.known(("shop", f"t{n}")) is not None] == [17, 18, 19]
 
@@ -309,3 +341,21 @@ def test_versions_know_their_place() -> None:
         "binlog.000001:2",
         "binlog.000001:1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("ALTER TABLE t RENAME COLUMN a TO b, ADD c INT, RENAME COLUMN `x y` TO z", ["t.a>b", "t.x y>z"]),
+        ("alter online table other.t CHANGE COLUMN IF EXISTS a b INT FIRST, CHANGE c C TEXT", ["t.a>b"]),
+        ("ALTER TABLE t RENAME TO u", []),
+        ("ALTER TABLE t RENAME INDEX a TO b", []),
+        ("ALTER USER RENAME CHANGE", []),
+        ("ALTER TABLE t CHANGE a", []),
+        ("ALTER TABLE t RENAME COLUMN a TO 'b", []),
+    ],
+)  # fmt: skip
+def test_renames_of_a_statement(sql: str, expected: list[str]) -> None:
+    found = renames_of(ddl(sql, 7))
+    assert [f"{r.table}.{r.old}>{r.new}" for r in found] == expected
+    assert all(r.pos == 7 for r in found)

@@ -9,8 +9,8 @@ import pytest
 
 from binlake.format import column_types as ct
 from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
-from binlake.table.declared import DeclaredSchema
-from binlake.table.schema_file import parse_schema
+from binlake.table.schema.declared import DeclaredSchema
+from binlake.table.schema.schema_file import parse_schema
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
 LATIN1, UTF8MB4, BINARY = 8, 45, 63

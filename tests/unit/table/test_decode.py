@@ -14,14 +14,25 @@ import pyarrow as pa
 import pytest
 
 from binlake.errors import BinlogError, MalformedError, OptionError, SchemaError, UnsupportedError
-from binlake.stream.splits import plan_splits
+from binlake.stream.positions.splits import plan_splits
 from binlake.table.row_json import change_batch, change_schema, json_lines
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from log_builder import QUERY, RELAY, ROTATE, TABLE_MAP, XID, query_body
-from reading import split_lines
-from table_log import DELETE, INSERT, UPDATE, Log, Row, day, decode, image, rows_body, table_map
+from support.logs.log_builder import QUERY, RELAY, ROTATE, TABLE_MAP, XID, query_body
+from support.logs.table_log import (
+    DELETE,
+    INSERT,
+    UPDATE,
+    Log,
+    Row,
+    day,
+    decode,
+    image,
+    rows_body,
+    table_map,
+)
+from support.oracles.reading import split_lines
 
 ADA: Row = (1, "Ada", day(2026, 11, 21))
 BOB: Row = (2, None, bytes(3))
@@ -31,8 +42,7 @@ ROWS_QUERY = 29
 def _lines(path: Path, ledger: Ledger | None = None, **given: Any) -> list[dict[str, Any]]:
     options = ReadOptions.parse(given)
     text = b"".join(
-        json_lines(changes, options).to_pybytes()
-        for changes in decode(path, ledger=ledger, **given)
+        bytes(json_lines(changes, options)) for changes in decode(path, ledger=ledger, **given)
     )
     assert not text or text.endswith(b"\n")
     return [json.loads(line) for line in text.splitlines()]
@@ -213,7 +223,7 @@ def test_typed_rows_and_their_metadata(tmp_path: Path) -> None:
     path = log.save(tmp_path)
     insert, _, update, delete = _typed(path, thread_id=True)
     assert list(insert) == [
-        "id", "name", "day", "_op", "_ts", "_gtid", "_server_id", "_file", "_pos", "_row", "_seq",
+        "id", "name", "day", "_op", "_ts", "_gtid", "_server_id", "_log_file", "_log_pos", "_row", "_seq",
         "_absent", "_thread_id",
     ]  # fmt: skip
     assert insert["day"] == date(2026, 11, 21)
@@ -384,7 +394,7 @@ def _collect(
     options = ReadOptions.parse(given)
     for changes in decode(path, target, ledger, **given):
         if target is Target.TEXT:
-            text = json_lines(changes, options).to_pybytes()
+            text = bytes(json_lines(changes, options))
             into.extend(json.loads(line) for line in text.splitlines())
         else:
             for found in changes.table_batches(options):

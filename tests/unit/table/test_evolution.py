@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from binlake.table.evolution import Evolution, promoted
+from binlake.table.schema.evolution import Evolution, promoted
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,18 @@ def test_wall_clock_times_do_not_become_instants() -> None:
     assert len(misfits) == 1
 
 
+@pytest.mark.parametrize("swap", [False, True])
+def test_days_do_not_become_instants(swap: bool) -> None:
+    day = pa.record_batch({"v": pa.array([date(2026, 11, 21)], pa.date32())})
+    instant = day.set_column(0, "v", day["v"].cast(pa.timestamp("us", "UTC")))
+    older, newer = (instant, day) if swap else (day, instant)
+    evolution = Evolution.of("shop.t", [older.schema, newer.schema])
+    fitting, misfits = evolution.conform(older)
+    assert fitting.num_rows == 0
+    assert misfits is not None
+    assert misfits.equals(older)
+
+
 def test_decimals_become_plain_text() -> None:
     values = [Decimal("0.00000001"), Decimal("-12.50000000"), None]
     assert _conform(values, pa.decimal128(18, 8), pa.string()) == (
@@ -135,3 +148,32 @@ def test_a_before_image_that_does_not_fit_takes_its_row_aside() -> None:
     assert fitting.column("b").to_pylist() == [{"v": 7}]
     assert misfits is not None
     assert misfits.column("b").to_pylist() == [{"v": "x"}]
+
+
+def test_dropped_columns_stand_before_the_metadata_columns() -> None:
+    def schema(*names: str) -> pa.Schema:
+        told = [pa.field(name, pa.int32(), metadata={"mysql.type": "int"}) for name in names]
+        return pa.schema([*told, pa.field("_op", pa.string()), pa.field("_ts", pa.int64())])
+
+    united = Evolution.of("shop.t", [schema("id", "gone"), schema("id", "b")])
+    assert united.schema.names == ["id", "b", "gone", "_op", "_ts"]
+
+
+def test_renamed_columns_are_one_under_the_newest_name() -> None:
+    before = pa.struct([("id", pa.int32()), ("a", pa.int32())])
+    old = _batch(id=pa.array([1]), A=pa.array([5]), _before=pa.array([{"id": 1, "a": 4}], before))
+    middle = _batch(id=pa.array([2]), b=pa.array([6]))
+    newer = pa.struct([("id", pa.int32()), ("c", pa.int64()), ("a", pa.string())])
+    new = _batch(
+        id=pa.array([3]), c=pa.array([7]), a=pa.array(["again"]), _before=pa.nulls(1, newer)
+    )
+    schemas = [batch.schema for batch in (old, middle, new)]
+    united = Evolution.of("shop.t", schemas, [[("a", "b")], [("B", "c")]])
+    assert united.schema.names == ["id", "c", "a", "_before"]
+    assert united.conform(old).fitting.to_pylist() == [
+        {"id": 1, "c": 5, "a": None, "_before": {"id": 1, "c": 4, "a": None}}
+    ]
+    assert united.conform(middle).fitting.column("c").to_pylist() == [6]
+    assert united.conform(new).fitting.column("a").to_pylist() == ["again"]
+    assert [note.split(":")[0] for note in united.notes] == ["shop.t.c"] * 2
+    assert "renamed from A" in united.notes[1]

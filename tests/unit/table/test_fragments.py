@@ -10,12 +10,12 @@ import pytest
 
 from binlake.errors import BinlogError, MalformedError, TruncatedError
 from binlake.source.log_file import LogFile
-from binlake.stream.reencode import reencode_problems
+from binlake.stream.verify.reencode import reencode_problems
 from binlake.values.ledger import Ledger
-from log_builder import MARIADB_GTID, QUERY, XID, event, header
-from reading import row_lines
-from stream_log import mariadb_gtid_body
-from table_log import STMT_END, TABLE_MAP, Log, day, image, table_map
+from support.logs.log_builder import MARIADB_GTID, QUERY, XID, event, header
+from support.logs.stream_log import mariadb_gtid_body
+from support.logs.table_log import STMT_END, TABLE_MAP, Log, day, image, table_map
+from support.oracles.reading import row_lines
 
 PARTIAL = 172
 WRITE_V1 = 23
@@ -90,7 +90,7 @@ def test_other_transactions_around_it(tmp_path: Path) -> None:
 
 
 def test_fragments_in_different_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("binlake.source.log_file.WINDOW_BYTES", 128)
+    monkeypatch.setattr("binlake.source.bytes.LocalReader.window_bytes", 128)
     path = log_of(cut(whole(), 60)).save(tmp_path)
     assert ids(path) == list(range(20))
 

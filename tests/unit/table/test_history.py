@@ -5,22 +5,22 @@ from __future__ import annotations
 import itertools
 
 from binlake.format import column_types as ct
-from binlake.stream.ddl import DdlStatement
-from binlake.stream.runs import Spot
-from binlake.table.declared import DeclaredSchema
-from binlake.table.history import SchemaHistory
-from binlake.table.schema_file import parse_schema
+from binlake.stream.runs import ChainPosition
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.schema.declared import DeclaredSchema, lacks_computed, lacks_something
+from binlake.table.schema.history import SchemaHistory
+from binlake.table.schema.schema_file import parse_schema
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
 UTF8MB4 = 45
 
 
-def spot(offset: int, file: str = "binlog.000001") -> Spot:
-    return Spot(0, file, offset)
+def position(offset: int, file: str = "binlog.000001") -> ChainPosition:
+    return ChainPosition(0, file, offset)
 
 
 def ddl(sql: str, at: int) -> DdlStatement:
-    return DdlStatement(spot(at), "shop", sql, 1, None, False)
+    return DdlStatement(position(at), "shop", sql, 1, None, False)
 
 
 def logged(*codes: int, table: str = "t", **more: object) -> TableDefinition:
@@ -52,12 +52,12 @@ def test_ddl_names_what_the_log_does_not() -> None:
 def test_answers_change_when_a_statement_is_about_a_table_that_was_asked_for() -> None:
     history = SchemaHistory(DeclaredSchema())
     history.note(ddl("CREATE TABLE t (id INT, b INT)", 100))
-    before = history.at(spot(200))
+    before = history.at(position(200))
     assert names(history, TWO_INTS) == ["id", "b"]
     history.note(ddl("CREATE TABLE other (id INT)", 300))
-    assert history.at(spot(400)) == before
+    assert history.at(position(400)) == before
     history.note(ddl("ALTER TABLE t RENAME COLUMN b TO c", 500))
-    assert history.at(spot(600)) != before
+    assert history.at(position(600)) != before
     assert names(history, TWO_INTS) == ["id", "c"]
 
 
@@ -110,9 +110,9 @@ def test_a_log_with_full_metadata_needs_no_ddl() -> None:
         name_source=NameSource.METADATA,
     )
     assert history.complete(told) == (told, [])
-    before = history.at(spot(200))
+    before = history.at(position(200))
     history.note(ddl("DROP TABLE t", 300))
-    assert history.at(spot(400)) == before  # nobody has to ask again
+    assert history.at(position(400)) == before  # nobody has to ask again
 
 
 VERSIONS = """
@@ -131,9 +131,9 @@ def test_versions_of_a_schema_hold_from_their_places_on() -> None:
     history = SchemaHistory(schema(VERSIONS))
     seen = []
     for at in (
-        spot(499), spot(500), spot(501), spot(4, "binlog.000002"), spot(101, "binlog.000002"),
-        spot(9, "binlog.000009"), spot(200, "binlog.000010"), spot(101, "binlog.000011"),
-        spot(9, "binlog.1000000"), spot(101, "mysql-bin.000011"),
+        position(499), position(500), position(501), position(4, "binlog.000002"), position(101, "binlog.000002"),
+        position(9, "binlog.000009"), position(200, "binlog.000010"), position(101, "binlog.000011"),
+        position(9, "binlog.1000000"), position(101, "mysql-bin.000011"),
     ):  # fmt: skip
         generation = history.at(at)
         seen.append((generation, names(history, TWO_INTS)[0]))
@@ -146,14 +146,14 @@ def test_versions_of_a_schema_hold_from_their_places_on() -> None:
 
 def test_ddl_of_the_log_goes_on_from_a_version() -> None:
     history = SchemaHistory(schema(VERSIONS))
-    history.note(DdlStatement(spot(50, "binlog.000003"), "shop", "ALTER TABLE t DROP b", 1, None, False))  # fmt: skip
-    history.at(spot(60, "binlog.000003"))
+    history.note(DdlStatement(position(50, "binlog.000003"), "shop", "ALTER TABLE t DROP b", 1, None, False))  # fmt: skip
+    history.at(position(60, "binlog.000003"))
     assert names(history, logged(ct.MYSQL_TYPE_LONG)) == ["two"]
 
 
 def test_a_version_of_a_schema_is_named_as_one() -> None:
     history = SchemaHistory(schema(VERSIONS))
-    history.at(spot(600))
+    history.at(position(600))
     done, problems = history.complete(TWO_INTS)
     assert (done.name_source, done.name_origin) == (NameSource.SCHEMA, "binlog.000001:500")
     assert problems == []
@@ -172,14 +172,14 @@ def test_table_map_in_lower_case() -> None:
     history = SchemaHistory(DeclaredSchema())
     history.note(ddl("CREATE TABLE Orders (id INT, b INT)", 100))
     orders = logged(ct.MYSQL_TYPE_LONG, ct.MYSQL_TYPE_LONG, table="orders")
-    before = history.at(spot(150))
+    before = history.at(position(150))
     assert names(history, orders) == ["id", "b"]
     history.note(ddl("ALTER TABLE ORDERS RENAME COLUMN b TO c", 200))
-    assert history.at(spot(250)) != before
+    assert history.at(position(250)) != before
     assert names(history, orders) == ["id", "c"]
     versions = "-- binlake: from binlog.000001:4\nCREATE TABLE Shop.Orders (id INT, b INT);"
     history = SchemaHistory(schema(versions))
-    history.at(spot(100))
+    history.at(position(100))
     assert names(history, orders) == ["id", "b"]
     assert names(history, logged(*[ct.MYSQL_TYPE_LONG] * 2, table="order"))[0] == "col_0"
 
@@ -189,9 +189,58 @@ def test_a_version_tells_what_full_metadata_cannot() -> None:
     history = SchemaHistory(schema(versions))
     column = ColumnDefinition(0, "u", ct.MYSQL_TYPE_STRING, length=16, collation_id=63)
     told = TableDefinition("shop", "t", (column,), name_source=NameSource.METADATA)
-    before = history.at(spot(400))
+    before = history.at(position(400))
     assert history.complete(told)[0].columns[0].declared is None
-    assert history.at(spot(600)) != before
+    assert history.at(position(600)) != before
     done, problems = history.complete(told)
     assert (done.columns[0].declared, done.name_source) == ("uuid", NameSource.METADATA)
     assert problems == []
+
+
+def test_statements_before_the_start_count_where_nothing_else_tells() -> None:
+    asked = []
+
+    def before() -> list[DdlStatement]:
+        asked.append(1)
+        return [
+            ddl("CREATE TABLE t (id INT, b INT AS (id + 1))", 100),
+            ddl("ALTER TABLE t RENAME COLUMN id TO nr", 200),
+        ]
+
+    history = SchemaHistory(schema("CREATE TABLE shop.other (x INT, y INT)"))
+    history.begin(before)
+    other = logged(ct.MYSQL_TYPE_LONG, ct.MYSQL_TYPE_LONG, table="other")
+    assert names(history, other) == ["x", "y"]
+    assert asked == []  # the schema tells
+    done, _ = history.complete(TWO_INTS)
+    assert [(c.name, c.generated) for c in done.columns] == [("nr", False), ("b", True)]
+    assert done.name_origin == "binlog.000001:200"
+    history.note(ddl("ALTER TABLE t DROP b", 300))
+    assert names(history, logged(ct.MYSQL_TYPE_LONG)) == ["nr"]
+    assert asked == [1]
+
+
+def test_who_writes_statements_asks_for_computed_columns_although_names_are_known() -> None:
+    columns = tuple(
+        ColumnDefinition(i, name, ct.MYSQL_TYPE_LONG, unsigned=False)
+        for i, name in enumerate(("id", "b"))
+    )
+    table = TableDefinition("shop", "t", columns, name_source=NameSource.METADATA)
+    for lacks, computed in ((lacks_something, False), (lacks_computed, True)):
+        history = SchemaHistory(DeclaredSchema(), lacks)
+        history.begin(lambda: [ddl("CREATE TABLE t (id INT, b INT AS (id + 1))", 100)])
+        assert history.complete(table)[0].columns[1].generated == computed
+
+
+def test_alter_tells_of_its_columns_although_the_table_was_made_before_the_log() -> None:
+    columns = tuple(
+        ColumnDefinition(i, name, ct.MYSQL_TYPE_LONG, unsigned=False)
+        for i, name in enumerate(("id", "a", "b", "c"))
+    )
+    table = TableDefinition("shop", "t", columns, name_source=NameSource.METADATA)
+    history = SchemaHistory(DeclaredSchema(), lacks_computed)
+    history.note(ddl("ALTER TABLE t ADD COLUMN a INT AS (id + 1) AFTER id, ADD KEY (a)", 100))
+    history.note(ddl("ALTER TABLE t ADD (b INT, c INT AS (id) STORED), MODIFY b INT AS (3)", 200))
+    assert [c.generated for c in history.complete(table)[0].columns] == [False, True, True, True]
+    history.note(ddl("ALTER TABLE t CHANGE COLUMN c c INT", 300))
+    assert [c.generated for c in history.complete(table)[0].columns] == [False, True, True, False]

@@ -8,34 +8,15 @@ import struct
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.table import json_text
+from binlake.table.text import json_text
 
 
 def _read_back(fragments: pa.Array) -> list[Any]:
     assert fragments.type == pa.large_string()
     return [None if text is None else json.loads(text) for text in fragments.to_pylist()]
-
-
-@given(st.lists(st.none() | st.text()))
-def test_quoted_reads_back(texts: list[str | None]) -> None:
-    texts = [t if t is None else t.encode("utf-8", "replace").decode() for t in texts]
-    assert _read_back(json_text.quoted(pa.array(texts, pa.string()))) == texts
-
-
-@pytest.mark.parametrize("char", [chr(code) for code in range(128)])
-def test_quoted_escapes_every_ascii_character(char: str) -> None:
-    text = f"a{char}{char}\\{char}"
-    assert _read_back(json_text.quoted(pa.array([text, None, ""]))) == [text, None, ""]
-
-
-def test_quoted_of_a_slice_looks_only_at_the_slice() -> None:
-    values = pa.array(['"', "plain", "\n", "end"])
-    assert json_text.quoted(values.slice(1, 1)).to_pylist() == ['"plain"']
-    assert _read_back(json_text.quoted(values.slice(1))) == ["plain", "\n", "end"]
 
 
 @given(st.lists(st.none() | st.binary()), st.integers(0, 3))
@@ -71,10 +52,3 @@ def test_a_single_is_not_printed_as_a_double() -> None:
 def test_not_a_number_is_text_because_json_has_no_such_number() -> None:
     values = pa.array([1.5, float("nan"), float("inf"), float("-inf"), None])
     assert _read_back(json_text.real(values)) == [1.5, "nan", "inf", "-inf", None]
-
-
-def test_unsigned_integers_keep_all_digits() -> None:
-    assert json_text.number(pa.array([2**64 - 1, None], pa.uint64())).to_pylist() == [
-        "18446744073709551615",
-        None,
-    ]

@@ -12,8 +12,8 @@ from binlake.errors import MalformedError
 from binlake.format import column_types as ct
 from binlake.table.types.base import Target
 from binlake.table.types.json_wire import document_bytes
-from column_types import array_of, kind_of
-from json_documents import SERVER_TEXTS
+from support.values.column_types import array_of, kind_of
+from support.values.json_documents import SERVER_TEXTS
 
 
 @pytest.mark.parametrize(("data", "server_text"), SERVER_TEXTS)

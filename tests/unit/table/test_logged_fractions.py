@@ -10,14 +10,14 @@ import pytest
 
 from binlake.format import column_types as ct
 from binlake.source.window import Window
-from binlake.stream.reencode import Reencoding
-from binlake.stream.verify import verify
-from binlake.table.image_check import RowImages
-from binlake.table.logged_fractions import LoggedFractions
-from binlake.table.row_bytes import RowBytes
-from binlake.table.schema_file import parse_schema
-from log_builder import MARIADB_GTID, QUERY, ROWS, TABLE_MAP, query_body
-from stream_log import STANDALONE, StreamLog, mariadb_gtid_body
+from binlake.stream.verify.chains import verify
+from binlake.stream.verify.reencode import Reencoding
+from binlake.table.checks.image_check import RowImages
+from binlake.table.checks.logged_fractions import LoggedFractions
+from binlake.table.checks.row_bytes import RowBytes
+from binlake.table.schema.schema_file import parse_schema
+from support.logs.log_builder import MARIADB_GTID, QUERY, ROWS, TABLE_MAP, query_body
+from support.logs.stream_log import STANDALONE, StreamLog, mariadb_gtid_body
 
 VERSION = "10.11.6-MariaDB"
 TIME_3 = (839 * 3600 * 1000 + 61_234).to_bytes(5, "big")  # 00:01:01.234

@@ -11,9 +11,9 @@ import pytest
 from binlake.errors import UnsupportedError
 from binlake.table.row_json import json_lines
 from binlake.values.options import ReadOptions
-from log_builder import QUERY, RELAY, TABLE_MAP, XID, query_body
-from stream_log import StreamLog, inner_event
-from table_log import INSERT, Row, decode, image, rows_body, table_map
+from support.logs.log_builder import QUERY, RELAY, TABLE_MAP, XID, query_body
+from support.logs.stream_log import StreamLog, inner_event
+from support.logs.table_log import INSERT, Row, decode, image, rows_body, table_map
 
 ADA: Row = (1, "Ada", None)
 PARTIAL_UPDATE = 39
@@ -22,7 +22,7 @@ PARTIAL_UPDATE = 39
 def _lines(path: Path, into: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
     lines = [] if into is None else into
     for changes in decode(path):
-        text = json_lines(changes, ReadOptions()).to_pybytes()
+        text = bytes(json_lines(changes, ReadOptions()))
         lines.extend(json.loads(line) for line in text.splitlines())
     return lines
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import BinlogError, MalformedError, UnsupportedError
-from log_builder import FORMAT, QUERY, LogBuilder, event, query_body
-from reading import Line, row_lines
+from support.logs.log_builder import FORMAT, QUERY, LogBuilder, event, query_body
+from support.oracles.reading import Line, row_lines
 
 # post-header lengths of 5.1.17, and of the trees with other numbers
 USUAL = bytes.fromhex("380d0008001200040404041200004f00041a08080808")

@@ -7,12 +7,22 @@ from pathlib import Path
 import pytest
 
 from binlake.source.log_file import LogFile
-from binlake.stream.problems import Kind, Problem
-from binlake.stream.reencode import Reencoding, reencode_problems
-from binlake.stream.verify import verify
-from binlake.table.row_bytes import RowBytes
-from stream_log import StreamLog, inner_event
-from table_log import DELETE, INSERT, TABLE_MAP, UPDATE, Log, day, image, rows_body, table_map
+from binlake.stream.verify.chains import verify
+from binlake.stream.verify.problems import Kind, Problem
+from binlake.stream.verify.reencode import Reencoding, reencode_problems
+from binlake.table.checks.row_bytes import RowBytes
+from support.logs.stream_log import StreamLog, inner_event
+from support.logs.table_log import (
+    DELETE,
+    INSERT,
+    TABLE_MAP,
+    UPDATE,
+    Log,
+    day,
+    image,
+    rows_body,
+    table_map,
+)
 
 ROW = (1, "é", day(2026, 11, 21))
 OTHER = (2, None, day(0, 0, 0))

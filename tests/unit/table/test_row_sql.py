@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import tempfile
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from binlake.core.number_text import double_text
 from binlake.errors import SourceError
-from binlake.table import backwards
-from binlake.table.backwards import BackwardsFile
-from binlake.table.json_sql import differences_sql, document_sql
-from binlake.table.sql_text import (
+from binlake.table.sql import backwards
+from binlake.table.sql.backwards import BackwardsFile
+from binlake.table.text.json_sql import differences_sql, document_literals, document_sql
+from binlake.table.text.sql_text import (
     bytes_literal,
     float_literal,
     quoted_name,
@@ -67,10 +72,35 @@ def test_floats_are_the_doubles_that_a_server_compares() -> None:
         ('{"p": 1.50}', """JSON_REPLACE('{"p": 1.50}', '$."p"', 1.50)"""),
         ('[0, {"k y": -0.00}]', """JSON_REPLACE('[0, {"k y": -0.00}]', '$[1]."k y"', -0.00)"""),
         ("12345678901234567890123", "JSON_REPLACE('12345678901234567890123', '$', 12345678901234567890123)"),
+        ("1234567.1234567890", "JSON_REPLACE('1234567.1234567890', '$', 1234567.1234567890)"),
+        ("1234567.12345678901", "JSON_REPLACE('1234567.12345678901', '$', 1234567.12345678901)"),
+        (r'{"1.50\"2.50": 0.1, "a": 0.30000000000000004}', None),
     ],
 )  # fmt: skip
 def test_documents_keep_decimals(document: str, sql: str | None) -> None:
     assert document_sql(document) == (sql or string_text(document))
+    column = pa.array(["[]", None, document, "{}"])
+    expected = ["'[]'", None, sql or string_text(document), "'{}'"]
+    assert document_literals(column).to_pylist() == expected
+    assert document_literals(column[1:]).to_pylist() == expected[1:]
+
+
+def _written(value: object) -> str:
+    if isinstance(value, float):
+        return double_text(abs(value))
+    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value)
+
+
+_FINITE = {"allow_nan": False, "allow_infinity": False}
+
+
+@given(st.lists(st.integers() | st.floats(**_FINITE) | st.decimals(**_FINITE) | st.text()))
+def test_columns_of_documents_keep_the_decimals_that_each_document_keeps(
+    values: list[object],
+) -> None:
+    written = [_written(value) for value in values]
+    document = f"[{', '.join(written)}]"
+    assert document_literals(pa.array([document])).to_pylist() == [document_sql(document)]
 
 
 def test_differences_are_functions() -> None:

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from binlake.errors import BinlogError, FormatError, UnsupportedError
-from binlake.events.table_map import TableMapEvent
+from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import EVENT_TYPES, Role
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.statistics import Statistics
-from binlake.table import counted, run_counts
-from binlake.table.gather import gather
+from binlake.table.counting import counted, run_counts
+from binlake.table.counting.gather import gather
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from corpus_files import keys_beside
-from reading import row_lines
-from stream_log import ROWS, TABLE_MAP, StreamLog, rows_body, table_map_body
+from support.logs.corpus_files import keys_beside
+from support.logs.stream_log import ROWS, TABLE_MAP, StreamLog, rows_body, table_map_body
+from support.oracles.reading import row_lines
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = sorted(path.parent for path in GOLDEN.glob("*/*/binlog.index"))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from binlake.errors import SchemaError
-from binlake.table.declared import DeclaredTable
-from binlake.table.schema_file import parse_schema, read_schema_file
+from binlake.table.schema.declared import DeclaredTable
+from binlake.table.schema.schema_file import parse_schema, read_schema_file
 
 
 def _only(sql: str) -> DeclaredTable:

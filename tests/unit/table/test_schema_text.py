@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from binlake.table.create_table import parse_create_table
-from binlake.table.declared import DeclaredTable, Place
-from binlake.table.schema_file import parse_schema
-from binlake.table.schema_text import read_note, version_text
+from binlake.table.schema.create_table import parse_create_table
+from binlake.table.schema.declared import DeclaredTable, LogPosition
+from binlake.table.schema.schema_file import parse_schema
+from binlake.table.schema.schema_text import read_note, version_text
 
-PLACE = Place("binlog.000002", 4711)
+PLACE = LogPosition("binlog.000002", 4711)
 
 TABLES = [
     "CREATE TABLE `sh``op`.t (id INT UNSIGNED, PRIMARY KEY (id))",
@@ -23,6 +23,12 @@ TABLES = [
     "CREATE TABLE a.t (a BLOB, b BINARY(3), c CHAR(3) BYTE, d TEXT CHARACTER SET binary) CHARSET=ucs2",
     "CREATE TABLE a.t (a JSON, b UUID, c INET6, d VECTOR(3), e POINT, f TIME(3), g TIMESTAMP)",
     "CREATE TABLE a.t (id INT) WITH SYSTEM VERSIONING",
+    "CREATE TABLE a.t (id INT, v INT AS (id + 1), s VARCHAR(9) GENERATED ALWAYS AS (concat('a)''\\n', id)) STORED)",
+    "CREATE TABLE a.t (id INT, a INT GENERATED ALWAYS AS ROW START)",
+    (
+        "CREATE TABLE a.t (a INT, b INT, FOREIGN KEY (a) REFERENCES p (id) ON DELETE SET NULL ON UPDATE CASCADE, "
+        "CONSTRAINT `k``` FOREIGN KEY (a, b) REFERENCES `o`.p (x, y) MATCH FULL ON DELETE CASCADE)"
+    ),
 ]
 
 
@@ -63,7 +69,7 @@ def test_a_place_holds_for_the_next_table_only() -> None:
         "CREATE TABLE a.t (later INT);\n-- binlake: from nothing\n"
     )
     schema = parse_schema(text.encode())
-    assert [table.since for table in schema.tables] == [Place("binlog.000001", 4), None]
+    assert [table.since for table in schema.tables] == [LogPosition("binlog.000001", 4), None]
     assert [t.columns[0].name for t in schema.declarations("a", "t")] == ["later"]
 
 

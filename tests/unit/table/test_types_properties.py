@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from binlake.core.inflate import inflate_event_data
 from binlake.errors import BinlogError
-from binlake.events.deflate import deflate_event_data
+from binlake.events.body.deflate import deflate_event_data
 from binlake.format import column_types as ct
 from binlake.table.types.base import ColumnType, Target
 from binlake.values.options import ReadOptions
-from column_types import array_of, kind_of
+from support.values.column_types import array_of, kind_of
 
 BINARY, LATIN1, UTF8MB4, GBK = 63, 8, 45, 28
 HEX = ReadOptions.parse({"invalid": "hex"})

@@ -17,6 +17,7 @@ from binlake.values.options import (
     ReadOptions,
     parse_at,
     parse_bytes,
+    parse_calendar_us,
     parse_file_position,
     parse_time_us,
 )
@@ -45,7 +46,17 @@ def test_times(text: str, us: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "now", "2026-13-01", "2026-01-32", "14:00", "2026-11-21 25:00", "@-1", "٢٠٢٦-11-21"],
+    [
+        "",
+        "soon",
+        "2026-13-01",
+        "2026-01-32",
+        "25:00",
+        "-1y",
+        "2026-11-21 25:00",
+        "@-1",
+        "٢٠٢٦-11-21",
+    ],
 )
 def test_times_refused(text: str) -> None:
     with pytest.raises(ValueError):
@@ -105,7 +116,7 @@ def test_at_takes_positions_and_gtids() -> None:
         ({"start": FilePosition("b.1", 4)}, {"start": FilePosition("b.1", 4)}),
         ({"schema": Path("/x/y.sql")}, {"schema": "/x/y.sql"}),
         ({"gtid": f"{UUID}:1-5, 0-1-7"}, {"gtid": f"{UUID}:1-5,0-1-7"}),
-        ({"at": "dir/b.1:99"}, {"at": "b.1:99"}),
+        ({"at": "dir/b.1:99"}, {"at": "dir/b.1:99"}),
         ({"batch_bytes": "1MB"}, {"batch_bytes": 1 << 20}),
         ({"batch_bytes": 5}, {"batch_bytes": 5}),
         ({"metadata_prefix": ""}, {"metadata_prefix": ""}),
@@ -123,7 +134,7 @@ def test_parse(given: dict[str, Any], wanted: dict[str, Any]) -> None:
         ({"table": "orders"}, "table"),
         ({"table": "a.b,"}, "table"),
         ({"op": "upsert"}, "op"),
-        ({"since": "yesterday"}, "since"),
+        ({"since": "tomorrow"}, "since"),
         ({"since": 5}, "since"),
         ({"server_id": "x"}, "server_id"),
         ({"server_id": -1}, "server_id"),
@@ -171,3 +182,26 @@ def test_every_example_of_a_form_is_a_value_of_its_options(spec: OptionSpec) -> 
 def test_an_offset_that_no_zone_has_is_refused(zone: str) -> None:
     with pytest.raises(OptionError, match="not the offset of a zone"):
         ReadOptions.parse({"since": f"2026-11-21 10:00{zone}"})
+
+
+@pytest.mark.parametrize(
+    ("text", "calendar"),
+    [
+        ("now", "2026-03-01 09:30:15"),
+        ("-90s", "2026-03-01 09:28:45"),
+        ("-1h", "2026-03-01 08:30:15"),
+        ("-2d", "2026-02-27 09:30:15"),
+        ("-1w", "2026-02-22 09:30:15"),
+        ("today", "2026-03-01"),
+        ("Yesterday", "2026-02-28"),
+        ("14:03", "2026-03-01 14:03"),
+        ("8:05:06.25", "2026-03-01 08:05:06.25"),
+        ("14:03+02:00", "2026-03-01 12:03"),
+        ("yesterday 14:03Z", "2026-02-28 14:03"),
+    ],
+)
+def test_relative_times(text: str, calendar: str) -> None:
+    now = datetime(2026, 3, 1, 9, 30, 15, tzinfo=UTC)
+    assert parse_time_us(text, now) == parse_calendar_us(calendar)
+    with pytest.raises(ValueError, match="expected a time"):
+        parse_calendar_us(text)

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binlake.errors import MalformedError
-from binlake.events.texts import collation_text
+from binlake.events.body.texts import collation_text
 from binlake.format import column_types as ct
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
 from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
 from binlake.values.text import decode, encode
-from column_types import array_of, kind_of
+from support.values.column_types import array_of, kind_of
 
 #: Sets in which every byte is a character.
 TOTAL = {"armscii8", "latin1", "latin2", "latin5", "latin7", "koi8r", "koi8u", "cp850", "cp852", "cp866", "keybcs2",

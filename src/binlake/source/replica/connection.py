@@ -3,8 +3,8 @@
     with connect(ServerUrl.parse("mysql://repl@db1/")) as server:
         server.flavour, server.version, server.logs(), server.position()
 
-PyMySQL does the login (native, caching_sha2 with RSA or TLS, ed25519, client certificates); it
-is needed for live servers only. Nothing that is raised or shown here holds a password.
+`login` does the login, by the rules of `login_rules`; PyMySQL runs the queries and is needed for live
+servers only. Nothing that is raised or shown here holds a password.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from binlake.errors import AuthError, BinlogError, OptionError, ServerError, SourceError
-from binlake.events.format_description import version_numbers
+from binlake.events.common.format_description import version_numbers
+from binlake.source.replica.answers import whole_number
 from binlake.source.replica.option_file import client_options
 from binlake.source.replica.passwords import Secret, ask, given_password
-from binlake.source.replica.url import DEFAULT_PORT, ServerUrl
+from binlake.source.replica.url import (
+    DEFAULT_PORT,
+    ServerUrl,
+    choice_option,
+    port_number,
+    seconds_option,
+)
+from binlake.values.frame import FIRST_EVENT
 from binlake.values.position import Position
 
 if TYPE_CHECKING:
     from binlake.source.replica.driver import Driver
 
 __all__ = [
-    "SSL_MODES",
     "ConnectionLostError",
     "ServerConnection",
     "ServerLog",
+    "check_options",
     "connect",
     "connect_any",
 ]
 
-#: How far TLS is insisted on, as the servers' clients name it.
-SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
-
-_FIRST_EVENT = 4
 _CONNECT_SECONDS = 10.0
 _MOST_ZSTD_LEVEL = 22
-_TLS_FILES = ("ssl-ca", "ssl-cert", "ssl-key", "ssl-capath", "ssl-crl", "ssl-crlpath")
-_TLS_VERSIONS = {"tlsv1.2": ssl.TLSVersion.TLSv1_2, "tlsv1.3": ssl.TLSVersion.TLSv1_3}
 _MARIADB_PREFIX = "5.5.5-"  # for clients that refuse what is newer; MariaDB 10 and later send it
-_SECONDS_LIMIT = 31_536_000.0
 
 # Errors of a login that another password could mend.
 _ACCESS_DENIED = (1045, 1698, 1251, 2059, 2061, 1524, 3118, 1820, 1862)
@@ -55,6 +55,7 @@ _ACCESS_DENIED = (1045, 1698, 1251, 2059, 2061, 1524, 3118, 1820, 1862)
 _PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1205, 1927,
             2002, 2003, 2006, 2013, 2055, 3159, 3168)  # fmt: skip
 _TLS_BROKEN = 2026
+_MOST_SAID = 2000
 _TLS_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError, ConnectionError)
 
 
@@ -78,12 +79,7 @@ def connect(url: ServerUrl) -> ServerConnection:
 
     A login that is refused for want of a password is asked for on the terminal, once.
     """
-    told = client_options(
-        url.option("option-file"),
-        url.option("extra-option-file"),
-        url.option("option-group-suffix"),
-        url.option("login-path"),
-    )
+    told = _told(url)
     password = given_password(url.account, url.option("password-file"), told.get("password"))
     try:
         return _connected(url, told, password)
@@ -108,33 +104,39 @@ def connect_any(urls: Sequence[ServerUrl]) -> ServerConnection:
     raise lost
 
 
-def seconds_option(url: ServerUrl, name: str, default: float) -> float:
-    """An option of a URL in seconds. Raises OptionError."""
-    text = url.option(name)
-    if not text:
-        return default
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds <= _SECONDS_LIMIT:
-        raise OptionError(f"{name}={text}: not a number of seconds", name=name, value=text)
-    return seconds
+def check_options(url: ServerUrl) -> None:
+    """Check the options of a URL and the files that they name, without a connection.
+
+    Raises OptionError.
+    """
+    _driver(url, _told(url), None)
 
 
-def choice_option(url: ServerUrl, name: str, choices: tuple[str, ...], default: str) -> str:
-    """An option of a URL that is one of some words. Raises OptionError."""
-    text = url.option(name, default).lower().replace("-", "_")
-    if text not in choices:
-        raise OptionError(
-            f"{name}={text}: not one of {', '.join(filter(None, choices))}", name=name, value=text
-        )
-    return text
+def _told(url: ServerUrl) -> dict[str, str]:
+    """What the option files say. Raises OptionError."""
+    return client_options(
+        url.option("option-file"),
+        url.option("extra-option-file"),
+        url.option("option-group-suffix"),
+        url.option("login-path"),
+    )
 
 
 def _connected(url: ServerUrl, told: dict[str, str], password: Secret | None) -> ServerConnection:
+    driver, where = _driver(url, told, password)
+    try:
+        driver.connect()
+    except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
+        raise _login_error(error, where, driver) from None
+    return ServerConnection(url, where, driver)
+
+
+def _driver(url: ServerUrl, told: dict[str, str], password: Secret | None) -> tuple[Driver, str]:
+    """A connection that is not open yet, and the server's name for messages. Raises OptionError."""
     try:
         from binlake.source.replica.driver import Driver
+        from binlake.source.replica.login_rules import Credentials
+        from binlake.source.replica.tls import tls_policy
     except ImportError:
         raise SourceError(
             "a live server needs PyMySQL", hint="pip install binlake[server]"
@@ -145,14 +147,14 @@ def _connected(url: ServerUrl, told: dict[str, str], password: Secret | None) ->
     if not host and not unix_socket:
         unix_socket = told.get("socket", "") if "host" not in told else ""
         host = told.get("host", "")
-    port = port or int(told.get("port", "0") if told.get("port", "0").isdigit() else 0)
+    port = port or port_number(told.get("port", "0"), "the options file: port")
+    where = unix_socket or ServerUrl("mysql", host, port).where
     driver = Driver(
         compression=choice_option(url, "compress", ("", "zlib", "zstd"), ""),
         zstd_level=_zstd_level(url.option("zstd-compression-level", "3")),
         bind_address=url.option("bind-address") or told.get("bind-address", ""),
         patience_s=seconds_option(url, "connect-timeout", _CONNECT_SECONDS),
         user=url.user or told.get("user") or None,
-        password=(password.reveal() if password is not None else "").encode(),
         host=host or "localhost",
         port=port or DEFAULT_PORT,
         unix_socket=unix_socket or None,
@@ -160,79 +162,21 @@ def _connected(url: ServerUrl, told: dict[str, str], password: Secret | None) ->
         conv={},
         autocommit=None,
         program_name="binlake",
-        server_public_key=_public_key(url),
-        **_tls(url, told, unix_socket),
+        tls=tls_policy(url, told, unix_socket),
+        credentials=Credentials(password, _public_key(url), where),
+        where=where,
     )
-    where = unix_socket or ServerUrl("mysql", host, port).where
-    try:
-        driver.connect()
-    except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
-        raise _login_error(error, where, driver) from None
-    return ServerConnection(url, where, driver)
+    return driver, where
 
 
 def _zstd_level(text: str) -> int:
-    if not (text.isdecimal() and 1 <= int(text) <= _MOST_ZSTD_LEVEL):
+    if not (text.isdecimal() and len(text) <= 2 and 1 <= int(text) <= _MOST_ZSTD_LEVEL):
         raise OptionError(
             f"zstd-compression-level={text}: not a number from 1 to {_MOST_ZSTD_LEVEL}",
             name="zstd-compression-level",
             value=text,
         )
     return int(text)
-
-
-def _tls(url: ServerUrl, told: dict[str, str], unix_socket: str) -> dict[str, Any]:
-    """What PyMySQL is told about TLS. Raises OptionError for files that cannot be used."""
-    files = {name: url.option(name) or told.get(name, "") for name in _TLS_FILES}
-    default = "verify_ca" if files["ssl-ca"] or files["ssl-capath"] else "preferred"
-    asked = (
-        url if url.option("ssl-mode") else url.with_options(ssl_mode=told.get("ssl-mode", default))
-    )
-    mode = choice_option(asked, "ssl-mode", SSL_MODES, default)
-    if mode == "disabled" or (unix_socket and mode == "preferred"):
-        return {"tls": None, "tls_required": False}
-    verifies = mode.startswith("verify")
-    try:
-        context = ssl.create_default_context(
-            cafile=files["ssl-ca"] or None, capath=_folder(files["ssl-capath"])
-        )
-        # the certificates that servers make for themselves do not keep to RFC 5280
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        context.check_hostname = mode == "verify_identity"
-        context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
-        if files["ssl-cert"]:
-            context.load_cert_chain(files["ssl-cert"], files["ssl-key"] or None)
-        if files["ssl-crl"] or files["ssl-crlpath"]:
-            context.load_verify_locations(files["ssl-crl"] or None, _folder(files["ssl-crlpath"]))
-            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-        if ciphers := url.option("ssl-cipher") or told.get("ssl-cipher", ""):
-            files["ssl-cipher"] = ciphers
-            context.set_ciphers(ciphers)
-    except (OSError, ValueError) as error:
-        named = ", ".join(f"{name}={path}" for name, path in files.items() if path)
-        raise OptionError(f"{named}: cannot be used: {error}", name="ssl") from None
-    _limit_versions(context, url.option("tls-version") or told.get("tls-version", ""))
-    return {"tls": context, "tls_required": mode != "preferred"}
-
-
-def _folder(path: str) -> str | None:
-    """A folder of certificates, None for none; OpenSSL says nothing where there is none."""
-    if path and not Path(path).is_dir():
-        raise NotADirectoryError(f"{path} is not a folder")
-    return path or None
-
-
-def _limit_versions(context: ssl.SSLContext, text: str) -> None:
-    """Speak the versions of TLS in a list only. Raises OptionError."""
-    if not text:
-        return
-    names = [name.strip().lower() for name in text.split(",")]
-    if any(name not in _TLS_VERSIONS for name in names):
-        raise OptionError(
-            f"tls-version={text}: not of TLSv1.2, TLSv1.3", name="tls-version", value=text
-        )
-    versions = [_TLS_VERSIONS[name] for name in names]
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 
 def _public_key(url: ServerUrl) -> bytes | None:
@@ -278,7 +222,7 @@ def server_error(error: Exception, where: str) -> BinlogError:
     if isinstance(error, pymysql.InterfaceError) and not code:  # what PyMySQL says of a closed one
         return ConnectionLostError(f"{where}: the connection was lost")
     said = str(error.args[-1]) if error.args else str(error)
-    said = " ".join(said.split())
+    said = " ".join(said.split())[:_MOST_SAID]
     text = said if where in said else f"{where}: {said}"
     if code in _ACCESS_DENIED:
         return AuthError(text, code=code)
@@ -304,9 +248,16 @@ class ServerConnection:
         self.version = version_numbers(text)
         self._identity = ""
 
-    def rows(self, sql: str) -> list[tuple[str | None, ...]]:
-        """The rows of one query; values as the text protocol writes them. Raises ServerError."""
-        return self.table(sql)[1]
+    def rows(self, sql: str, columns: int = 1) -> list[tuple[str | None, ...]]:
+        """The rows of one query, of at least so many columns; values as the text protocol writes
+        them. Raises ServerError.
+        """
+        names, rows = self.table(sql)
+        if rows and len(names) < columns:
+            raise ServerError(
+                f"{self.where} answers {sql[:80]} with {len(names)} columns, not {columns}"
+            )
+        return rows
 
     def table(self, sql: str) -> tuple[list[str], list[tuple[str | None, ...]]]:
         """The names of the columns and the rows of one query. Raises ServerError."""
@@ -314,9 +265,12 @@ class ServerConnection:
             with self.driver.cursor() as cursor:
                 cursor.execute(sql)
                 names = [column[0] for column in cursor.description or ()]
-                return names, [tuple(map(_text, row)) for row in cursor.fetchall()]
+                rows = [tuple(map(_text, row)) for row in cursor.fetchall()]
         except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
             raise server_error(error, self.where) from None
+        if any(len(row) != len(names) for row in rows):  # PyMySQL takes what is there
+            raise ServerError(f"{self.where} does not speak the protocol: a row lacks values")
+        return names, rows
 
     def execute(self, sql: str) -> None:
         """Run a statement without rows. Raises ServerError."""
@@ -338,13 +292,13 @@ class ServerConnection:
 
     def variable(self, name: str) -> str | None:
         """A global variable; None where the server does not know it."""
-        rows = self.rows(f"SHOW GLOBAL VARIABLES LIKE '{name.replace('_', chr(92) + '_')}'")
+        rows = self.rows(f"SHOW GLOBAL VARIABLES LIKE '{name.replace('_', chr(92) + '_')}'", 2)
         return rows[0][1] if rows else None
 
     @property
     def server_id(self) -> int:
         """`server_id` of the server."""
-        return int(self.value("SELECT @@GLOBAL.server_id") or 0)
+        return whole_number(self.value("SELECT @@GLOBAL.server_id"), "server_id")
 
     @property
     def uid(self) -> str:
@@ -366,14 +320,14 @@ class ServerConnection:
     def logs(self) -> list[ServerLog]:
         """The server's logs, oldest first. Raises ServerError (binary logging is off)."""
         try:
-            listed = self.rows("SHOW BINARY LOGS")
+            listed = self.rows("SHOW BINARY LOGS", 2)
         except ServerError as error:
             raise error.hinted(
                 "reading logs needs REPLICATION CLIENT (MariaDB: BINLOG MONITOR), and log_bin on"
             ) from None
         logs = []
         for row in listed:
-            name, size = checked_log_name(row[0] or ""), int(row[1] or 0)
+            name, size = checked_log_name(row[0] or ""), whole_number(row[1], "File_size")
             encrypted = len(row) > 2 and (row[2] or "").lower() == "yes"
             # MySQL counts the header of an encrypted file, positions do not
             logs.append(ServerLog(name, size - (512 if encrypted else 0), encrypted))
@@ -396,16 +350,16 @@ class ServerConnection:
         """
         if self.flavour == "mariadb":
             return self._gtids_at(name, offset)
-        is_oldest = (name, offset) == (self.logs()[0].name, _FIRST_EVENT)
+        is_oldest = (name, offset) == (self.logs()[0].name, FIRST_EVENT)
         return self.purged() if is_oldest and self.version >= (5, 6, 5) else None
 
     def end(self) -> tuple[str, int]:
         """The current log and the end of what is in it. Raises ServerError."""
         newer = self.flavour == "mysql" and self.version >= (8, 2, 0)
-        rows = self.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS")
+        rows = self.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", 2)
         if not rows:
             raise ServerError(f"{self.where} writes no binary log", hint="start it with log_bin")
-        return checked_log_name(rows[0][0] or ""), int(rows[0][1] or 0)
+        return checked_log_name(rows[0][0] or ""), whole_number(rows[0][1], "Position")
 
     def _gtids_at(self, name: str, offset: int) -> str:
         if self.flavour == "mariadb":

@@ -1,14 +1,13 @@
 """PyMySQL, made safe towards a hostile server, and able to compress.
 
-PyMySQL does the logins; this subclass gives it our receiver, a time limit for the whole
-handshake, limits on sizes, the compressed protocol, and refuses what would hand a password to
-whoever asks. Only this module and `connection` know PyMySQL.
+PyMySQL runs queries and reads their results. This subclass gives it our receiver, the login of
+`login` (PyMySQL never knows the password), limits on the size and the duration of every answer, and
+the compressed protocol. Only this module, `login_rules` and `connection` know PyMySQL.
 """
 
 from __future__ import annotations
 
 import socket
-import ssl
 import struct
 import time
 import zlib
@@ -16,10 +15,13 @@ from typing import Any
 
 import pymysql
 import zstandard
+from pymysql.charset import charset_by_name
 from pymysql.connections import Connection
 from pymysql.constants import CLIENT, CR
 
-from binlake.source.replica import parsec
+from binlake.errors import AuthError
+from binlake.source.replica.login import Login, handshake_response, info_of_ok
+from binlake.source.replica.login_rules import ChannelKind, Credentials
 from binlake.source.replica.receiver import (
     COMPRESSED_HEADER,
     CompressedReceiver,
@@ -27,6 +29,7 @@ from binlake.source.replica.receiver import (
     Receiver,
     SilenceError,
 )
+from binlake.source.replica.tls import TlsPolicy
 
 __all__ = ["Driver"]
 
@@ -34,23 +37,19 @@ _ZSTD = 1 << 26  # CLIENT_ZSTD_COMPRESSION_ALGORITHM
 _MAX_PACKET = (1 << 24) - 1
 _QUERY_SECONDS = 120.0  # MariaDB reads a log to tell the GTID of a place in it
 _MIN_COMPRESSED = 50  # the servers leave shorter packets as they are
-# A greeting or an answer to a login is a few hundred bytes; an answer to a query is a listing.
-_MAX_LOGIN_BYTES = 64 << 10
+_MAX_LOGIN_BYTES = 64 << 10  # of all packets of a login; an honest one needs a few hundred bytes
+# All packets of one answer, as the memory that PyMySQL takes for them: a listing of 200,000 logs fits.
 _MAX_ANSWER_BYTES = 64 << 20
-# The plugins that send a password as it is.
-_CLEAR = (b"mysql_clear_password", b"dialog")
-_WEAK = (b"mysql_old_password",)
-_MORE_DATA = b"\x01"  # before what a plugin says in between
-_KNOWN = (b"mysql_native_password", b"sha256_password", b"caching_sha2_password",
-          b"client_ed25519", b"parsec", *_CLEAR)  # fmt: skip
+_ANSWER_SECONDS = 600.0  # for one whole answer, however it trickles in
+_COST_OF_PACKET = 64
+_COST_OF_COLUMN = 1024  # PyMySQL's object for the definition of a column
+_COST_OF_VALUE = 56  # a short str of Python and its place in the row
 
 
 class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
     """A connection of PyMySQL; `compression` is "", zlib or zstd, `patience_s` for the login,
-    `bind_address` "" or the address of this machine to connect from.
-
-    `tls` is None where the connection shall not be encrypted; with `tls_required` a server that
-    offers none is refused.
+    `bind_address` "" or the address of this machine to connect from. `where` names the server
+    in messages.
     """
 
     def __init__(
@@ -60,8 +59,9 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         zstd_level: int,
         bind_address: str,
         patience_s: float,
-        tls: ssl.SSLContext | None,
-        tls_required: bool,
+        tls: TlsPolicy,
+        credentials: Credentials,
+        where: str,
         **options: Any,
     ) -> None:
         self._receiver: Receiver | None = None
@@ -71,20 +71,24 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         self._compression = ""
         self._patience_s = patience_s
         self._deadline: float | None = None
-        self._packet_budget = _MAX_LOGIN_BYTES
-        self._answering = False
         self._sequence = 0  # of compressed packets
         self._answer_left = 0
-        options |= {"ssl_disabled": True} if tls is None else {"ssl": tls}
-        super().__init__(**options, defer_connect=True, connect_timeout=patience_s)
-        if not tls_required:  # PyMySQL takes a context of ours for a demand
-            self._ssl_required = False
-            self.client_flag &= ~CLIENT.SSL
+        self._columns = 0  # of the result that is being read
+        self._is_logging_in = False
+        self._tls = tls
+        self._credentials = credentials
+        self._where = where
+        super().__init__(
+            **options, ssl_disabled=True, defer_connect=True, connect_timeout=patience_s
+        )
 
     def connect(self, sock: Any = None) -> None:
         self._deadline = time.monotonic() + self._patience_s
+        self._answer_left, self._columns = _MAX_LOGIN_BYTES, 0
+        self._is_logging_in = True
         self._read_timeout = self._write_timeout = self._patience_s
         super().connect(sock or self._opened())
+        self._is_logging_in = False
         self._deadline = None
         self._read_timeout = self._write_timeout = max(self._patience_s, _QUERY_SECONDS)
 
@@ -111,7 +115,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
             raise pymysql.OperationalError(
                 CR.CR_CONN_HOST_ERROR, f"cannot connect to {where}: {said}"
             ) from None
-        self._secure = True  # nobody else listens on it
+        self._credentials.channel = ChannelKind.UNIX_SOCKET
         return sock
 
     @property
@@ -122,7 +126,17 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
     @property
     def is_encrypted(self) -> bool:
         """Whether TLS, or a unix socket, protects the connection."""
-        return bool(self._secure)
+        return self.channel is not ChannelKind.PLAIN
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the server is known to be the right one, not only whoever answers."""
+        return self.channel not in (ChannelKind.PLAIN, ChannelKind.TLS_UNVERIFIED)
+
+    @property
+    def channel(self) -> ChannelKind:
+        """How the connection is protected."""
+        return self._credentials.channel
 
     @property
     def capabilities(self) -> int:
@@ -151,16 +165,48 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
     # -- what PyMySQL calls ------------------------------------------------------------------
 
     def _request_authentication(self) -> None:
-        self.client_flag |= self._compression_flag()
-        self._answering = True
-        super()._request_authentication()
-        if self.client_flag & _ZSTD:
-            self._compression = "zstd"
-        elif self.client_flag & CLIENT.COMPRESS:
-            self._compression = "zlib"
-        if self._compression:
+        """Log in; PyMySQL has read the greeting."""
+        offered = self.server_capabilities
+        flags = self.client_flag | self._compression_flag()
+        collation = charset_by_name(self.charset).id
+        if self._starts_tls(offered):
+            flags |= CLIENT.SSL
+            self.write_packet(struct.pack("<IIB23x", flags, _MAX_PACKET, collation))
+            self._sock = self._tls.secured(self.receiver.sock, self.host)
+        credentials = self._credentials
+        login = Login(self, credentials, self.salt, self._auth_plugin_name, self._where)
+        zstd_level = self._zstd_level if flags & _ZSTD else None
+        user = self.user.encode(self.encoding)
+        answer = login.first_answer()
+        response = handshake_response(
+            flags, offered, collation, user, login.method, answer, self._connect_attrs, zstd_level
+        )
+        self.write_packet(response)
+        ok = login.finish()
+        if credentials.channel is ChannelKind.TLS_PROVEN:
+            certificate = self._sock.getpeercert(binary_form=True) or b""
+            credentials.check_proof(info_of_ok(ok), certificate)
+        if flags & (_ZSTD | CLIENT.COMPRESS):
+            self._compression = "zstd" if flags & _ZSTD else "zlib"
             self._receiver = CompressedReceiver(self._sock, self._compression)
-        self._packet_budget = _MAX_ANSWER_BYTES
+
+    def _starts_tls(self, offered: int) -> bool:
+        """Whether TLS begins now; tells the credentials how the channel is protected.
+
+        Raises AuthError where TLS is required and the server offers none.
+        """
+        is_socket = self._credentials.channel is ChannelKind.UNIX_SOCKET
+        is_mariadb = "mariadb" in self.server_version.lower()
+        channel = self._tls.channel(
+            is_socket=is_socket, is_mariadb=is_mariadb, offered=bool(offered & CLIENT.SSL),
+            has_password=not self._credentials.is_empty,
+        )  # fmt: skip
+        if channel is None:
+            why, what_to_do = self._tls.missing()
+            raise AuthError(f"{self._where}: {why}", hint=what_to_do)
+        # a unix socket stays trusted, with or without TLS
+        self._credentials.channel = ChannelKind.UNIX_SOCKET if is_socket else channel
+        return channel not in (ChannelKind.PLAIN, ChannelKind.UNIX_SOCKET)
 
     def _compression_flag(self) -> int:
         offered = self.server_capabilities
@@ -168,64 +214,54 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
             return _ZSTD
         return int(CLIENT.COMPRESS & offered) if self._wanted else 0
 
-    def write_packet(self, payload: bytes) -> None:
-        if (
-            self._answering and len(payload) > 32
-        ):  # the answer to the greeting, not the start of TLS
-            self._answering = False
-            if self.client_flag & _ZSTD:
-                payload += bytes([self._zstd_level])
-        super().write_packet(payload)
+    def read_payload(self) -> bytes:
+        """One packet; raises PyMySQL's error for an ERR packet."""
+        return bytes(self._read_packet().get_all_data())
 
-    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
-        if plugin_name in _WEAK or (plugin_name in _CLEAR and not self._secure):
-            raise pymysql.OperationalError(
-                CR.CR_AUTH_PLUGIN_ERR,
-                f"the server asks for the password by {plugin_name.decode()} on a connection that "
-                "anybody can read: refused",
-            )
-        if plugin_name == b"parsec":
-            return self._log_in_by_parsec(auth_packet)
-        if plugin_name not in _KNOWN:
-            raise pymysql.OperationalError(
-                CR.CR_AUTH_PLUGIN_CANNOT_LOAD,
-                f"the server wants a login by {_shown(plugin_name)}, which binlake does not know; "
-                "give the user one of: " + ", ".join(sorted(map(_shown, _KNOWN))),
-            )
-        safe = self._secure
-        if plugin_name == b"sha256_password":  # the server counts TLS alone as safe, no socket
-            self._secure = isinstance(self._sock, ssl.SSLSocket)
-        done = super()._process_auth(plugin_name, auth_packet, handler)
-        self._secure = safe
-        return done
-
-    def _log_in_by_parsec(self, auth_packet: Any) -> Any:
-        nonce = auth_packet.read_all()
-        self.write_packet(b"")
-        told = self._read_packet()
-        told.check_error()
-        try:
-            salt = told.read_all().removeprefix(_MORE_DATA)
-            proof = parsec.answer(self.password, nonce, salt)
-        except ValueError as error:
-            raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_ERR, str(error)) from None
-        self.write_packet(proof)
-        done = self._read_packet()
-        done.check_error()
-        return done
-
-    def _read_packet(self, packet_type: Any = None) -> Any:
-        self._answer_left = self._packet_budget
-        kind = {} if packet_type is None else {"packet_type": packet_type}
-        return super()._read_packet(**kind)
-
-    def _read_bytes(self, num_bytes: int) -> bytes:
-        self._answer_left -= num_bytes
-        if self._answer_left < 0:
+    def _read_query_result(self, unbuffered: bool = False) -> Any:
+        done = super()._read_query_result(unbuffered=unbuffered)
+        if self._result.has_next:  # PyMySQL would read them all
             self._force_close()
             raise pymysql.OperationalError(
-                CR.CR_MALFORMED_PACKET, f"the server sends a packet of {num_bytes} bytes here"
+                CR.CR_MALFORMED_PACKET, "the server sends several results for one query: refused"
             )
+        return done
+
+    def _execute_command(self, command: int, sql: bytes | str) -> None:
+        self._columns = 0
+        if not self._is_logging_in:  # which has a budget and a deadline as a whole
+            self._answer_left = _MAX_ANSWER_BYTES
+            self._deadline = time.monotonic() + _ANSWER_SECONDS
+        super()._execute_command(command, sql)
+
+    def begin_stream(self, silence_s: float) -> Receiver:
+        """The receiver for a stream of events: it has no end, but may be silent for so long only."""
+        self._deadline = None
+        self._read_timeout = silence_s
+        return self.receiver
+
+    def _read_packet(self, packet_type: Any = None) -> Any:
+        if packet_type is None:
+            self._charge(_COST_OF_PACKET + self._columns * _COST_OF_VALUE)
+            return super()._read_packet()
+        self._columns += 1
+        self._charge(_COST_OF_COLUMN)
+        return super()._read_packet(packet_type=packet_type)
+
+    def _charge(self, size: int) -> None:
+        """Take `size` bytes out of the budget of this answer. Raises OperationalError."""
+        self._answer_left -= size
+        if self._answer_left < 0:
+            self._force_close()
+            limit = _MAX_LOGIN_BYTES if self._is_logging_in else _MAX_ANSWER_BYTES
+            raise pymysql.OperationalError(
+                CR.CR_MALFORMED_PACKET,
+                f"the server's answer to the {'login' if self._is_logging_in else 'query'} takes more "
+                f"than {limit >> 10} KB: refused",
+            )
+
+    def _read_bytes(self, num_bytes: int) -> bytes:
+        self._charge(num_bytes)
         try:
             return self.receiver.take(num_bytes)
         except SilenceError as error:
@@ -264,8 +300,3 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
                 plain_size & 0xFFFF, plain_size >> 16,
             ) + packed
         )  # fmt: skip
-
-
-def _shown(plugin: bytes) -> str:
-    """The name of a plugin that a server sent, for a message."""
-    return ascii(plugin.decode("latin-1")[:64])[1:-1]

@@ -49,12 +49,12 @@ from binlake.source.replica.stream import (
     is_earlier_log,
 )
 from binlake.source.replica.url import ServerUrl
+from binlake.values.frame import FIRST_EVENT
 from binlake.values.gtid import GtidSet, MariaGtidSet
 from binlake.values.position import Position
 
 __all__ = ["Block", "FollowOptions", "Follower", "Idle", "Item"]
 
-_FIRST_EVENT = 4
 _RECEIVE_BYTES = 8 << 20
 # So often is each of several servers asked for a position that it says it cannot serve.
 _ROUNDS = 5
@@ -97,7 +97,7 @@ class Follower:
         self._start = start
         self._identity = start.server_uuid
         self._file = start.file
-        self._offset = max(start.offset, _FIRST_EVENT)
+        self._offset = max(start.offset, FIRST_EVENT)
         self._created = self.options.created
         self._progress: Progress | None = None
         self._stream: DumpStream | None = None
@@ -207,9 +207,8 @@ class Follower:
         report = start_dump(server, self.options, self._file, self._offset, gtids, self._replica_id)
         self._replica_id = report.replica_id
         self._semi_sync = report.semi_sync
-        receiver = server.driver.receiver
+        receiver = server.driver.begin_stream(self.options.dead_after_s)
         receiver.grow(_RECEIVE_BYTES)
-        server.driver._read_timeout = receiver.timeout = self.options.dead_after_s
         reader = PacketReader(
             receiver, PLAIN_TYPES, self.options.max_event_bytes, semi_sync=report.semi_sync
         )
@@ -265,7 +264,7 @@ class Follower:
         if bounded and (server.flavour != "mariadb" or (self._file and not gtids)):
             raise OptionError(
                 "until-gtid is MariaDB's, and goes with a start by GTID", name="until-gtid",
-                hint="give the GTIDs to begin behind, as --after does",
+                hint="give the GTIDs to start after, as --after does",
             )  # fmt: skip
         if self._file and same and not bounded and not self._by_gtid:
             self._check_log(server)
@@ -273,7 +272,7 @@ class Follower:
             self._look_before(server)
             return False
         if not self._file and not gtids and not bounded:
-            self._file, self._offset = server.logs()[0].name, _FIRST_EVENT
+            self._file, self._offset = server.logs()[0].name, FIRST_EVENT
             self._identity = server.identity
             self._past_known = self._past_sought = False
             self._look_before(server)
@@ -455,7 +454,7 @@ def _check_gtids(server: ServerConnection, gtids: str) -> None:
     if errant:
         raise PositionLostError(
             f"{server.where} has never had {errant}, which has been read already",
-            hint="it is behind the server that was read, or these were only there (errant)",
+            hint="it lags behind the server that was read, or these transactions were only on that server (errant)",
         )
     lost = GtidSet.parse(server.purged()) - ours
     if lost:

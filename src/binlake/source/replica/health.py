@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from binlake.errors import BinlogError, ServerError
+from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.finding import Finding, Look, Severity, is_on, kept, quoted
 from binlake.source.replica.health_settings import SETTINGS_LOOKS
@@ -56,7 +57,7 @@ def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Fi
     splits = server.flavour == "mariadb" and server.version >= (10, 5, 2)
     monitor = "BINLOG MONITOR" if splits else "REPLICATION CLIENT"
     needed = [
-        (_PROBLEM, "SHOW BINARY LOGS", monitor, "without it nobody is told which logs there are"),
+        (_PROBLEM, "SHOW BINARY LOGS", monitor, "without it the server does not list its logs"),
         # a table that every server has
         (_WARNING, "SHOW CREATE TABLE mysql.db", "SELECT", "definitions of tables cannot be asked for"),
     ]  # fmt: skip
@@ -100,12 +101,9 @@ def _account(server: ServerConnection) -> str:
 
 def _connection(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
     if not server.driver.is_encrypted:
-        why = "whoever can listen reads every change; ssl-mode=required insists on TLS"
+        why = "whoever can listen reads every change; ssl-mode=verify_ca with ssl-ca requires TLS"
         yield Finding(_WARNING, "connection", "the connection is not encrypted", why)
-    elif (
-        server.url.option("ssl-mode") in ("", "preferred", "required")
-        and not server.driver.unix_socket
-    ):
+    elif not server.driver.is_verified:
         why = (
             "whoever can take its place is believed; ssl-mode=verify_identity with ssl-ca checks it"
         )
@@ -114,7 +112,7 @@ def _connection(server: ServerConnection, options: FollowOptions) -> Iterator[Fi
 
 def _clock(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
     before = time.time()
-    there = float(server.value("SELECT UNIX_TIMESTAMP(NOW(6))") or 0)
+    there = decimal_number(server.value("SELECT UNIX_TIMESTAMP(NOW(6))"), "the time")
     after = time.time()
     apart = there - (before + after) / 2
     if abs(apart) - (after - before) / 2 > _CLOCK_WARNING_S:
@@ -143,9 +141,9 @@ def _replication(server: ServerConnection, options: FollowOptions) -> Iterator[F
                 )  # fmt: skip
         lag = row.get("seconds_behind_source") or row.get("seconds_behind_master")
         yield from _on_purpose(name, row)
-        if lag and lag.isdecimal() and int(lag) > _LAG_S:
+        if lag and lag.isdecimal() and whole_number(lag, "the lag") > _LAG_S:
             yield Finding(
-                _WARNING, "replication", f"{name} is {lag} s behind", "what is read here is as old"
+                _WARNING, "replication", f"{name} is {lag} s behind", "the data read here is as old"
             )
     updates = server.variable("log_replica_updates") or server.variable("log_slave_updates")
     if rows and not is_on(updates):
@@ -193,12 +191,14 @@ def _tables(server: ServerConnection, options: FollowOptions) -> Iterator[Findin
         "LEFT JOIN information_schema.statistics s ON s.table_schema = t.table_schema "
         "AND s.table_name = t.table_name AND s.non_unique = 0 "
         f"WHERE t.table_type = 'BASE TABLE' AND t.table_schema NOT IN {_SYSTEM} "
-        "AND s.index_name IS NULL ORDER BY 1, 2"
+        "AND s.index_name IS NULL ORDER BY 1, 2",
+        2,
     )
     others = server.rows(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE "
         "table_type = 'BASE TABLE' AND engine NOT IN ('InnoDB', 'ROCKSDB') "
-        f"AND table_schema NOT IN {_SYSTEM} ORDER BY 1, 2"
+        f"AND table_schema NOT IN {_SYSTEM} ORDER BY 1, 2",
+        2,
     )
     for rows, what, why, mended in (
         (without_key, "without a key", "their rows cannot be told apart", _with_key),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.finding import Finding, Severity, is_on, kept
 from binlake.source.replica.session import FollowOptions
@@ -37,12 +38,12 @@ _SETTINGS = (
     _Setting("binlog_row_value_options", ("",), _WARNING, "JSON columns come as differences, which need the row before", "SET GLOBAL binlog_row_value_options = ''"),
     _Setting("mysql56_temporal_format", ("on",), _WARNING, "tables made now log times without their fractional digits' number", "SET GLOBAL mysql56_temporal_format = ON", "mariadb"),
     _Setting("binlog_checksum", ("crc32",), _WARNING, "damage on disk or on the way is not noticed", "SET GLOBAL binlog_checksum = 'CRC32'"),
-    _Setting("binlog_error_action", ("abort_server",), _PROBLEM, "when the log cannot be written the server goes on without it", "SET GLOBAL binlog_error_action = 'ABORT_SERVER'", "mysql"),
-    _Setting("sync_binlog", ("1",), _PROBLEM, "a crash can take back transactions that were already sent", "SET GLOBAL sync_binlog = 1"),
+    _Setting("binlog_error_action", ("abort_server",), _PROBLEM, "the server continues without a log if it cannot write the log", "SET GLOBAL binlog_error_action = 'ABORT_SERVER'", "mysql"),
+    _Setting("sync_binlog", ("1",), _PROBLEM, "a crash can undo transactions that were already sent", "SET GLOBAL sync_binlog = 1"),
     _Setting("innodb_flush_log_at_trx_commit", ("1",), _PROBLEM, "after a crash tables and log can differ", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"),
     _Setting("gtid_mode", ("on",), _WARNING, "without GTIDs following cannot go on at another server", "SET GLOBAL enforce_gtid_consistency = ON; SET GLOBAL gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON", "mysql", (5, 7, 6)),
     _Setting("gtid_strict_mode", ("on", "1"), _WARNING, "sequence numbers may go back, and a GTID position then means less than it says", "SET GLOBAL gtid_strict_mode = ON", "mariadb"),
-    _Setting("read_binlog_speed_limit", ("0",), _NOTE, "kB/s: who follows gets no more than that", "SET GLOBAL read_binlog_speed_limit = 0", "mariadb"),
+    _Setting("read_binlog_speed_limit", ("0",), _NOTE, "kB/s: the server sends no more than that to a replica", "SET GLOBAL read_binlog_speed_limit = 0", "mariadb"),
 )  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Findi
 
 def _filters(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
     newer = server.flavour == "mysql" and server.version >= (8, 2, 0)
-    rows = server.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS")
+    rows = server.rows("SHOW BINARY LOG STATUS" if newer else "SHOW MASTER STATUS", 4)
     for name, value in zip(
         ("binlog_do_db", "binlog_ignore_db"), rows[0][2:4] if rows else (), strict=False
     ):
@@ -88,7 +89,7 @@ def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
     size = sum(log.size_bytes for log in logs)
     span = f"{logs[0].name} to {logs[-1].name}" if logs else "none"
     name, kept_s = _kept_seconds(server)
-    most = int(server.variable("max_binlog_total_size") or 0)
+    most = whole_number(server.variable("max_binlog_total_size"), "max_binlog_total_size")
     turned_off = server.variable("binlog_expire_logs_auto_purge") == "OFF"
     rules = [f"for {kept_s / _DAY_S:g} days"] if kept_s and not turned_off else []
     rules += [f"up to {most:,} bytes together"] if most else []
@@ -96,7 +97,7 @@ def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
     yield Finding(_NOTE, "retention", f"{len(logs)} logs, {span}, {size:,} bytes", why)
     if kept_s and kept_s < _DAY_S:
         sql = f"SET GLOBAL {name} = {_DAY_S * 3 if 'seconds' in name else 3}"
-        why = "who is away for longer than that has lost something"
+        why = "a reader that is away for longer than that loses changes"
         yield Finding(
             _PROBLEM, "retention", f"logs are kept for {kept_s} seconds", why, kept(server, sql)
         )
@@ -118,9 +119,11 @@ def _kept_seconds(server: ServerConnection) -> tuple[str, int]:
     """The variable that says for how long logs are kept, and that time; 0: for ever."""
     seconds = server.variable("binlog_expire_logs_seconds")
     days = server.variable("expire_logs_days")
-    if seconds is not None and (int(float(seconds)) or not float(days or 0)):
-        return "binlog_expire_logs_seconds", int(float(seconds))
-    return "expire_logs_days", round(float(days or 0) * _DAY_S)
+    kept_days = decimal_number(days, "expire_logs_days")
+    kept_s = int(decimal_number(seconds, "binlog_expire_logs_seconds"))
+    if seconds is not None and (kept_s or not kept_days):
+        return "binlog_expire_logs_seconds", kept_s
+    return "expire_logs_days", round(kept_days * _DAY_S)
 
 
 def _waits_for_replicas(server: ServerConnection, most_bytes: int) -> Iterator[Finding]:
@@ -128,12 +131,13 @@ def _waits_for_replicas(server: ServerConnection, most_bytes: int) -> Iterator[F
     text = server.variable("slave_connections_needed_for_purge")
     if text is None:
         return
-    needed = int(text)
-    connected = int((server.rows("SHOW GLOBAL STATUS LIKE 'Slaves_connected'") or [("", "0")])[0][1] or 0)  # fmt: skip
+    needed = whole_number(text, "slave_connections_needed_for_purge")
+    rows = server.rows("SHOW GLOBAL STATUS LIKE 'Slaves_connected'", 2)
+    connected = whole_number(rows[0][1] if rows else None, "Slaves_connected")
     what = f"slave_connections_needed_for_purge is {needed}"
     sql = f"SET GLOBAL slave_connections_needed_for_purge = {max(1, connected)}"
     if not needed and most_bytes:
-        why = "logs above max_binlog_total_size are purged also while nobody has read them"
+        why = "the server purges logs above max_binlog_total_size even if no replica has read them"
         yield Finding(_WARNING, "retention", what, why, sql)
     elif needed > max(1, connected):
         why = (
@@ -149,9 +153,9 @@ def _semi_sync(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
         (s for s in ("source", "master") if server.variable(f"rpl_semi_sync_{s}_enabled")), ""
     )
     if side and is_on(server.variable(f"rpl_semi_sync_{side}_enabled")):
-        timeout_ms = int(server.variable(f"rpl_semi_sync_{side}_timeout") or 0)
+        timeout_ms = whole_number(server.variable(f"rpl_semi_sync_{side}_timeout"), "the timeout")
         what = f"rpl_semi_sync_{side}_timeout is {timeout_ms}"
-        why = "ms: a COMMIT that waited that long for us goes on unacknowledged"
+        why = "ms: a COMMIT that has waited that long returns without an acknowledgement"
         yield Finding(_NOTE, "settings", what, why)
         return
     install = ""
@@ -159,7 +163,7 @@ def _semi_sync(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
         side = "source" if server.version >= (8, 0, 26) else "master"
         install = f"INSTALL PLUGIN rpl_semi_sync_{side} SONAME 'semisync_{side}.so'; "
     sql = install + kept(server, f"SET GLOBAL rpl_semi_sync_{side}_enabled = ON")
-    why = "semi-sync=on is asked for, and it waits for nobody"
+    why = "semi-sync=on is set, but the server does not wait for acknowledgements"
     yield Finding(_PROBLEM, "settings", "the source is not semi-synchronous", why, sql)
 
 

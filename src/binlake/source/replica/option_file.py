@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 
 from binlake.errors import OptionError
@@ -22,7 +23,8 @@ _GROUP = re.compile(r"\[(?P<name>[^\]]+)\]")
 _GROUPS = ("client", "binlake")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " ", '"': '"', "'": "'"}
 _MAX_FILE = 1 << 20
-_MAX_INCLUDES = 10
+_MAX_INCLUDES = 10  # within one another, as the servers' clients allow
+_MAX_FILES = 100
 _LOGIN_HEAD_BYTES = 24
 
 
@@ -36,19 +38,16 @@ def client_options(
     "" means ~/.my.cnf, which need not be there; "none" means no file. Raises OptionError for a
     named file that cannot be read.
     """
-    groups = (*_GROUPS, *(f"{group}{suffix.lower()}" for group in _GROUPS))
-    options: dict[str, str] = {}
+    files = _Files((*_GROUPS, *(f"{group}{suffix.lower()}" for group in _GROUPS)))
     if path.lower() != "none":
-        _read(Path(path or "~/.my.cnf").expanduser(), groups, options, required=bool(path), depth=0)
+        files.read(_path(path or "~/.my.cnf"), required=bool(path))
     if extra:
-        _read(Path(extra).expanduser(), groups, options, required=True, depth=0)
-    if login_path:
-        options |= _login_options(login_path)
-    return options
+        files.read(_path(extra), required=True)
+    return files.options | (_login_options(login_path) if login_path else {})
 
 
 def _login_options(name: str) -> dict[str, str]:
-    path = Path(os.environ.get("MYSQL_TEST_LOGIN_FILE", "~/.mylogin.cnf")).expanduser()
+    path = _path(os.environ.get("MYSQL_TEST_LOGIN_FILE", "~/.mylogin.cnf"))
     try:
         text = _revealed(path.read_bytes()[:_MAX_FILE])
     except OSError as error:
@@ -63,9 +62,9 @@ def _login_options(name: str) -> dict[str, str]:
         ) from None
     if f"[{name.lower()}]" not in (line.strip().lower() for line in text.splitlines()):
         raise OptionError(f"{path} has no login path {name}", name="login_path", value=name)
-    options: dict[str, str] = {}
-    _take(text, ("client", name.lower()), options, depth=_MAX_INCLUDES)
-    return options
+    login = _Files(("client", name.lower()))
+    login.take(text, depth=_MAX_INCLUDES)
+    return login.options
 
 
 def _revealed(data: bytes) -> str:
@@ -78,7 +77,7 @@ def _revealed(data: bytes) -> str:
     key = bytearray(16)
     for index, byte in enumerate(data[at:head]):
         key[index % 16] ^= byte
-    aes, text, at = Aes(bytes(key)), b"", head
+    aes, text, at = Aes(bytes(key)), bytearray(), head
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "little")
         piece = data[at + 4 : at + 4 + size]
@@ -90,37 +89,62 @@ def _revealed(data: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
 
 
-def _read(
-    path: Path, groups: tuple[str, ...], options: dict[str, str], *, required: bool, depth: int
-) -> None:
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MAX_FILE).decode("utf-8", "surrogateescape")
-    except OSError as error:
-        if required:
+def _path(text: str) -> Path:
+    """A path of a user; `~name` of a user that there is not stays as it is."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - Path.expanduser raises RuntimeError
+
+
+class _Files:
+    """The options of some groups in files, and in those that they include."""
+
+    def __init__(self, groups: tuple[str, ...]) -> None:
+        self.options: dict[str, str] = {}
+        self._groups = groups
+        self._left = _MAX_FILES
+
+    def read(self, path: Path, *, required: bool, depth: int = 0) -> None:
+        """Take the options of a file. Raises OptionError."""
+        self._left -= 1
+        if self._left < 0:
             raise OptionError(
-                f"cannot read the options file {path}: {error.strerror}", name="option_file"
-            ) from None
-        return
-    _take(text, groups, options, depth=depth)
+                f"{path}: more than {_MAX_FILES} files are included", name="option_file"
+            )
+        try:
+            with path.open("rb") as file:
+                mode = os.fstat(file.fileno()).st_mode
+                data = file.read(_MAX_FILE)
+        except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+            if required:
+                reason = getattr(error, "strerror", None) or str(error)
+                raise OptionError(
+                    f"cannot read the options file {path}: {reason}", name="option_file"
+                ) from None
+            return
+        if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
+            # anyone could name another server in it; the servers' clients ignore such a file
+            raise OptionError(
+                f"everybody can write the options file {path}: refused",
+                name="option_file",
+                hint=f"chmod o-w {path}",
+            )
+        self.take(data.decode("utf-8", "surrogateescape"), depth=depth)
 
-
-def _take(text: str, groups: tuple[str, ...], options: dict[str, str], *, depth: int) -> None:
-    """The options of some groups in the text of a file."""
-    group = ""
-    for raw in text.splitlines():
-        line = raw.strip()
-        if line.startswith("!include ") and depth < _MAX_INCLUDES:
-            inner = Path(line.partition(" ")[2].strip()).expanduser()
-            _read(inner, groups, options, required=False, depth=depth + 1)
-            continue
-        if not line or line[0] in "#;!":
-            continue
-        if match := _GROUP.match(line):
-            group = match["name"].strip().lower()
-        elif group in groups:
-            name, _, value = line.partition("=")
-            options[name.strip().lower().replace("_", "-")] = _value(value)
+    def take(self, text: str, *, depth: int) -> None:
+        """Take the options in the text of a file."""
+        group = ""
+        for raw in text.splitlines():
+            line = raw.strip()
+            if line.startswith("!include ") and depth < _MAX_INCLUDES:
+                inner = _path(line.partition(" ")[2].strip())
+                self.read(inner, required=False, depth=depth + 1)
+                continue
+            if not line or line[0] in "#;!":
+                continue
+            if match := _GROUP.match(line):
+                group = match["name"].strip().lower()
+            elif group in self._groups:
+                name, _, value = line.partition("=")
+                self.options[name.strip().lower().replace("_", "-")] = _value(value)
 
 
 def _value(text: str) -> str:
@@ -128,5 +152,5 @@ def _value(text: str) -> str:
     if text[:1] in ("'", '"') and (end := text.rfind(text[0])) > 0:
         text = text[1:end]
     else:
-        text = re.sub(r"\s+#.*", "", text)  # a comment may follow a value
+        text = re.sub(r"(?<!\s)\s+#.*", "", text)  # a comment may follow a value
     return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), text)

@@ -37,13 +37,17 @@ def check_salt(salt: bytes) -> tuple[int, bytes]:
     return _FIRST_ROUNDS << salt[1], salt[2:]
 
 
-def answer(password: bytes, server_nonce: bytes, extended_salt: bytes) -> bytes:
-    """What the client proves itself with. Raises ValueError for a nonce or salt that is none."""
+def answer(password: bytes, server_nonce: bytes, extended_salt: bytes) -> tuple[bytes, bytes]:
+    """The client's proof, and the public key that the server keeps for the user.
+
+    Raises ValueError for a nonce or a salt that does not have the right form.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     if len(server_nonce) != _NONCE_BYTES:
         raise ValueError(f"parsec: a nonce of {len(server_nonce)} bytes")
     rounds, salt = check_salt(extended_salt)
     seed = hashlib.pbkdf2_hmac("sha512", password, salt, rounds, _KEY_BYTES)
+    key = Ed25519PrivateKey.from_private_bytes(seed)
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    return nonce + Ed25519PrivateKey.from_private_bytes(seed).sign(server_nonce + nonce)
+    return nonce + key.sign(server_nonce + nonce), key.public_key().public_bytes_raw()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from binlake.errors import OptionError
 
-__all__ = ["Account", "Secret", "ask", "given_password", "remember"]
+__all__ = ["Account", "Secret", "ask", "given_password", "password_of_file", "remember"]
 
 _MAX_PASSWORD_FILE = 64 << 10
 _ENVIRONMENT = ("BINLAKE_PASSWORD", "MYSQL_PWD")
@@ -73,7 +73,7 @@ def given_password(
     if known is not None:
         return known
     if password_file:
-        return Secret(_first_line(password_file))
+        return Secret(password_of_file(password_file))
     for name in _ENVIRONMENT:
         if name in os.environ:
             return Secret(os.environ[name])
@@ -89,7 +89,8 @@ def ask(account: Account, where: str) -> Secret | None:
     return _remembered[account]
 
 
-def _first_line(path: str) -> str:
+def password_of_file(path: str) -> str:
+    """The first line of a password file. Raises OptionError."""
     try:
         with Path(path).open("rb") as file:
             line = file.read(_MAX_PASSWORD_FILE).partition(b"\n")[0]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from binlake.core.frames import HEADER_BYTES, FrameBlock
 from binlake.core.gtid_runs import gtid_runs
 from binlake.errors import MalformedError, OptionError
-from binlake.events.gtid_tagged import GtidTaggedEvent
-from binlake.events.query import QueryEvent
+from binlake.events.common.query import QueryEvent
+from binlake.events.mysql.tagged_gtid import GtidTaggedEvent
 from binlake.events.registry import decode_event
 from binlake.format.event_types import (
     BINLOG_CHECKPOINT_EVENT,

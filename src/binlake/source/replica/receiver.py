@@ -114,6 +114,7 @@ class Receiver(ABC):
         try:
             return self._received(view)
         except TimeoutError:
+            self._patience()  # the deadline may be what has ended the waiting
             raise SilenceError("the server says nothing") from None
 
     def _receive_at_once(self, view: memoryview) -> int:

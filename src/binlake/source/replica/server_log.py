@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from binlake.errors import AuthError, PositionLostError, ServerError, SourceError
+from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
 from binlake.source.replica.connection import ConnectionLostError, connect_any
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
@@ -24,7 +25,6 @@ from binlake.values.position import Position
 
 __all__ = ["open_server_log", "server_logs"]
 
-_MAGIC = b"\xfebin"
 # A server that says so often that it has no more has lost what it listed.
 _PATIENCE = 5
 
@@ -73,7 +73,7 @@ class _ServerLogReader(StreamReader):
         self._created: int | None = None
         self._stream: _LogStream | None = None
         self._head = b""
-        self.begins_at = start if len(_MAGIC) < start < size else 0
+        self.begins_at = start if FIRST_EVENT < start < size else 0
         super().__init__(str(url), self._from_the_start, reopenable=True)
 
     def _from_the_start(self) -> _LogStream:
@@ -137,14 +137,14 @@ class _LogStream:
     ) -> None:
         self._url = url
         self._size = size
-        self._start = max(start, len(_MAGIC))
+        self._start = max(start, FIRST_EVENT)
         self._follower = Follower(
             url.log(""),
             Position("", url.log_name, self._start),
             # its readers verify checksums, and say what they found
             FollowOptions.of(url, verify_checksum=False, attempts=5, created=created),
         )
-        magic = (_MAGIC[start:size],) if start < len(_MAGIC) else ()
+        magic = (BINLOG_MAGIC[start:size],) if start < FIRST_EVENT else ()
         self._pieces: Iterator[bytes] = chain(magic, self._blocks())
 
     @property
@@ -159,7 +159,7 @@ class _LogStream:
         first = next(self._pieces, b"")
         self._pieces = chain((first,), self._pieces)
         described = self._follower.format_description
-        return _MAGIC + described if first and described else b""
+        return BINLOG_MAGIC + described if first and described else b""
 
     def read(self, size: int) -> bytes:
         """The next bytes, however many; b"" at the end."""

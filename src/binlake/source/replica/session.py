@@ -13,6 +13,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from binlake.errors import BinlogError, OptionError, ServerError
+from binlake.source.replica.answers import whole_number
 from binlake.source.replica.commands import (
     BINLOG_SEND_ANNOTATE_ROWS,
     BINLOG_SEND_HEARTBEAT_V2,
@@ -24,12 +25,9 @@ from binlake.source.replica.commands import (
     DumpGtid,
     Registration,
 )
-from binlake.source.replica.connection import (
-    ServerConnection,
-    choice_option,
-    seconds_option,
-)
-from binlake.source.replica.url import ServerUrl
+from binlake.source.replica.connection import ServerConnection
+from binlake.source.replica.url import ServerUrl, choice_option, seconds_option
+from binlake.values.frame import FIRST_EVENT
 from binlake.values.gtid import GtidSet
 
 __all__ = ["FollowOptions", "SessionReport", "register", "replica_ids", "start_dump"]
@@ -37,7 +35,7 @@ __all__ = ["FollowOptions", "SessionReport", "register", "replica_ids", "start_d
 _UNKNOWN_VARIABLE = 1193
 _SERVER_ID_BITS = 32
 _MAX_OFFSET = (1 << 32) - 1  # of COM_BINLOG_DUMP
-_FIRST_EVENT = 4
+_MOST_DIGITS = 20
 _CAPABILITY_GTID = 4  # MARIA_SLAVE_CAPABILITY_GTID: events come as they are in the log
 _MOST_HOST, _MOST_USER = 60, 80  # HOSTNAME_LENGTH of older servers, USERNAME_LENGTH
 _ZOMBIE_S = 2.5
@@ -122,7 +120,7 @@ def replica_ids(server: ServerConnection) -> set[int]:
         listed = server.rows("SHOW REPLICAS" if newer else "SHOW SLAVE HOSTS")
     except ServerError:
         listed = []
-    return {int(row[0] or 0) for row in listed} | {server.server_id}
+    return {whole_number(row[0], "Server_Id") for row in listed} | {server.server_id}
 
 
 def start_dump(
@@ -144,7 +142,7 @@ def start_dump(
         _maria_connect_state(server, options, gtids)
         command, payload = (
             COM_BINLOG_DUMP,
-            Dump(replica_id, "", _FIRST_EVENT, _flags(server, options)).encode(),
+            Dump(replica_id, "", FIRST_EVENT, _flags(server, options)).encode(),
         )
     elif gtids is not None:
         wanted = GtidSet.parse(gtids)
@@ -154,7 +152,7 @@ def start_dump(
         command = COM_BINLOG_DUMP_GTID
         payload = DumpGtid(replica_id, GtidSet(), file, offset, _flags(server, options)).encode()
     else:
-        offset = offset if offset <= _MAX_OFFSET else _FIRST_EVENT
+        offset = offset if offset <= _MAX_OFFSET else FIRST_EVENT
         command = COM_BINLOG_DUMP
         payload = Dump(replica_id, file, offset, _flags(server, options)).encode()
     server.command(command, payload)
@@ -271,7 +269,7 @@ def _hinted(error: BinlogError) -> BinlogError:
 
 def _number(url: ServerUrl, name: str, bits: int) -> int:
     text = url.option(name, "0")
-    if not text.isdecimal() or int(text) >> bits:
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) >> bits:
         raise OptionError(f"{name}={text}: not a number below 2**{bits}", name=name, value=text)
     return int(text)
 

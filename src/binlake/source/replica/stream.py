@@ -16,9 +16,9 @@ from binlake.core.checksum import event_crc32, first_bad, stored_crc32
 from binlake.core.frames import HEADER_BYTES, FrameBlock, read_frame, scan
 from binlake.core.packets import FULL, SPECIAL
 from binlake.errors import BinlogError, ChecksumError, ServerError
-from binlake.events.heartbeat import HeartbeatEvent, HeartbeatV2Event
+from binlake.events.common.heartbeat import HeartbeatEvent, HeartbeatV2Event
+from binlake.events.common.rotate import RotateEvent
 from binlake.events.registry import decode_event, event_format
-from binlake.events.rotate import RotateEvent
 from binlake.format.event_types import (
     FORMAT_DESCRIPTION_EVENT,
     HEARTBEAT_LOG_EVENT,
@@ -32,11 +32,10 @@ from binlake.source.replica.commands import error_of
 from binlake.source.replica.connection import checked_log_name
 from binlake.source.replica.packets import EOF_STATUS, ERROR_STATUS, Answer, PacketReader
 from binlake.source.replica.progress import Progress
-from binlake.values.frame import EventFormat, Frame
+from binlake.values.frame import FIRST_EVENT, EventFormat, Frame
 
 __all__ = ["Block", "DumpStream", "Idle", "Item", "is_earlier_log"]
 
-_FIRST_EVENT = 4
 _CHECKSUM_BYTES = 4
 _SKIP_REPLICATION = 0x8000
 _MASK32 = 0xFFFFFFFF
@@ -240,7 +239,7 @@ class DumpStream:
             raise error.at(file=self.file, event_pos=self.offset) from None
         self.created = frame.timestamp
         self.format_description = raw
-        if self.offset == _FIRST_EVENT:
+        if self.offset == FIRST_EVENT:
             self._append(raw)
             yield from self._flush()
 

@@ -26,8 +26,11 @@ __all__ = [
     "SERVER_SCHEMES",
     "URL_OPTIONS",
     "ServerUrl",
+    "choice_option",
     "holds_password",
     "is_server_url",
+    "port_number",
+    "seconds_option",
     "without_password",
 ]
 
@@ -37,6 +40,7 @@ SERVER_SCHEMES = ("mysql", "mariadb")
 DEFAULT_PORT = 3306
 
 _MAX_PORT = 65535
+_SECONDS_LIMIT = 31_536_000.0
 _LOG_NAME = re.compile(r"[^/\\\x00-\x1f]{1,255}")
 _HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>\d*))?")
 _OPTION = re.compile(r"[\w-]+=")
@@ -46,12 +50,12 @@ _NEXT_URL = re.compile(r",(?=(?:mysql|mariadb)://)", re.IGNORECASE)
 URL_OPTIONS: dict[str, str] = {
     "socket": "unix socket of the server, instead of host and port",
     "password-file": "file whose first line is the password",
-    "option-file": "options file to read instead of ~/.my.cnf; none: read none",
-    "extra-option-file": "options file to read behind the other one",
+    "option-file": "option file to read instead of ~/.my.cnf; none: read none",
+    "extra-option-file": "option file to read after the other one",
     "option-group-suffix": "also read the groups whose names end with it",
     "login-path": "what of ~/.mylogin.cnf (mysql_config_editor) to use",
     "ssl-mode": "disabled, preferred, required, verify_ca or verify_identity",
-    "ssl-ca": "PEM file of the authorities that sign the server's certificate",
+    "ssl-ca": "PEM file of the certificate authorities for the server's certificate",
     "ssl-cert": "PEM file of the client's certificate",
     "ssl-key": "PEM file of the client's key",
     "ssl-capath": "folder of authorities, by hash",
@@ -63,17 +67,17 @@ URL_OPTIONS: dict[str, str] = {
     "compress": "zlib or zstd: compress the connection",
     "zstd-compression-level": "1 to 22, of what the server sends with zstd (3)",
     "bind-address": "address of this machine to connect from",
-    "connect-timeout": "seconds until a login must have succeeded",
-    "read-timeout": "seconds of silence after which the server is taken for dead",
+    "connect-timeout": "seconds time limit for a login",
+    "read-timeout": "seconds of silence after which the server counts as lost",
     "heartbeat": "seconds after which an idle server shows that it is alive",
     "server-id": "the number that this reader has among the replicas",
-    "report-host": "host shown in the server's list of replicas",
+    "report-host": "host host shown in SHOW REPLICAS",
     "report-port": "port shown there",
     "report-user": "user shown there",
-    "semi-sync": "on: acknowledge what is durable, as a semi-synchronous replica",
+    "semi-sync": "on: act as a semi-synchronous replica, as a semi-synchronous replica",
     "skip-replication": "events with that flag: keep, drop, or filter (the server leaves them out)",
-    "gtid-strict": "off: a MariaDB position that the server never had is taken all the same",
-    "gtid-ignore-duplicates": "on: a MariaDB behind our position is followed, without what it gets up to there",
+    "gtid-strict": "off: accept a MariaDB position that the server never had",
+    "gtid-ignore-duplicates": "on: follow a MariaDB server that is behind our position, and leave out the events up to there",
     "until-gtid": "MariaDB: the server ends the stream at these GTIDs",
 }
 
@@ -180,6 +184,30 @@ def holds_password(text: str) -> bool:
     return False
 
 
+def seconds_option(url: ServerUrl, name: str, default: float) -> float:
+    """An option of a URL in seconds. Raises OptionError."""
+    text = url.option(name)
+    if not text:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= _SECONDS_LIMIT:
+        raise OptionError(f"{name}={text}: not a number of seconds", name=name, value=text)
+    return seconds
+
+
+def choice_option(url: ServerUrl, name: str, choices: tuple[str, ...], default: str) -> str:
+    """An option of a URL that is one of some words. Raises OptionError."""
+    text = url.option(name, default).lower().replace("-", "_")
+    if text not in choices:
+        raise OptionError(
+            f"{name}={text}: not one of {', '.join(filter(None, choices))}", name=name, value=text
+        )
+    return text
+
+
 def _hosts_of(text: str) -> list[ServerUrl]:
     """The servers of one URL: one for each of its hosts."""
     scheme, separator, rest = text.partition("://")
@@ -243,11 +271,16 @@ def _host(text: str, shown: str) -> tuple[str, int, str]:
             name="url",
             hint="an IPv6 address stands in brackets; @, : and / in a password are written %40, %3A, %2F",
         )
-    port = int(match["port"] or 0)
-    if port > _MAX_PORT:
-        raise OptionError(f"{shown}: {port} is not a port", name="url")
+    port = port_number(match["port"] or "0", shown)
     host = unquote(match["v6"] or match["name"] or "")
     return ("", 0, host) if host.startswith("/") else (host, port, "")
+
+
+def port_number(text: str, where: str) -> int:
+    """A port. Raises OptionError, which begins with `where`."""
+    if not re.fullmatch(r"\d{1,5}", text, re.ASCII) or int(text) > _MAX_PORT:
+        raise OptionError(f"{where}: {text[:20]} is not a port", name="url")
+    return int(text)
 
 
 def _options(query: str, shown: str) -> list[tuple[str, str]]:

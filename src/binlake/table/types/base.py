@@ -5,7 +5,7 @@ A `ColumnType` is made for one column of one table and one target. Its faces:
 - `plan`: which compiled kernel reads the wire bytes (`values.plan.ColumnPlan`),
 - `arrow_type` and `field()`: the Arrow type of the result, and what MySQL calls it,
 - `finish(buffers)`: the kernel's buffers as an Arrow array of `arrow_type`,
-- `to_json(array)`: such an array as JSON values (server-text target only),
+- `to_json(array)`: such an array as JSON values to be written (server-text target only),
 - `to_wire(value)`: one value of such an array as a row image has it.
 - `to_sql(array)`, `sql_equal(array, literals)`: as SQL literals, and as conditions that a row
   has these values (server-text target only).
@@ -24,12 +24,14 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
+from binlake.core.text_rows import Values
 from binlake.errors import MalformedError, UnsupportedError
 from binlake.format import column_types as ct
-from binlake.table.json_text import join
-from binlake.table.sql_text import quoted_name
-from binlake.table.sql_types import sql_type
-from binlake.table.untold import Untold
+from binlake.table.text.json_text import join
+from binlake.table.text.json_values import raw_values
+from binlake.table.text.sql_text import quoted_name
+from binlake.table.types.missing_metadata import Missing
+from binlake.table.types.sql_types import sql_type
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel, TableDefinition
 
@@ -92,7 +94,7 @@ class ByteValues:
 class ColumnContext:
     """What a family needs to know beside the column: its table, the options, the target.
 
-    `warn` takes one sentence for the ledger, which keeps each sentence once. `untold` collects
+    `warn` takes one sentence for the ledger, which keeps each sentence once. `missing` collects
     the names of the columns of which the log does not tell something.
     """
 
@@ -100,11 +102,11 @@ class ColumnContext:
     options: ReadOptions
     target: Target
     warn: Callable[[str], None]
-    untold: dict[Untold, list[str]] = field(default_factory=dict)
+    missing: dict[Missing, list[str]] = field(default_factory=dict)
 
-    def not_told(self, what: Untold, column: ColumnDefinition) -> None:
+    def not_told(self, what: Missing, column: ColumnDefinition) -> None:
         """Note that the log does not tell something of a column."""
-        self.untold.setdefault(what, []).append(column.name)
+        self.missing.setdefault(what, []).append(column.name)
 
 
 class ColumnType(ABC):
@@ -130,8 +132,8 @@ class ColumnType(ABC):
         """
 
     @abstractmethod
-    def to_json(self, values: pa.Array) -> pa.Array:
-        """JSON values (large_string, null stays null) of what `finish` made for the text target."""
+    def to_json(self, values: pa.Array) -> Values:
+        """What `finish` made for the text target, as JSON values."""
 
     @abstractmethod
     def to_wire(self, value: Any) -> bytes:
@@ -246,8 +248,8 @@ class UndecodableType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return pa.nulls(buffers.count, self.arrow_type)
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        return values.cast(pa.large_string())
+    def to_json(self, values: pa.Array) -> Values:
+        return raw_values(values)
 
     def to_wire(self, value: Any) -> bytes:
         raise ValueError("nothing is known of its values")

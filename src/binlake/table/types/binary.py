@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from binlake.core.text_rows import Values
 from binlake.format import column_types as ct
-from binlake.table.json_text import base64_text, hex_text, join
-from binlake.table.sql_text import bytes_literal
+from binlake.table.text.json_values import base64_values, hex_values
+from binlake.table.text.sql_text import bytes_literal
 from binlake.table.types.base import Buffers, ColumnType, fixed_bytes, var_width
-from binlake.table.untold import Untold
+from binlake.table.types.missing_metadata import Missing
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
 __all__ = ["BinaryType", "UnknownTextType", "behind_prefix", "length_prefix_bytes", "prefixed"]
@@ -62,10 +63,10 @@ class BinaryType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return var_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> pa.Array:
+    def to_json(self, values: pa.Array) -> Values:
         if self.context.options.binary == "base64":
-            return join('"', base64_text(values), '"')
-        return join('"0x', hex_text(values), '"')
+            return base64_values(values)
+        return hex_values(values)
 
     def to_wire(self, value: Any) -> bytes:
         return prefixed(self.content(value), self.plan.p0)
@@ -87,7 +88,7 @@ class UnknownTextType(BinaryType):
     """A column that may be text or binary: the log does not tell its character set."""
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
-        self.context.not_told(Untold.CHARSET, self.column)
+        self.context.not_told(Missing.CHARSET, self.column)
         return super().decide()
 
     def padded_bytes(self) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from binlake.table.json_text import number
+from binlake.core.text_rows import Values
+from binlake.table.text.json_text import number
+from binlake.table.text.json_values import integers
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width
 from binlake.values.plan import ColumnPlan, Kernel
 
@@ -26,8 +28,8 @@ class BitType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return fixed_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        return number(values)
+    def to_json(self, values: pa.Array) -> Values:
+        return integers(values)
 
     def to_wire(self, value: int) -> bytes:
         return fixed_bytes(value, (self.column.length + 7) // 8, "big")

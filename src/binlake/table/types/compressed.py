@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from binlake.core.text_rows import Values
 from binlake.table.types.base import (
     MAX_COLUMN_BYTES,
     Buffers,
@@ -69,7 +70,7 @@ class CompressedType(ColumnType):
         )
         return self.inner.finish(inflated)
 
-    def to_json(self, values: pa.Array) -> pa.Array:
+    def to_json(self, values: pa.Array) -> Values:
         return self.inner.to_json(values)
 
     def to_wire(self, value: Any) -> bytes:

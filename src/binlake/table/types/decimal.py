@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from binlake.table.json_text import quoted_plain
+from binlake.core.text_rows import Values
+from binlake.table.text.json_values import plain_strings
 from binlake.table.types.base import (
     Buffers,
     ColumnType,
@@ -43,8 +44,8 @@ class DecimalType(ColumnType):
             return var_width(self.arrow_type, buffers)
         return fixed_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        return quoted_plain(values)
+    def to_json(self, values: pa.Array) -> Values:
+        return plain_strings(values)
 
     def to_wire(self, value: str) -> bytes:
         return decimal_bytes(value, self.column.precision, self.column.decimals)

@@ -13,9 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.text_rows import Values
 from binlake.errors import MalformedError
-from binlake.table.json_text import number, quoted
-from binlake.table.sql_text import string_literal
+from binlake.source.arrays import array, scalar
+from binlake.table.text.json_text import number
+from binlake.table.text.json_values import integers, strings
+from binlake.table.text.shared_texts import spread_texts
+from binlake.table.text.sql_text import string_literal
 from binlake.table.types.base import (
     Buffers,
     ColumnContext,
@@ -24,12 +28,12 @@ from binlake.table.types.base import (
     fixed_bytes,
     fixed_width,
 )
-from binlake.table.untold import Untold
+from binlake.table.types.missing_metadata import Missing
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
 __all__ = ["EnumType", "SetType"]
 
-_INVALID = pa.scalar("0", pa.large_string())
+_INVALID = scalar("0", pa.large_string())
 
 
 class EnumType(ColumnType):
@@ -40,7 +44,7 @@ class EnumType(ColumnType):
         self._keeps_index = self._is_ambiguous(column, context)
         super().__init__(column, context)
         if self.members is None:
-            context.not_told(Untold.MEMBERS, column)
+            context.not_told(Missing.MEMBERS, column)
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         if self.column.length not in (1, 2):
@@ -61,10 +65,10 @@ class EnumType(ColumnType):
         """The members' text; of an invalid value the empty one."""
         if not self._keeps_index and pa.types.is_string(values.type):
             return values
-        return pa.array(["", *(self.members or ())], pa.string()).take(values)
+        return spread_texts(array(["", *(self.members or ())], pa.string()), values)
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        return number(values) if self.members is None else quoted(self._texts(values))
+    def to_json(self, values: pa.Array) -> Values:
+        return integers(values) if self.members is None else strings(self._texts(values))
 
     def to_wire(self, value: int | str) -> bytes:
         number = self._number(value) if isinstance(value, str) else value
@@ -94,14 +98,14 @@ class EnumType(ColumnType):
     def sql_needs_any_value(self, values: pa.Array) -> pa.Array | None:
         """Where the value is 0: what a server that is not strict made of an invalid one."""
         if self.members is None or self._keeps_index:
-            zero = pc.equal(values, pa.scalar(0, values.type))
+            zero = pc.equal(values, scalar(0, values.type))
         else:
-            zero = pc.equal(values, "")
+            zero = pc.equal(values, scalar(""))
         return zero if pc.any(zero).as_py() else None
 
     def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
         # as texts '' and the invalid value are the same; a number compares the index
-        compared = number(values).fill_null("NULL") if self._keeps_index else literals
+        compared = number(values).fill_null(scalar("NULL")) if self._keeps_index else literals
         return super().sql_equal(values, compared)
 
     def sql_key_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
@@ -112,7 +116,7 @@ class EnumType(ColumnType):
 
     def _check(self, values: pa.Array, largest: int) -> None:
         if len(values) and (pc.max(values).as_py() or 0) > largest:
-            row = pc.index(pc.greater(values, pa.scalar(largest, pa.uint64())), True).as_py()
+            row = pc.index(pc.greater(values, scalar(largest, pa.uint64())), scalar(True)).as_py()
             raise self._no_member(values[row].as_py(), row)
 
     def _no_member(self, value: int, row: int) -> MalformedError:
@@ -139,7 +143,7 @@ class SetType(EnumType):
         self._check(bitmaps, (1 << len(self.members)) - 1)
         coded = bitmaps.dictionary_encode()  # few different bitmaps, many rows
         texts = [self._text(bitmap) for bitmap in coded.dictionary.to_pylist()]
-        return pa.array(texts, pa.string()).take(coded.indices)
+        return array(texts, pa.string()).take(coded.indices)
 
     def _is_ambiguous(self, column: ColumnDefinition, context: ColumnContext) -> bool:
         return False

@@ -7,16 +7,19 @@ import struct
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.text_rows import Values
 from binlake.format import column_types as ct
-from binlake.table.json_text import join, real
-from binlake.table.sql_text import float_literal
+from binlake.source.arrays import scalar
+from binlake.table.text.json_text import join
+from binlake.table.text.json_values import reals
+from binlake.table.text.sql_text import float_literal
 from binlake.table.types.base import Buffers, ColumnType, fixed_width
 from binlake.values.plan import ColumnPlan, Kernel
 
 __all__ = ["FloatingType"]
 
-_LIKE_NEGATIVE = pa.scalar(" LIKE '-%'", pa.large_string())
-_LIKE_POSITIVE = pa.scalar(" NOT LIKE '-%'", pa.large_string())
+_LIKE_NEGATIVE = scalar(" LIKE '-%'", pa.large_string())
+_LIKE_POSITIVE = scalar(" NOT LIKE '-%'", pa.large_string())
 
 
 class FloatingType(ColumnType):
@@ -30,8 +33,8 @@ class FloatingType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return fixed_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        return real(values)
+    def to_json(self, values: pa.Array) -> Values:
+        return reals(values)
 
     def to_wire(self, value: float) -> bytes:
         return struct.pack("<f" if self.column.type_code == ct.MYSQL_TYPE_FLOAT else "<d", value)
@@ -41,11 +44,11 @@ class FloatingType(ColumnType):
 
     def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
         equal = super().sql_equal(values, literals)
-        zero = pc.equal(values, pa.scalar(0, values.type))
+        zero = pc.equal(values, scalar(0, values.type))
         if not pc.any(zero).as_py():
             return equal
         # -0 equals 0, and is another value
         negative = pc.starts_with(literals, "'-")
         signed = pc.if_else(negative, _LIKE_NEGATIVE, _LIKE_POSITIVE)
         exact = join(equal, f" AND CONCAT({self.sql_name})", signed)
-        return pc.if_else(zero.fill_null(False), exact, equal)
+        return pc.if_else(zero.fill_null(scalar(False)), exact, equal)

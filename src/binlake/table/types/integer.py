@@ -9,11 +9,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.text_rows import Values
 from binlake.format import column_types as ct
-from binlake.table.json_text import number
-from binlake.table.sql_text import plain_string
+from binlake.table.text.json_text import number
+from binlake.table.text.json_values import integers
+from binlake.table.text.sql_text import plain_string
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width
-from binlake.table.untold import Untold
+from binlake.table.types.missing_metadata import Missing
 from binlake.values.plan import ColumnPlan, Kernel
 
 __all__ = ["IntegerType", "YearType"]
@@ -31,7 +33,7 @@ class IntegerType(ColumnType):
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         width = ct.COLUMN_TYPES[self.column.type_code].value_bytes or 0
         if self.column.unsigned is None:
-            self.context.not_told(Untold.SIGN, self.column)
+            self.context.not_told(Missing.SIGN, self.column)
         if not self.column.unsigned:
             return self._plan(Kernel.INT, width), _SIGNED[width]
         if width < 8:
@@ -43,8 +45,8 @@ class IntegerType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return fixed_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        return number(values)
+    def to_json(self, values: pa.Array) -> Values:
+        return integers(values)
 
     def to_wire(self, value: int) -> bytes:
         width = ct.COLUMN_TYPES[self.column.type_code].value_bytes or 0
@@ -63,8 +65,8 @@ class YearType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         return fixed_width(self.arrow_type, buffers)
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        return number(values)
+    def to_json(self, values: pa.Array) -> Values:
+        return integers(values)
 
     def to_wire(self, value: int) -> bytes:
         return fixed_bytes(value - _YEAR_0 if value else 0, 1, "little")

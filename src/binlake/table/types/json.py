@@ -5,14 +5,19 @@ MariaDB's JSON is LONGTEXT and is text here, too.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.core.json_diff import MARK
-from binlake.table.json_sql import differences_sql, document_literals
-from binlake.table.sql_text import string_literal
+from binlake.core.text_rows import Values
+from binlake.source.arrays import array, scalar
+from binlake.table.text.json_sql import differences_sql, document_literals
+from binlake.table.text.json_values import raw_values
+from binlake.table.text.sql_text import string_literal
+from binlake.table.types.base import Buffers, var_width
 from binlake.table.types.binary import behind_prefix
 from binlake.table.types.json_wire import document_bytes
 from binlake.table.types.text import TextType
@@ -29,12 +34,18 @@ class JsonType(TextType):
             return self._undecodable(f"a length of {self.column.length} bytes does not exist")
         return self._plan(Kernel.JSON, self.column.length), pa.string()
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        text = super().to_json(values)
+    def finish(self, buffers: Buffers) -> pa.Array:
+        return var_width(pa.string(), buffers)  # the core writes valid UTF-8 only
+
+    def to_json(self, values: pa.Array) -> Values:
         if not self.context.options.nested:
-            return text
+            return super().to_json(values)
+        differs = pc.starts_with(values, MARK)
+        if not pc.any(differs).as_py():
+            return raw_values(values)
         # differences whose document is not known are no JSON themselves
-        return pc.if_else(pc.starts_with(values, MARK), text, values.cast(pa.large_string()))
+        quoted = [json.dumps(text, ensure_ascii=False) for text in values.to_pylist()]
+        return raw_values(pc.if_else(differs, array(quoted, pa.string()), values))
 
     def to_wire(self, value: str) -> bytes:
         raise ValueError("a binary document does not follow from its text alone")
@@ -59,8 +70,8 @@ class JsonType(TextType):
             differences_sql(self.sql_name, text.as_py()) if differ.as_py() else None
             for text, differ in zip(values, differs, strict=True)
         ]
-        documents = document_literals(pc.if_else(differs, None, values))
-        return pc.if_else(differs, pa.array(made, pa.large_string()), documents)
+        documents = document_literals(pc.if_else(differs, scalar(None), values))
+        return pc.if_else(differs, array(made, pa.large_string()), documents)
 
     def sql_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
         """By the server's text: to a server, documents that differ in a number's type are equal."""

@@ -13,8 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.table.json_text import hex_text, quoted_plain
-from binlake.table.sql_text import plain_string
+from binlake.core.text_rows import Values
+from binlake.source.arrays import array
+from binlake.table.text.json_text import hex_text
+from binlake.table.text.json_values import plain_strings
+from binlake.table.text.sql_text import plain_string
 from binlake.table.types.base import Buffers, var_width
 from binlake.table.types.binary import BinaryType
 from binlake.values.plan import ColumnPlan
@@ -38,8 +41,8 @@ class UuidType(BinaryType):
         )
         return grouped.cast(pa.string())
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        return quoted_plain(values)
+    def to_json(self, values: pa.Array) -> Values:
+        return plain_strings(values)
 
     def content(self, value: Any) -> bytes:
         return super().content(bytes.fromhex(value.replace("-", "")))
@@ -54,7 +57,7 @@ class InetType(UuidType):
     def finish(self, buffers: Buffers) -> pa.Array:
         coded = var_width(pa.binary(), buffers).dictionary_encode()
         texts = [_inet_text(raw) for raw in coded.dictionary.to_pylist()]
-        return pa.array(texts, pa.string()).take(coded.indices)
+        return array(texts, pa.string()).take(coded.indices)
 
     def content(self, value: Any) -> bytes:
         return BinaryType.content(self, ip_address(value).packed if value else b"")

@@ -12,12 +12,15 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.text_rows import Values
 from binlake.errors import UnsupportedError
 from binlake.format import column_types as ct
-from binlake.table.json_text import quoted_plain
-from binlake.table.sql_text import plain_string
+from binlake.source.arrays import scalar
+from binlake.table.text.json_values import plain_strings
+from binlake.table.text.sql_text import plain_string
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_width, var_width
 from binlake.table.types.temporal_wire import WIRE_OF_TEXT
+from binlake.values.durations import IN_MICROSECONDS
 from binlake.values.plan import ColumnPlan, Kernel
 
 __all__ = ["DateTimeType", "DateType", "TemporalType", "TimeType", "TimestampType"]
@@ -28,14 +31,18 @@ class TemporalType(ColumnType):
 
     typed_type: ClassVar[pa.DataType]
     kernels: ClassVar[dict[int, tuple[Kernel, Kernel]]]  # by type code: typed, text
-    has_zero_dates: ClassVar[bool] = True
+
+    @property
+    def policy(self) -> str:
+        """What becomes of values that the type cannot hold: one of those of the option zero_date."""
+        return self.context.options.zero_date
 
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         typed, text = self.kernels[self.column.type_code]
         digits = self.column.decimals
         if not 0 <= digits <= 6:
             return self._undecodable(f"{digits} fractional digits do not exist")
-        policy = self.context.options.zero_date if self.has_zero_dates else "null"
+        policy = self.policy
         if self.context.target is Target.TEXT or policy == "text":
             return self._plan(text, digits), pa.string()
         # the typed kernel only counts what is no date; the error has to name a row
@@ -50,7 +57,7 @@ class TemporalType(ColumnType):
     def _dates_of(self, texts: pa.Array) -> pa.Array:
         """The server's texts as values of the type. Raises UnsupportedError with the `row`."""
         # rows without an image are empty
-        texts = pc.if_else(pc.equal(pc.binary_length(texts), 0), None, texts)
+        texts = pc.if_else(pc.equal(pc.binary_length(texts), scalar(0)), scalar(None), texts)
         dates = self._cast(texts)
         if dates is not None:
             return dates
@@ -77,8 +84,8 @@ class TemporalType(ColumnType):
         except pa.ArrowInvalid:
             return None
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        return quoted_plain(values)
+    def to_json(self, values: pa.Array) -> Values:
+        return plain_strings(values)
 
     def to_wire(self, value: str) -> bytes:
         return WIRE_OF_TEXT[self.column.type_code](value, self.column.decimals)
@@ -98,14 +105,28 @@ class DateType(TemporalType):
 
 
 class TimeType(TemporalType):
-    """TIME: a duration. Zero is a value like any other."""
+    """TIME: a duration, in the form that the option time names. Zero is a value like any other."""
 
     typed_type = pa.duration("us")
     kernels = {
         ct.MYSQL_TYPE_TIME: (Kernel.TIME_OLD, Kernel.TIME_OLD_TEXT),
         ct.MYSQL_TYPE_TIME2: (Kernel.TIME2, Kernel.TIME2_TEXT),
     }
-    has_zero_dates = False
+
+    @property
+    def policy(self) -> str:
+        return "text" if self.context.options.time == "text" else "null"
+
+    def decide(self) -> tuple[ColumnPlan, pa.DataType]:
+        plan, arrow_type = super().decide()
+        counted = self.context.options.time == "micros" and pa.types.is_duration(arrow_type)
+        return plan, pa.int64() if counted else arrow_type
+
+    def field(self) -> pa.Field:
+        plain = super().field()
+        if pa.types.is_string(plain.type):
+            return plain
+        return plain.with_metadata({**plain.metadata, **IN_MICROSECONDS})
 
 
 class DateTimeType(TemporalType):

@@ -17,9 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.text import is_ascii, is_utf8
+from binlake.core.text_rows import Values
 from binlake.format.charsets import CHARSETS
-from binlake.table.json_text import join, quoted
-from binlake.table.sql_text import string_literal
+from binlake.source.arrays import array, scalar
+from binlake.table.text.json_text import join
+from binlake.table.text.json_values import strings
+from binlake.table.text.sql_text import string_literal
 from binlake.table.types.base import Buffers, ColumnContext, ColumnType, var_width
 from binlake.table.types.binary import behind_prefix, length_prefix_bytes, prefixed
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
@@ -30,7 +34,6 @@ __all__ = ["InflatedTextType", "TextType"]
 _FAITHFUL = ("latin1", "ucs2", "utf16", "utf16le", "utf32")  # no two codes are one character
 _INDEXED_BYTES = 256  # of a literal that is worth comparing twice
 _SHOWN_BYTES = 32  # of an invalid value, in a message
-_LEADS_BELOW_4_BYTES = bytes(range(0xF0))  # what utf8mb3, which ends at U+FFFF, may hold
 
 
 class TextType(ColumnType):
@@ -58,16 +61,16 @@ class TextType(ColumnType):
     def finish(self, buffers: Buffers) -> pa.Array:
         if self.plan.kernel is Kernel.LATIN:
             return var_width(pa.string(), buffers)
-        if self._ascii_stays and bytes(buffers.data).isascii():
-            return var_width(pa.string(), buffers)
-        if CHARSETS[self._charset].kind == "utf8":
-            values = var_width(pa.string(), buffers)
-            if self._is_valid(values, buffers):
-                return values
-        return self._decode_each(buffers)
+        known = CHARSETS[self._charset]
+        if known.kind == "utf8":
+            offsets = memoryview(buffers.offsets).cast("B")
+            taken = is_utf8(buffers.data, offsets, buffers.count, known.max_bytes)
+        else:
+            taken = self._ascii_stays and is_ascii(buffers.data)
+        return var_width(pa.string(), buffers) if taken else self._decode_each(buffers)
 
-    def to_json(self, values: pa.Array) -> pa.Array:
-        return quoted(values)
+    def to_json(self, values: pa.Array) -> Values:
+        return strings(values)
 
     def to_wire(self, value: str) -> bytes:
         return prefixed(self.content(value), length_prefix_bytes(self.column))
@@ -110,7 +113,7 @@ class TextType(ColumnType):
         exact = self._sql_same_bytes(literals)
         if not self._sql_compares:
             return exact
-        short = pc.less_equal(pc.binary_length(literals), _INDEXED_BYTES)
+        short = pc.less_equal(pc.binary_length(literals), scalar(_INDEXED_BYTES))
         return pc.if_else(short, join(super().sql_equal(values, literals), " AND ", exact), exact)
 
     def sql_key_equal(self, values: pa.Array, literals: pa.Array) -> pa.Array:
@@ -129,15 +132,6 @@ class TextType(ColumnType):
         column = f"CAST(CONVERT({self.sql_name} USING utf8mb4) AS BINARY)"
         return join(column, " <=> CAST(", literals, " AS BINARY)")
 
-    def _is_valid(self, values: pa.Array, buffers: Buffers) -> bool:
-        try:
-            values.validate(full=True)
-        except pa.ArrowInvalid:
-            return False
-        if CHARSETS[self._charset].max_bytes >= 4:
-            return True
-        return not bytes(buffers.data).translate(None, _LEADS_BELOW_4_BYTES)
-
     def _decode_each(self, buffers: Buffers) -> pa.Array:
         data = memoryview(buffers.data)
         offsets = memoryview(buffers.offsets).cast("B").cast("i")
@@ -148,7 +142,7 @@ class TextType(ColumnType):
                 texts.append(decode(self._charset, raw))
             except UnicodeDecodeError:
                 texts.append(self._invalid(raw, row))
-        made = pa.array(texts, pa.string())
+        made = array(texts, pa.string())
         if isinstance(made, pa.ChunkedArray):
             raise self._too_large()
         if buffers.null_count == 0:

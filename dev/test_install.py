@@ -1,0 +1,125 @@
+"""Install the built wheel as users do, and try the commands: test_install.py [EXTRAS…].
+
+For each set of extras (`none`, `server`, `crypto,server`, …) a fresh environment gets the wheel of dist/ that fits
+this Python, without a compiler on PATH and from wheels only. Then the commands read the demo logs; with `server`,
+`tail` follows them through `binlake serve`, and with `spark` the export runs on Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DEMO = ROOT / "demo" / "mysql-9.7"
+SETS = ("none", "crypto", "server", "spark", "mirror")
+ROWS = 2771  # in the demo logs of MySQL
+_NEEDED = ("env", "dirname", "readlink", "ps", "java", "bash", "sh", "nice", "uname", "tput")
+
+
+class Installation:
+    """A fresh environment, with a PATH on which there is no compiler."""
+
+    def __init__(self, folder: Path, extras: str) -> None:
+        self.extras = "" if extras == "none" else f"[{extras}]"
+        self.bin = folder / "environment" / "bin"
+        programs = folder / "programs"
+        programs.mkdir()
+        for name in _NEEDED:  # what Spark's start script calls
+            if (found := shutil.which(name)) is not None:
+                (programs / name).symlink_to(found)
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")},
+            "PATH": f"{self.bin}{os.pathsep}{programs}",
+            "CC": "no-compiler",
+        }
+        self.folder = folder
+        subprocess.run([sys.executable, "-m", "venv", self.bin.parent], check=True)
+
+    def run(self, *words: str) -> str:
+        """What a program of the environment prints; it must succeed."""
+        command = [str(self.bin / words[0]), *words[1:]]
+        run = subprocess.run(
+            command,
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if run.returncode:
+            sys.exit(f"{' '.join(words)}: exit code {run.returncode}\n{run.stdout}\n{run.stderr}")
+        return run.stdout
+
+    def install(self) -> None:
+        """Install the wheel and its extras, from wheels only."""
+        assert shutil.which("gcc", path=self.environment["PATH"]) is None
+        options = ["--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+        pins = ["--constraint", str(ROOT / "constraints.txt")]
+        links = ["--find-links", str(ROOT / "dist"), "--no-index"]
+        self.run("pip", "install", *options, *links, "--no-deps", "binlake")
+        wheel = next((ROOT / "dist").glob(f"*-cp3{sys.version_info[1]}-*.whl"))
+        self.run("pip", "install", *options, *pins, f"{wheel}{self.extras}")
+
+    def check(self) -> None:
+        """Run the commands."""
+        demo = str(DEMO)
+        lines = self.run("binlake", "rows", demo).splitlines()
+        assert len(lines) == ROWS
+        assert json.loads(lines[0])["op"] == "insert"
+        assert "all is well" in self.run("binlake", "verify", demo)
+        self.run("binlake", "export", demo, "local", "--engine", "local")
+        exported = json.loads((self.folder / "local" / "_ledger.json").read_text())
+        assert exported
+        for shell in ("bash", "zsh", "fish"):
+            assert "_BINLAKE_COMPLETE" in self.run("binlake", "completion", shell)
+        assert (self.bin.parent / "share/man/man1/binlake-rows.1").exists()
+        if "server" in self.extras:
+            self._tail()
+        if "spark" in self.extras or "mirror" in self.extras:
+            self.run("binlake", "export", demo, "spark")
+            assert (self.folder / "spark" / "_ledger.json").exists()
+
+    def _tail(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as reserved:
+            port = reserved.getsockname()[1]
+        password = self.folder / "password"
+        password.write_text("only for this test\n")
+        words = ["serve", str(DEMO), "--port", str(port), "--password-file", str(password)]
+        server = subprocess.Popen(
+            [str(self.bin / "binlake"), *words],
+            env=self.environment, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert server.stderr is not None
+            assert "serving" in server.stderr.readline()
+            url = f"mysql://replica@127.0.0.1:{port}/?ssl-mode=required&password-file={password}"
+            shown = self.run("binlake", "tail", url, "--start", "binlog.000001:4", "-n", "3")
+            assert len(shown.splitlines()) == 3
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def main(sets: list[str]) -> None:
+    """Install and check each set of extras."""
+    for extras in sets or SETS:
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            installation = Installation(Path(folder), extras)
+            installation.install()
+            installation.check()
+        print(
+            f"binlake{installation.extras}: installed and tried in {time.monotonic() - started:.0f} s"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,188 @@
+"""Where `rows` and `tail` write changes: JSON lines, or the generic view as a table."""
+
+from __future__ import annotations
+
+import errno
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, NamedTuple, Protocol, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.cli.common.output_file import output_file
+from binlake.core.text_output import TextBuffer
+from binlake.errors import OptionError
+from binlake.table.batches import Changes
+from binlake.table.row_json import change_batch, change_schema, json_lines
+from binlake.values.options import ReadOptions
+
+__all__ = ["FORMATS", "ChangeWriter", "Shaped", "check_format", "open_target"]
+
+#: What `rows` can write.
+FORMATS = ("json", "csv", "csv-guarded", "arrow", "parquet")
+# what spreadsheets take for a formula at the beginning of a cell
+_FORMULA = r"\A([=+\-@\t\r])"
+_BINARY_FORMATS = ("arrow", "parquet")
+
+
+def check_format(form: str, formats: tuple[str, ...]) -> None:
+    """Raises OptionError for a format that is not among `formats`."""
+    if form not in formats:
+        raise OptionError(
+            f"--format {form}: not one of {', '.join(formats)}", name="format", value=form
+        )
+
+
+class _TableWriter(Protocol):
+    """What writes a table batch by batch."""
+
+    def write_batch(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Shaped(NamedTuple):
+    """Changes, and what is written for them; None where that is made when it is written."""
+
+    changes: Changes
+    made: TextBuffer | pa.RecordBatch | None
+
+
+class ChangeWriter:
+    """Writes changes to `target`, at most `limit` rows of them; closing it ends the output."""
+
+    def __init__(
+        self, form: str, options: ReadOptions, target: BinaryIO, limit: int | None
+    ) -> None:
+        self._options = options
+        self._target = target
+        self._left = limit
+        self._table: _TableWriter | None = None
+        if form != "json":
+            sink = pa.PythonFile(target, mode="w")
+            self._table = _WRITERS[form](sink, change_schema(options))
+
+    def shape(self, changes: Changes) -> Shaped:
+        """Changes as they are written. May be called by several threads."""
+        if self._table is not None:
+            return Shaped(changes, change_batch(changes, self._options))
+        # where a limit cuts is known when they are written
+        lines = json_lines(changes, self._options) if self._left is None else None
+        return Shaped(changes, lines)
+
+    def write(self, shaped: Shaped) -> bool:
+        """Write what `shape` made; whether more is wanted."""
+        changes, made = shaped
+        if self._table is not None:
+            assert isinstance(made, pa.RecordBatch)
+            batch = made.slice(0, self._left)
+            self._table.write_batch(batch)
+            return self._counted(batch.num_rows)
+        lines = json_lines(changes, self._options, self._left) if made is None else made
+        self._target.write(lines)
+        return self._counted(changes.count)
+
+    def flush(self) -> None:
+        """Hand on what has been written. Raises BrokenPipeError when nobody reads any more."""
+        self._target.flush()
+        if _is_abandoned(self._target):
+            raise BrokenPipeError(errno.EPIPE, "the reader of the output is gone")
+
+    def close(self) -> None:
+        """Write the end of a table; the target stays open."""
+        if self._table is not None:
+            self._table.close()
+            self._table = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _counted(self, rows: int) -> bool:
+        if self._left is not None:
+            self._left -= rows
+        return self._left is None or self._left > 0
+
+
+def _is_abandoned(target: BinaryIO) -> bool:
+    """Whether it is a pipe that nobody reads (`| head`): who only waits is not told by a write."""
+    try:
+        descriptor = target.fileno()
+    except OSError:
+        return False  # no file of the system
+    poll = select.poll()
+    poll.register(descriptor, 0)  # errors are always told
+    return any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+@contextmanager
+def open_target(
+    output: Path | None,
+    form: str,
+    opened: Callable[[Path, str], AbstractContextManager[BinaryIO]] = output_file,
+) -> Iterator[BinaryIO]:
+    """The open output: standard output, or a file as `opened` makes it. Raises OptionError."""
+    if output is None:
+        if form in _BINARY_FORMATS and sys.stdout.isatty():
+            raise OptionError(
+                f"--format {form} is binary",
+                name="format",
+                value=form,
+                hint="name a file with --output",
+            )
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with opened(output, "output") as file:
+        yield file
+
+
+def _csv_writer(sink: pa.NativeFile, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
+    import pyarrow.csv
+
+    return pyarrow.csv.CSVWriter(sink, schema)
+
+
+class _GuardedCsv:
+    """CSV for spreadsheets: a text that would be a formula has an apostrophe in front."""
+
+    def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
+        self._writer = _csv_writer(sink, schema)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        columns = [
+            pc.replace_substring_regex(column, _FORMULA, r"'\1")
+            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+            else column
+            for column in batch.columns
+        ]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _parquet_writer(sink: pa.NativeFile, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
+    import pyarrow.parquet
+
+    return pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
+
+
+_WRITERS: dict[str, Callable[[pa.NativeFile, pa.Schema], _TableWriter]] = {
+    "csv": _csv_writer,
+    "csv-guarded": _GuardedCsv,
+    "arrow": pa.ipc.new_stream,
+    "parquet": _parquet_writer,
+}

@@ -1,0 +1,66 @@
+"""`--help` of a command: its options in groups, its examples as they are typed.
+
+Click folds paragraphs and lists options in one run; an example that is folded cannot be copied,
+and forty options in one run cannot be read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import click
+
+__all__ = ["HelpCommand", "HelpGroup"]
+
+_EXAMPLES = re.compile(r"^Examples:\s*\n", re.MULTILINE)
+
+
+def _format_text(text: str, formatter: click.HelpFormatter) -> None:
+    """A docstring: paragraphs are folded, what follows `Examples:` is not."""
+    prose, *examples = _EXAMPLES.split(inspect.cleandoc(text), maxsplit=1)
+    formatter.write_paragraph()
+    with formatter.indentation():
+        formatter.write_text(prose.strip())
+    for block in examples:
+        formatter.write("\nExamples:\n")
+        for line in filter(None, map(str.strip, block.splitlines())):
+            formatter.write(f"  {line}\n")
+
+
+class HelpCommand(click.Command):
+    """A command whose options are listed by their `panel`, those without one first."""
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the docstring."""
+        _format_text(self.help or "", formatter)
+
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write nothing: `format_options` lists the arguments, as no click before 8.5 does."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write arguments and options."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            shown = parameter.get_help_record(ctx)
+            if shown is None:
+                continue
+            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            panel = getattr(parameter, "panel", None) or kind
+            sections.setdefault(panel, []).append(shown)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class HelpGroup(click.Group):
+    """A command that has commands of its own, listed in the order in which they are added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help text."""
+        _format_text(self.help or "", formatter)

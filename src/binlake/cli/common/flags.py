@@ -1,0 +1,275 @@
+"""Command-line flags made from `values.options.READ_OPTIONS`, and mysqlbinlog's own names.
+
+A command function takes `options: ReadOptions`; `with_read_options` replaces that parameter by
+one flag per option, so no command spells a filter itself and none can miss one. A command that
+would ignore an option does not have its flag (`with_event_options`, `with_options`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from binlake.cli.common.parameters import Option
+from binlake.errors import OptionError
+from binlake.values.options import (
+    FILTER_OPTIONS,
+    READ_OPTIONS,
+    OptionSpec,
+    ReadOptions,
+    parse_calendar_us,
+)
+
+__all__ = [
+    "EVENT_OPTIONS",
+    "HOW_LOGS_ARE_OPENED",
+    "MYSQLBINLOG_NAMES",
+    "ROW_OPTIONS",
+    "SQL_OPTIONS",
+    "STATS_OPTIONS",
+    "TAIL_OPTIONS",
+    "renamed_databases",
+    "with_event_options",
+    "with_flags",
+    "with_options",
+    "with_read_options",
+    "with_row_options",
+    "with_sql_options",
+    "with_stats_options",
+    "with_tail_options",
+]
+
+_READING_PANEL = "How it is read and shown"
+_FILTER_PANEL = "Filters"
+_ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
+#: What every command that opens logs obeys.
+HOW_LOGS_ARE_OPENED = ("index_directory", "keyring", "keyring_password_file", "max_memory")
+
+#: What a command that shows events can obey: it decodes no rows, and shows bad checksums itself.
+EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, *HOW_LOGS_ARE_OPENED, "on_error"))
+
+#: What the command that shows rows can obey: they are the server's text, in columns of fixed names.
+ROW_OPTIONS = frozenset(spec.name for spec in READ_OPTIONS) - {
+    *("zero_date", "time", "metadata", "metadata_prefix")
+}
+
+#: The same of one live server.
+TAIL_OPTIONS = ROW_OPTIONS - {"source", "threads"}
+
+#: What a command that writes SQL can obey: it shows all columns, of committed changes only, and
+#: values in one form.
+SQL_OPTIONS = frozenset(
+    (*FILTER_OPTIONS, "schema", "verify_checksum", "on_error", "on_unshown", "assume_charset", "batch_bytes",
+     "threads", *HOW_LOGS_ARE_OPENED)
+)  # fmt: skip
+
+#: What a command that counts can obey: it looks at no value and names no column.
+STATS_OPTIONS = frozenset(
+    (*FILTER_OPTIONS, "verify_checksum", "on_error", "on_unshown", "uncommitted", "batch_bytes",
+     "threads", *HOW_LOGS_ARE_OPENED)
+)  # fmt: skip
+
+
+def local_time(text: str) -> str:
+    """A time as mysqlbinlog reads it, in the local zone, as a time with a zone."""
+    return local_moment(text).isoformat()
+
+
+def local_moment(text: str) -> datetime:
+    """A time in the local zone, as mysqlbinlog reads it. Raises OptionError."""
+    try:
+        since_epoch = timedelta(microseconds=parse_calendar_us(text))
+        return (datetime(1970, 1, 1) + since_epoch).astimezone()
+    except ValueError as error:
+        raise OptionError(f"{text!r}: {error}", value=text) from None
+    except OverflowError:
+        raise OptionError(
+            f"{text!r}: there is no such time in the local zone", value=text
+        ) from None
+
+
+def _position_in(file: str) -> Callable[[str], str]:
+    def convert(text: str) -> str:
+        if not text.isdigit():
+            raise OptionError(f"{text!r} is not a position", value=text, hint="expected a number")
+        return f"{file}:{text}"
+
+    return convert
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A flag of mysqlbinlog: the option it fills, and how its text becomes ours."""
+
+    flag: str
+    option: str
+    metavar: str
+    help: str
+    convert: Callable[[str], str]
+    repeatable: bool = False
+
+
+MYSQLBINLOG_NAMES: tuple[Alias, ...] = (
+    Alias("start_datetime", "since", "TIME", "as --since, in local time", local_time),
+    Alias("stop_datetime", "until", "TIME", "as --until, in local time", local_time),
+    Alias("start_position", "start", "POS", "as --start, in the first file", _position_in("")),
+    Alias("stop_position", "stop", "POS", "as --stop, in the last file", _position_in("")),
+    Alias("database", "table", "DB", "as --table 'DB.*'", lambda db: f"{db}.*", True),
+    Alias("include_gtids", "gtid", "SET", "as --gtid", str),
+    Alias("exclude_gtids", "exclude_gtid", "SET", "as --exclude-gtid", str),
+)
+
+
+def renamed_databases(texts: Sequence[str] | None) -> dict[str, str]:
+    """What the values of --rewrite-db, `old->new`, say. Raises OptionError."""
+    renames = {}
+    for text in texts or ():
+        old, arrow, new = (part.strip() for part in text.partition("->"))
+        if not (old and arrow and new):
+            raise OptionError(f"--rewrite-db {text!r}: expected 'old->new'", name="--rewrite-db")
+        renames[old] = new
+    return renames
+
+
+def with_flags(text: str) -> str:
+    """A message in which options are spelled as flags: `--on-error skip`, not `on_error=skip`, and
+    `--keyring`, not `option keyring`.
+    """
+    text = _ASSIGNED.sub(lambda found: f"{_flag(found['name'])} {found['value']}", text)
+    return _NAMED.sub(lambda found: _flag(found["name"]), text)
+
+
+_NAMES = "|".join(spec.name for spec in READ_OPTIONS if "cli" in spec.surfaces)
+_ASSIGNED = re.compile(rf"\b(?P<name>{_NAMES})=(?P<value>\w+)")
+_NAMED = re.compile(rf"\b(?:the )?option (?P<name>{_NAMES})\b")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _parameter(spec: OptionSpec) -> inspect.Parameter:
+    panel = _FILTER_PANEL if spec.name in FILTER_OPTIONS else _READING_PANEL
+    text = spec.help + (f" ({'|'.join(spec.choices)})" if spec.choices else "")
+    if isinstance(spec.default, bool):
+        kind: Any = bool | None
+        off = f"/--no-{spec.name.replace('_', '-')}" if spec.default else ""
+        decl = _flag(spec.name) + off
+        shown: dict[str, Any] = {}
+    else:
+        kind = list[str] | None if spec.repeatable else str | None
+        decl = _flag(spec.name)
+        shown = {"metavar": spec.metavar}
+    option = Option(decl, help=text, panel=panel, show_default=False, choices=spec.choices, **shown)
+    return inspect.Parameter(
+        spec.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
+    )
+
+
+def _alias_parameter(alias: Alias) -> inspect.Parameter:
+    kind: Any = list[str] | None if alias.repeatable else str | None
+    option = Option(
+        _flag(alias.flag),
+        help=alias.help,
+        metavar=alias.metavar,
+        panel=_ALIAS_PANEL,
+        show_default=False,
+    )
+    return inspect.Parameter(
+        alias.flag, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
+    )
+
+
+def _collect(given: dict[str, Any]) -> ReadOptions:
+    values = {s.name: given.pop(s.name) for s in _cli_specs() if given.get(s.name) is not None}
+    for alias in MYSQLBINLOG_NAMES:
+        raw = given.pop(alias.flag, None)
+        if raw is None:
+            continue
+        if alias.repeatable:
+            values[alias.option] = [*values.get(alias.option, []), *map(alias.convert, raw)]
+        elif alias.option in values:
+            raise OptionError(
+                f"{_flag(alias.flag)} and {_flag(alias.option)} say the same thing; give one",
+                name=alias.flag,
+            )
+        else:
+            values[alias.option] = alias.convert(raw)
+    return ReadOptions.parse(values)
+
+
+def _cli_specs() -> list[OptionSpec]:
+    return [spec for spec in READ_OPTIONS if "cli" in spec.surfaces]
+
+
+def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command every read option as a flag; it receives them as `options`."""
+    return _with(command, _cli_specs(), MYSQLBINLOG_NAMES)
+
+
+def with_row_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for rows as text (`ROW_OPTIONS`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in ROW_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
+
+
+def with_tail_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for rows of a live server."""
+    specs = [spec for spec in _cli_specs() if spec.name in TAIL_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
+
+
+def with_event_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for events (`EVENT_OPTIONS`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in EVENT_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
+
+
+def with_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command these read options only; it receives them as `options`."""
+    specs = [spec for spec in _cli_specs() if spec.name in names]
+    return lambda command: _with(command, specs, ())
+
+
+def with_sql_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for SQL (`SQL_OPTIONS`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in SQL_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
+
+
+def with_stats_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options that mean something for counts (`STATS_OPTIONS`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in STATS_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
+
+
+def _with(
+    command: Callable[..., Any], specs: Sequence[OptionSpec], aliases: Sequence[Alias]
+) -> Callable[..., Any]:
+    @functools.wraps(command)
+    def run(**given: Any) -> Any:
+        flags = {s.name for s in specs} | {a.flag for a in aliases}
+        own = {k: v for k, v in given.items() if k not in flags}
+        options = _collect({k: v for k, v in given.items() if k in flags})
+        return command(options=options, **own)
+
+    own = [
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for p in inspect.signature(command, eval_str=True).parameters.values()
+        if p.name != "options"
+    ]
+    parameters = [
+        *own,
+        *(_parameter(spec) for spec in specs),
+        *(_alias_parameter(alias) for alias in aliases),
+    ]
+    signature = inspect.Signature(parameters)
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    del run.__wrapped__  # the signature above is the real one
+    return run

@@ -1,0 +1,63 @@
+"""Ctrl-C and SIGTERM while something is written that has to be whole."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Self
+
+__all__ = ["Interrupts", "end_by_signal"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """SIGTERM interrupts as Ctrl-C does, by KeyboardInterrupt; in `later` both wait for its end.
+
+    In other threads than the main one, which no signal reaches, it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._waits = False
+        self._came = False
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def later(self) -> Iterator[None]:
+        """What is done in here is not interrupted, but what follows. Raises KeyboardInterrupt."""
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+        if self._came:
+            self._came = False
+            raise KeyboardInterrupt
+
+    def _on_signal(self, *_: object) -> None:
+        if not self._waits:
+            raise KeyboardInterrupt
+        self._came = True
+
+
+def end_by_signal(end: Callable[[], None]) -> None:
+    """Have SIGTERM and Ctrl-C end work in order, by `end`. A second Ctrl-C does not wait for that."""
+
+    def on_signal(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        end()
+
+    for number in _SIGNALS:
+        with suppress(ValueError):  # not the main thread
+            signal.signal(number, on_signal)

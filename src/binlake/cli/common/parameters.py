@@ -1,0 +1,213 @@
+"""Commands of click, made from the signatures of functions.
+
+    def index(
+        files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to index.")],
+        again: Annotated[bool, Option("--again", help="Also logs that have an index.")] = False,
+    ) -> None: ...
+
+`command` turns such a function into a click command. The annotation gives the type, the default
+gives the default, and a `list` may be repeated. Typer works the same way, but it imports pydantic
+to convert values, and that alone takes longer than `inspect` needs for a small log.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Self, get_args, get_origin
+
+import click
+from click.shell_completion import CompletionItem
+
+from binlake.cli.common.command_help import HelpCommand
+
+__all__ = ["Argument", "Exit", "Option", "command"]
+
+#: Ends a command with an exit code.
+Exit = click.exceptions.Exit
+
+_NUMBERS: dict[type, Callable[..., Any]] = {int: click.IntRange, float: click.FloatRange}
+
+
+class Argument:
+    """A positional argument; of a `list`, one or more. One that is not `required` may be None."""
+
+    def __init__(self, *, metavar: str, help: str, required: bool = True) -> None:
+        self._metavar = metavar
+        self._help = help
+        self._required = required
+
+    def parameter(self, name: str, annotation: Any, _default: object) -> click.Argument:
+        """Return the argument as click has it."""
+        kind = _Kind.of(annotation)
+        return _Argument(
+            [name],
+            help=self._help,
+            metavar=self._metavar,
+            type=click.STRING,
+            nargs=-1 if kind.is_list else 1,
+            required=self._required,
+            callback=kind.convert,
+            shell_complete=_completing(self._metavar),
+        )
+
+
+class Option:
+    """An option. Without names it has that of its parameter: `keep_days` is `--keep-days`.
+
+    `panel`: the heading under which `--help` lists it. `min` and `max` limit a number. `count`: it
+    has no value, its value is how often it is given. `show_default`: whether `--help` shows the
+    default, or what it shows instead. `callback` is called with the parameter and the value. `choices`
+    are what a shell completes.
+    """
+
+    def __init__(
+        self,
+        *names: str,
+        help: str = "",
+        metavar: str | None = None,
+        panel: str | None = None,
+        hidden: bool = False,
+        show_default: bool | str = True,
+        min: float | None = None,
+        max: float | None = None,
+        count: bool = False,
+        is_eager: bool = False,
+        callback: Callable[[click.Parameter, Any], None] | None = None,
+        choices: Sequence[str] = (),
+    ) -> None:
+        self._names = names
+        self._panel = panel
+        self._limits = {"min": min, "max": max}
+        self._callback = callback
+        self._choices = choices
+        self._settings: dict[str, Any] = {
+            "help": help,
+            "metavar": metavar,
+            "hidden": hidden,
+            "show_default": show_default,
+            "count": count,
+            "is_eager": is_eager,
+        }
+
+    def parameter(self, name: str, annotation: Any, default: Any) -> click.Option:
+        """Return the option as click has it."""
+        kind = _Kind.of(annotation)
+        names = self._names or (f"--{name.lstrip('_').replace('_', '-')}",)
+        settings: dict[str, Any] = self._settings | {
+            "default": default.value if isinstance(default, Enum) else default,
+            "show_default": self._settings["show_default"] if default != "" else False,
+            "multiple": kind.is_list,
+        }
+        if kind.base is bool:
+            settings["is_flag"] = True
+        elif not settings["count"]:
+            settings["type"] = kind.click_type(**self._limits)
+            if self._choices or _names_file(settings["metavar"]):
+                settings["shell_complete"] = _completing(settings["metavar"], self._choices)
+            if kind.base in _NUMBERS:
+                settings["metavar"] = settings["metavar"] or "N"
+
+        def received(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+            if self._callback is not None:
+                self._callback(parameter, value)
+            return kind.convert(context, parameter, value)
+
+        option = _Option([name, *names], callback=received, **settings)
+        option.panel = self._panel
+        return option
+
+
+def _names_file(metavar: str | None) -> bool:
+    return metavar is not None and any(word in metavar for word in ("FILE", "DIR", "SET"))
+
+
+def _completing(
+    metavar: str | None, choices: Sequence[str] = ()
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """What a shell completes a value with: the choices, or names of files."""
+
+    def complete(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+        if _names_file(metavar) and not choices:
+            return [CompletionItem(typed, type="file")]
+        return [CompletionItem(choice) for choice in choices if choice.startswith(typed)]
+
+    return complete
+
+
+def command(
+    name: str, function: Callable[..., Any], context_settings: dict[str, Any] | None = None
+) -> HelpCommand:
+    """A function as a command; its docstring is the help."""
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return HelpCommand(
+        name,
+        params=[_parameter(parameter) for parameter in parameters],
+        callback=function,
+        help=inspect.getdoc(function),
+        context_settings=context_settings,
+    )
+
+
+def _parameter(parameter: inspect.Parameter) -> click.Parameter:
+    annotation, declared = get_args(parameter.annotation)
+    default = None if parameter.default is parameter.empty else parameter.default
+    made: click.Parameter = declared.parameter(parameter.name, annotation, default)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What an annotation says: `list[str] | None` is a list of str, and None without a value."""
+
+    base: type
+    is_list: bool
+    is_optional: bool
+
+    @classmethod
+    def of(cls, annotation: Any) -> Self:
+        is_optional = isinstance(annotation, UnionType)
+        if is_optional:
+            (annotation,) = (kind for kind in get_args(annotation) if kind is not NoneType)
+        is_list = get_origin(annotation) is list
+        if is_list:
+            (annotation,) = get_args(annotation)
+        return cls(annotation, is_list, is_optional)
+
+    def click_type(self, min: float | None, max: float | None) -> Any:
+        """The click type that reads one value."""
+        if self.base in _NUMBERS:
+            number = _NUMBERS[self.base](min=min, max=max)
+            number.name = "number"  # what an error calls it
+            return number
+        if issubclass(self.base, Enum):
+            return click.Choice([member.value for member in self.base])
+        return click.Path(path_type=Path) if self.base is Path else click.STRING
+
+    def convert(self, _: click.Context, __: click.Parameter, value: Any) -> Any:
+        """The value that the function receives for one that click has read."""
+        if self.is_list:
+            return list(value) if value or not self.is_optional else None
+        return self.base(value) if issubclass(self.base, Enum) else value
+
+
+class _Option(click.Option):
+    panel: str | None = None
+
+
+class _Argument(click.Argument):
+    """An argument that `--help` lists, which click does by itself from 8.5 on only."""
+
+    def __init__(self, *names: Any, help: str, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.help = help
+
+    def make_metavar(self, ctx: click.Context) -> str:
+        return self.human_readable_name
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        return self.human_readable_name, self.help or ""

@@ -1,0 +1,171 @@
+"""What every command says besides its result: messages and progress, on stderr only.
+
+What only some runs need (rich, what reads a log again) is imported where it is used: commands that
+follow a server are waited for.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+from binlake.cli.common.flags import with_flags
+from binlake.cli.common.lines import tell
+from binlake.cli.common.parameters import Exit
+from binlake.errors import FormatError
+from binlake.source.chain import Chain, resolve
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = [
+    "chains_of",
+    "console",
+    "fail_if_lost",
+    "hinting",
+    "is_watched",
+    "note",
+    "reading",
+    "say_if_nothing_matched",
+    "say_nothing_found",
+    "say_result",
+    "say_time_zone",
+]
+
+T = TypeVar("T")
+
+_WORTH_A_BAR_BYTES = 32 << 20
+_ZONE = re.compile(r"(?:[zZ]|[+-]\d\d:?\d\d)\s*$|^@|^-\d|^now$")
+
+
+def is_watched() -> bool:
+    """Whether stderr is a terminal."""
+    return sys.stderr.isatty()
+
+
+@cache
+def console() -> Console:
+    """Stderr as rich writes it: for what is drawn on a terminal."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """One line on stderr; options are spelled as flags."""
+    tell(with_flags(text))
+
+
+def say_time_zone(options: ReadOptions, raw: Sequence[str]) -> None:
+    """Say once that times without a zone were read as UTC.
+
+    The texts are looked for in `raw`, the command line, because `options` has moments only.
+    """
+    if options.since is None and options.until is None:
+        return
+    given = [text for flag in ("--since", "--until") for text in _given(flag, raw)]
+    if any(not _ZONE.search(text) for text in given):
+        note("times without a zone are UTC")
+
+
+def _given(flag: str, raw: Sequence[str]) -> list[str]:
+    found = [following for word, following in pairwise(raw) if word == flag]
+    return found + [word.partition("=")[2] for word in raw if word.startswith(flag + "=")]
+
+
+def chains_of(files: Sequence[str], options: ReadOptions) -> list[Chain]:
+    """The chains of logs that a command reads. Raises SourceError; OptionError where a position or a
+    GTID could mean several.
+    """
+    from binlake.stream.positions.chosen_chains import chosen_chains
+
+    return chosen_chains(resolve(files, options.index_directory), options, note)
+
+
+@contextmanager
+def reading(
+    chains: Sequence[Chain], ledger: Ledger
+) -> Iterator[Callable[[Iterable[T]], Iterable[T]]]:
+    """A progress bar over the bytes of logs: yields a wrapper for the loop that reads them.
+
+    The bar is shown on a terminal, for logs that take a while; otherwise nothing is.
+    """
+    sizes = [log.size for chain in chains for log in chain.files]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    if not is_watched() or (total is not None and total < _WORTH_A_BAR_BYTES):
+        yield lambda items: items
+        return
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        TextColumn("reading"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console(), transient=True) as progress:
+        bar = progress.add_task("reading", total=total)
+
+        def watched(items: Iterable[T]) -> Iterable[T]:
+            for item in items:
+                progress.update(bar, completed=ledger.total.bytes)
+                yield item
+
+        yield watched
+
+
+@contextmanager
+def hinting(options: ReadOptions) -> Iterator[None]:
+    """Add what to do to the error of a damaged log."""
+    try:
+        yield
+    except FormatError as error:
+        from binlake.source.log_file import FIRST_EVENT, SKIP_HINT
+
+        # of a log whose beginning is damaged nothing can be read, so nothing can be skipped
+        if options.on_error == "stop" and (error.event_pos or 0) > FIRST_EVENT:
+            error.hinted(SKIP_HINT)
+        raise
+
+
+def say_if_nothing_matched(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> None:
+    """Where a read of row changes found nothing that the filters match: say so, and what there is."""
+    if not ledger.matched(options):
+        say_nothing_found(chains, options)
+
+
+def say_nothing_found(chains: Sequence[Chain], options: ReadOptions) -> None:
+    """Where filters left nothing: say so, and what there is."""
+    if options.filters:
+        from binlake.stream.overview import nothing_found
+
+        sys.stdout.flush()
+        note(nothing_found(chains, options))
+
+
+def fail_if_lost(ledger: Ledger) -> None:
+    """End with exit code 1 if damage cost anything: with --on-error skip no error says so."""
+    if ledger.skipped:
+        raise Exit(1)
+
+
+def say_result(ledger: Ledger) -> None:
+    """The closing words of a read: what was not shown, skipped or doubtful; nothing if all is well."""
+    sys.stdout.flush()
+    for line in ledger.remarks():
+        note(line)

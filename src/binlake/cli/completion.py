@@ -1,0 +1,38 @@
+"""`binlake completion SHELL`: what a shell needs to complete commands, options and values."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from click.shell_completion import get_completion_class
+
+from binlake.cli.common.parameters import Argument
+from binlake.errors import OptionError
+
+__all__ = ["completion"]
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+def completion(
+    shell: Annotated[str, Argument(metavar="SHELL", help=f"One of {', '.join(_SHELLS)}.")],
+) -> None:
+    """Print the script that makes a shell complete commands, options, choices and file names.
+
+    bash 4.4 or newer, zsh, or fish. Load it from the shell's start-up file.
+
+    Examples:
+      binlake completion bash > ~/.local/share/bash-completion/completions/binlake
+
+      eval "$(binlake completion zsh)"
+
+      binlake completion fish > ~/.config/fish/completions/binlake.fish
+    """
+    kind = get_completion_class(shell) if shell in _SHELLS else None
+    if kind is None:
+        raise OptionError(
+            f"there is no completion for {shell!r}", name="SHELL", hint=f"for {', '.join(_SHELLS)}"
+        )
+    from binlake.cli.main import COMPLETION_VARIABLE, PROGRAM
+
+    print(kind(PROGRAM, {}, "binlake", COMPLETION_VARIABLE).source().rstrip("\n"))

@@ -1,0 +1,115 @@
+"""`binlake inspect FILE…`: the events of a log, one line each, in full, or as JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Annotated
+
+from binlake.cli.common.flags import with_event_options
+from binlake.cli.common.lines import show
+from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.terminal import (
+    chains_of,
+    fail_if_lost,
+    hinting,
+    note,
+    reading,
+    say_nothing_found,
+    say_result,
+    say_time_zone,
+)
+from binlake.cli.inspect.event_json import EventJsonWriter, json_of
+from binlake.cli.inspect.event_lines import EventLineWriter, line_of
+from binlake.cli.inspect.event_text import field_lines, hex_lines
+from binlake.errors import OptionError
+from binlake.source.chain import Chain
+from binlake.stream.log_events import LogEvent
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import Piece
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["inspect"]
+
+
+@with_event_options
+def inspect(
+    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    options: ReadOptions,
+    full: Annotated[bool, Option("--full", help="Show every field of every event.")] = False,
+    hexdump: Annotated[
+        bool, Option("--hexdump", "-H", help="Show the bytes of every event.")
+    ] = False,
+    as_json: Annotated[bool, Option("--json", help="One JSON object per event.")] = False,
+    limit: Annotated[
+        int | None, Option("--limit", "-n", min=1, metavar="N", help="Stop after N events.")
+    ] = None,
+) -> None:
+    """Show the events of a log, including those inside compressed transactions.
+
+    Each line contains position, time (UTC), server, type, size and the main fields. Events inside a
+    payload have a number after its position: binlog.000001:4711#3. --table, --exclude-table and --op
+    select transactions with matching row changes, and show their control events and the events of
+    those tables. The exit code is 1 if a shown event has a bad checksum.
+
+    Examples:
+      binlake inspect binlog.000012 | less
+
+      binlake inspect binlog.000012 --at binlog.000012:4711 --full
+
+      binlake inspect binlog.000012 --json | jq -c 'select(.type == "QUERY_EVENT")'
+    """
+    if as_json and (full or hexdump):
+        raise OptionError("--json shows every field already; leave out --full and --hexdump")
+    say_time_zone(options, sys.argv)
+    chains = chains_of(files, options)
+    ledger = Ledger()
+    shown = bad = 0
+    with hinting(options), reading(chains, ledger) as seen:
+        if full or hexdump or options.chooses_rows or options.on_error != "stop":
+            for event in islice(seen(_events(chains, options, ledger)), limit):
+                if as_json:
+                    print(json_of(event))
+                else:
+                    for line in _lines(event, full, hexdump):
+                        show(line)
+                bad += event.checksum == "bad"
+                shown += 1
+        else:
+            stdout = sys.stdout
+            kind = EventJsonWriter if as_json else EventLineWriter
+            writer = kind(stdout.buffer, stdout.encoding, stdout.errors or "strict", limit)
+            for piece in seen(_pieces(chains, options, ledger)):
+                writer.write(piece)
+                if writer.is_done:
+                    break
+            shown, bad = writer.shown, writer.bad
+    say_result(ledger)
+    if not shown:
+        say_nothing_found(chains, options)
+    fail_if_lost(ledger)
+    if bad:
+        note(f"{bad} of the events shown {'have' if bad > 1 else 'has'} a bad checksum")
+        raise Exit(1)
+
+
+def _events(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> Iterator[LogEvent]:
+    for reader in LogReader.of_chains(chains, options, ledger):
+        yield from reader.events()
+
+
+def _pieces(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> Iterator[Piece]:
+    for reader in LogReader.of_chains(chains, options, ledger):
+        yield from reader.pieces()
+
+
+def _lines(event: LogEvent, full: bool, hexdump: bool) -> Iterator[str]:
+    yield line_of(event)
+    if full:
+        if event.flags:
+            yield f"    header_flags: {', '.join(event.flags)}"
+        yield from field_lines(event.event)
+    if hexdump:
+        yield from hex_lines(event.raw, event.frame.offset)

@@ -1,0 +1,126 @@
+"""The output of `inspect`, piece by piece: compiled where it can be, else from typed events.
+
+A kernel of `core/` writes the lines of ordinary events and stops before any other, whose line is made
+of its typed event. Kernels only see events whose checksum was verified: the bytes of others may say
+anything, and the decoders of the typed events find out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from typing import BinaryIO, Protocol
+
+from typing_extensions import Buffer
+
+from binlake.core.text_output import TextBuffer
+from binlake.format.event_types import EVENT_TYPES
+from binlake.stream.log_events import LogEvent, events_of_piece, first_bad_of
+from binlake.stream.runs import Piece
+from binlake.values.frame import EventFormat
+
+__all__ = ["EventWriter", "LineKernel", "rows_layout"]
+
+_HEADER_BYTES = 19
+_CRC32 = 1
+_VERSION_2 = 16  # a bit beside the number of bitmaps
+_NO_LIMIT = 1 << 62
+
+
+class LineKernel(Protocol):
+    """What the compiled writers have in common."""
+
+    def write(self, data: Buffer, pos: int, end: int, counted: int, limit: int) -> tuple[int, int]:
+        """Write lines from `data[pos]` on; returns how many, and where they ended."""
+
+    def take(self) -> TextBuffer:
+        """Hand over what has been written."""
+
+
+class EventWriter(ABC):
+    """Writes lines to `target`; `shown` counts them, `bad` those of events with a bad checksum.
+
+    `encoding` and `errors` are those of the text stream that `target` belongs to.
+    """
+
+    def __init__(self, target: BinaryIO, encoding: str, errors: str, limit: int | None) -> None:
+        self.shown = self.bad = 0
+        self._target = target
+        self._encoding, self._errors = encoding, errors
+        self._left = _NO_LIMIT if limit is None else limit
+
+    @abstractmethod
+    def kernel_of(self, piece: Piece) -> LineKernel | None:
+        """What writes the ordinary events of a piece of verified events; None if nothing does."""
+
+    @abstractmethod
+    def line_of(self, event: LogEvent) -> str:
+        """The line of one event. Raises FormatError, UnsupportedError."""
+
+    def learn(self, event: LogEvent) -> None:
+        """Told of an event that the kernel left, after its line was made."""
+        return
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the limit is reached."""
+        return self._left == 0
+
+    def write(self, piece: Piece) -> None:
+        """Write the lines of a piece. Raises FormatError, UnsupportedError."""
+        window = piece.window
+        block = window.block
+        kernel = self.kernel_of(piece) if _is_verified(piece) else None
+        at = piece.first
+        while at < piece.last and self._left:
+            if kernel is not None:
+                start = int(block.frame(at).offset)
+                end = int(block.end(piece.last - 1)) - window.base
+                counted = start if piece.outer is None else piece.inner + at - piece.first
+                count, _ = kernel.write(window.data, start - window.base, end, counted, self._left)
+                if count:
+                    self._target.write(kernel.take())
+                    self._count(count)
+                    at += count
+                    continue
+            for event in events_of_piece(piece.part(at, at + 1)):
+                self._write_event(event)
+                if kernel is not None:
+                    self.learn(event)
+            at += 1
+
+    def encoded(self, text: str) -> bytes:
+        """Text as the target takes it."""
+        return text.encode(self._encoding, self._errors)
+
+    def _write_event(self, event: LogEvent) -> None:
+        self._target.write(self.encoded(self.line_of(event) + "\n"))
+        self.bad += event.checksum == "bad"
+        self._count(1)
+
+    def _count(self, lines: int) -> None:
+        self.shown += lines
+        self._left -= lines
+
+
+def _is_verified(piece: Piece) -> bool:
+    fmt = piece.window.format
+    return (
+        fmt.checksum_alg == _CRC32
+        and fmt.header_length >= _HEADER_BYTES
+        and first_bad_of(piece) < 0
+    )
+
+
+@lru_cache(maxsize=16)
+def rows_layout(fmt: EventFormat) -> tuple[bytes, bytes]:
+    """By event type: the bytes of table ids, and the bitmaps of uncompressed rows events (0: it is
+    none; 16 more for version 2).
+    """
+    bitmaps = bytearray(256)
+    for code, known in EVENT_TYPES.items():
+        if known.operation and known.rows_version and not known.compressed:
+            bitmaps[code] = (2 if known.operation == "update" else 1) + (
+                _VERSION_2 if known.rows_version == 2 else 0
+            )
+    return bytes(fmt.table_id_bytes(code) for code in range(256)), bytes(bitmaps)

@@ -1,0 +1,445 @@
+"""`binlake mirror …`: lake tables that equal a server's tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Any
+
+import binlake.cli.mirror.compact
+import binlake.cli.mirror.verify  # noqa: F401 - both add a command
+from binlake.cli.common.interrupts import end_by_signal
+from binlake.cli.common.lines import show
+from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.server_flags import (
+    ServerUrls,
+    refuse_beside_config,
+    with_server_flags_except,
+)
+from binlake.cli.common.terminal import note
+from binlake.cli.mirror.progress import CopyBar
+from binlake.cli.mirror.session import (
+    RUN,
+    CatalogOption,
+    ConfOption,
+    JarOption,
+    LakeArgument,
+    MasterOption,
+    SparkSettings,
+    StateOption,
+    lake_session,
+    mirror,
+    mirror_command,
+    need_libraries,
+    need_mirror,
+)
+from binlake.errors import OptionError
+from binlake.source.replica.url import holds_password, is_server_url
+from binlake.values.options import parse_bytes
+
+if TYPE_CHECKING:
+    from binlake.mirror.report import MirrorStatus, TableStatus
+
+__all__ = ["mirror"]
+
+
+@mirror_command(RUN)
+@with_server_flags_except("--skip-replication", or_config=True)
+def run(
+    server: ServerUrls,
+    lake: Annotated[
+        str | None,
+        Argument(metavar="LAKE", required=False, help="The lake: a directory or a URI."),
+    ] = None,
+    config: Annotated[
+        str | None,
+        Option(metavar="FILE", help="Read URL, LAKE and options from a TOML file."),
+    ] = None,
+    once: Annotated[bool, Option("--once", help="Bring the lake up to date and exit.")] = False,
+    table: Annotated[
+        list[str] | None,
+        Option(metavar="DB.TABLE", help="Mirror only these tables; * and ? are wildcards."),
+    ] = None,
+    exclude_table: Annotated[
+        list[str] | None, Option(metavar="DB.TABLE", help="Leave out these tables.")
+    ] = None,
+    logs: Annotated[
+        str | None,
+        Option(metavar="DIR", help="Read the changes from an archive instead of the server."),
+    ] = None,
+    deletes: Annotated[
+        str | None,
+        Option(
+            metavar="HOW", help="vectors (Iceberg v3) or position (v2).", show_default="vectors"
+        ),
+    ] = None,
+    on_alter: Annotated[
+        str | None,
+        Option(
+            metavar="HOW",
+            help="If an ALTER cannot be applied: quarantine the table, or resync it.",
+            show_default="quarantine",
+        ),
+    ] = None,
+    on_other_writer: Annotated[
+        str | None,
+        Option(
+            metavar="HOW",
+            help="If another program has written to a table: refuse, or reindex.",
+            show_default="refuse",
+        ),
+    ] = None,
+    on_statement: Annotated[
+        str | None,
+        Option(
+            metavar="HOW",
+            help="Changes that are logged as statements, not as rows: error, or ignore.",
+            show_default="error",
+        ),
+    ] = None,
+    on_cascade: Annotated[
+        str | None,
+        Option(
+            metavar="HOW",
+            help="Tables that foreign keys change without a trace in the log: quarantine, or ignore.",
+            show_default="quarantine",
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        Option(metavar="FORM", help="TIME columns: text or micros.", show_default="text"),
+    ] = None,
+    zero_date: Annotated[
+        str | None,
+        Option(metavar="HOW", help="Zero dates: null, error or text.", show_default="null"),
+    ] = None,
+    invalid: Annotated[
+        str | None,
+        Option(
+            metavar="HOW",
+            help="Text with bytes that are invalid in its character set: error or hex.",
+            show_default="error",
+        ),
+    ] = None,
+    round_bytes: Annotated[
+        str | None,
+        Option(metavar="SIZE", help="Limit on the log that one round reads.", show_default="64MB"),
+    ] = None,
+    commit_bytes: Annotated[
+        str | None,
+        Option(
+            metavar="SIZE",
+            help="Limit on the changes of one table that are in memory.",
+            show_default="512MB",
+        ),
+    ] = None,
+    max_rate: Annotated[
+        int | None,
+        Option(metavar="N", min=1, help="Limit on the rows per second that a copy reads."),
+    ] = None,
+    keep_snapshots: Annotated[
+        int | None,
+        Option(
+            metavar="SECONDS", min=0, help="Age at which snapshots expire.", show_default="3600"
+        ),
+    ] = None,
+    max_snapshots: Annotated[
+        int | None,
+        Option(metavar="N", min=1, help="Snapshots of a table at most.", show_default="1000"),
+    ] = None,
+    compact: Annotated[
+        str | None,
+        Option(
+            metavar="HOW",
+            help="Compact tables beside the rounds: auto, or off.",
+            show_default="auto",
+        ),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        Option(
+            metavar="SECONDS", min=0.01, help="How often to check an idle log.", show_default="1"
+        ),
+    ] = None,
+    verify_every: Annotated[
+        int | None,
+        Option(metavar="SECONDS", min=1, help="Compare the tables with the server so often."),
+    ] = None,
+    verify_sample: Annotated[
+        float | None,
+        Option(metavar="SHARE", help="Share of the rows to compare then.", show_default="1"),
+    ] = None,
+    metrics_port: Annotated[
+        int | None, Option(metavar="PORT", min=0, max=65535, help="Port for Prometheus metrics.")
+    ] = None,
+    metrics_address: Annotated[
+        str | None,
+        Option(metavar="HOST", help="Address for Prometheus metrics.", show_default="127.0.0.1"),
+    ] = None,
+    state: StateOption = None,
+    master: MasterOption = None,
+    iceberg_jar: JarOption = None,
+    catalog: CatalogOption = "lake",
+    conf: ConfOption = None,
+) -> None:
+    """Copy a server's tables into the lake, and follow its log until Ctrl-C (the default command).
+
+    A table that cannot be followed is quarantined, with the reason, and the mirror continues with the
+    others; the exit code is then 1. The server's user needs SELECT, REPLICATION SLAVE and REPLICATION
+    CLIENT, and on MySQL also PROCESS.
+
+    Examples:
+      binlake mirror mysql://repl@db1/ /lake --table 'shop.*'
+
+      binlake mirror mysql://repl@db1/ s3://bucket/lake --once --state /var/lib/binlake
+    """
+    given: dict[str, Any] = {
+        "tables": table, "exclude_tables": exclude_table, "deletes": deletes, "on_alter": on_alter,
+        "on_other_writer": on_other_writer, "on_statement": on_statement, "on_cascade": on_cascade, "time": time,
+        "zero_date": zero_date, "invalid": invalid, "max_rows_per_s": max_rate, "keep_snapshots_s": keep_snapshots,
+        "max_snapshots": max_snapshots, "compact": compact,
+        "round_bytes": _size("--round-bytes", round_bytes), "commit_bytes": _size("--commit-bytes", commit_bytes),
+        "verify_every_s": verify_every, "verify_sample": verify_sample, "metrics_port": metrics_port,
+        "metrics_address": metrics_address, "logs": logs, "state": state, "lake": lake, "interval_seconds": interval,
+    }  # fmt: skip
+    values = {name: value for name, value in given.items() if value is not None}
+    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
+    if config is not None:
+        refuse_beside_config(config, [_flag(name) for name in values])
+        values, session = _configured(config, session)
+    elif lake is None:
+        raise OptionError("LAKE is missing: a directory or a URI", name="lake")
+    else:
+        if any(is_server_url(text) and holds_password(text) for text in sys.argv[1:]):
+            raise OptionError(
+                "the URL holds a password, which Spark's workers are not told",
+                name="url",
+                hint="use its option password-file, ~/.my.cnf or BINLAKE_PASSWORD",
+            )
+        values["url"] = ",".join(map(str, server))
+    _follow(values, session, once=once)
+
+
+def _flag(name: str) -> str:
+    renamed = {"tables": "table", "exclude_tables": "exclude_table", "max_rows_per_s": "max_rate",
+               "keep_snapshots_s": "keep_snapshots", "verify_every_s": "verify_every",
+               "interval_seconds": "interval"}  # fmt: skip
+    return "LAKE" if name == "lake" else f"--{renamed.get(name, name).replace('_', '-')}"
+
+
+def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], SparkSettings]:
+    from binlake.config.mirror import read_mirror_configuration
+
+    read = read_mirror_configuration(config)
+    spark = {**read.spark, **session.config}
+    master = session.master or spark.pop("spark.master", None)
+    return dict(read.values), SparkSettings(master, session.iceberg_jar, session.catalog, spark)
+
+
+def _size(flag: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_bytes(text)
+    except ValueError as error:
+        raise OptionError(f"{flag} {text}: {error}", name=flag) from None
+
+
+def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
+    need_libraries()
+    from binlake.mirror.loop import Mirror
+    from binlake.mirror.options import MirrorOptions
+    from binlake.mirror.report import mirror_status
+
+    options = MirrorOptions.of(values)
+    lake = values["lake"]
+    with ExitStack() as stack:
+        exported = _exporter(values, stack)
+        spark = stack.enter_context(lake_session(lake, session))
+        bar = stack.enter_context(CopyBar())
+        made = Mirror(
+            spark,
+            values["url"],
+            lake,
+            options,
+            catalog=session.catalog,
+            logs=values.get("logs"),
+            state=values.get("state"),
+            note=note,
+            watch=bar,
+            show=exported,
+        )
+        end_by_signal(made.stop)
+        try:
+            made.run(once=once, interval_s=values.get("interval_seconds", 1.0))
+            if once:
+                made.tidy()
+        finally:
+            made.close()
+        found = mirror_status(spark, session.catalog)
+    note(f"everything before {found.log_file}:{found.log_pos} is in {lake}")
+    if found.quarantined:
+        note(f"quarantined: {', '.join(found.quarantined)}")
+        raise Exit(1)
+
+
+def _exporter(values: dict[str, Any], stack: ExitStack) -> Callable[[MirrorStatus], None] | None:
+    """What shows a status to Prometheus, if a port is given."""
+    port = values.get("metrics_port")
+    if port is None:
+        return None
+    from binlake.mirror.metrics import Exporter
+
+    exporter = Exporter(values.get("metrics_address", "127.0.0.1"), port)
+    stack.callback(exporter.close)
+    note(f"metrics: {exporter.url}")
+    return exporter.show
+
+
+@mirror_command("status")
+def status(
+    lake: LakeArgument,
+    as_json: Annotated[bool, Option("--json", help="One JSON object.")] = False,
+    as_metrics: Annotated[
+        bool, Option("--prometheus", help="The text format of Prometheus.")
+    ] = False,
+    state: StateOption = None,
+    master: MasterOption = None,
+    iceberg_jar: JarOption = None,
+    catalog: CatalogOption = "lake",
+    conf: ConfOption = None,
+) -> None:
+    """Show the position of the mirror, its tables, and which of them are quarantined and why.
+
+    It does not contact the server. The exit code is 1 if a table is quarantined.
+
+    Examples:
+      binlake mirror status /lake
+
+      binlake mirror status /lake --json | jq '.tables[] | select(.state == "quarantined")'
+    """
+    if as_json and as_metrics:
+        raise OptionError("--json and --prometheus cannot be combined", name="--prometheus")
+    need_libraries()
+    from binlake.mirror.api import status as mirror_status
+
+    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
+    need_mirror(lake, session)
+    with lake_session(lake, session) as spark:
+        found = mirror_status(lake, spark=spark, catalog=catalog, state=state)
+    if as_json:
+        show(json.dumps(found.to_json()))
+    elif as_metrics:
+        from binlake.mirror.metrics import prometheus_text
+
+        for line in prometheus_text(found).splitlines():
+            show(line)
+    else:
+        _show_status(found)
+    if found.quarantined:
+        raise Exit(1)
+
+
+def _show_status(found: MirrorStatus) -> None:
+    show(f"source     {found.source}{'  (paused)' if found.paused else ''}")
+    show(f"position   {found.log_file}:{found.log_pos}  {found.gtid_set}".rstrip())
+    show(f"committed  {found.commit_time or 'unknown'}; written down {found.written_at or 'never'}")
+    for line in _freshness(found):
+        show(line)
+    width = max((len(table.table) for table in found.tables), default=0)
+    for table in found.tables:
+        show(_table_line(table, width))
+
+
+def _freshness(found: MirrorStatus) -> Iterator[str]:
+    """What the mirror itself has written on this machine."""
+    lag = "unknown" if found.lag_seconds is None else f"{found.lag_seconds:,.0f} s"
+    if found.behind_bytes is None:
+        yield f"lag        {lag}"
+        return
+    yield (
+        f"lag        {lag}, {found.behind_bytes:,} bytes of log at {found.checked_at}; "
+        f"{found.changes_per_second or 0:,.0f} rows/s in the last minute"
+    )
+    if found.verified_at:
+        different = ", ".join(found.different) or "all tables equal"
+        yield f"verified   {found.verified_at}: {different}{' differ' if found.different else ''}"
+
+
+def _table_line(table: TableStatus, width: int) -> str:
+    line = (
+        f"{table.table:<{width}}  {table.state:<11}  {table.rows:>14,} rows  "
+        f"{table.deleted_rows:>12,} deleted  {table.files:>6,} files  {table.bytes:>16,} bytes  "
+        f"{table.index_bytes:>14,} of index"
+    )
+    return f"{line}\n    {table.since}: {table.reason}" if table.reason else line
+
+
+@mirror_command("resync")
+def resync(
+    lake: LakeArgument,
+    tables: Annotated[list[str], Argument(metavar="DB.TABLE…", help="Tables to copy again.")],
+    master: MasterOption = None,
+    iceberg_jar: JarOption = None,
+    catalog: CatalogOption = "lake",
+    conf: ConfOption = None,
+) -> None:
+    """Copy tables again: by the running mirror, or at its next start.
+
+    Readers see the old rows until the copy is complete.
+
+    Examples:
+      binlake mirror resync /lake shop.orders
+    """
+    _control(
+        lake,
+        SparkSettings.of(master, iceberg_jar, catalog, conf),
+        lambda c: c.request_resync(set(tables)),
+    )
+    note(f"the mirror of {lake} copies {', '.join(tables)} again before its next round")
+
+
+@mirror_command("pause")
+def pause(
+    lake: LakeArgument,
+    master: MasterOption = None,
+    iceberg_jar: JarOption = None,
+    catalog: CatalogOption = "lake",
+    conf: ConfOption = None,
+) -> None:
+    """Stop rounds until `binlake mirror resume`.
+
+    Examples:
+      binlake mirror pause /lake
+    """
+    _control(
+        lake, SparkSettings.of(master, iceberg_jar, catalog, conf), lambda c: c.pause(paused=True)
+    )
+
+
+@mirror_command("resume")
+def resume(
+    lake: LakeArgument,
+    master: MasterOption = None,
+    iceberg_jar: JarOption = None,
+    catalog: CatalogOption = "lake",
+    conf: ConfOption = None,
+) -> None:
+    """Continue a paused mirror.
+
+    Examples:
+      binlake mirror resume /lake
+    """
+    _control(
+        lake, SparkSettings.of(master, iceberg_jar, catalog, conf), lambda c: c.pause(paused=False)
+    )
+
+
+def _control(lake: str, session: SparkSettings, act: Callable[[Any], None]) -> None:
+    need_libraries()
+    from binlake.mirror.control import Control
+    from binlake.mirror.iceberg.jvm import Lake
+
+    need_mirror(lake, session)
+    with lake_session(lake, session) as spark:
+        act(Control(Lake(spark, session.catalog), None, None))

@@ -1,0 +1,80 @@
+"""The progress bar of a copy, on a terminal only."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from binlake.cli.common.terminal import console, is_watched
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from binlake.mirror.first_copy import CopyProgress
+
+__all__ = ["CopyBar"]
+
+
+class CopyBar:
+    """Draws how far copies are: chunks, rows, bytes, the time that is left. Draws nothing if stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __call__(self, seen: CopyProgress) -> None:
+        """Draw a state; the bar disappears when all chunks are read."""
+        if not is_watched():
+            return
+        if self._progress is None:
+            self._progress = _bar()
+            self._progress.start()
+            self._task = self._progress.add_task(
+                seen.table, total=seen.all_chunks, rows="0", size="0"
+            )
+        assert self._task is not None
+        self._progress.update(
+            self._task,
+            completed=seen.chunks,
+            rows=f"{seen.rows:,}",
+            size=f"{seen.bytes / 1e6:,.0f}",
+        )
+        if seen.chunks == seen.all_chunks:
+            self.close()
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _bar() -> Progress:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("chunks, {task.fields[rows]} rows, {task.fields[size]} MB"),
+        TimeRemainingColumn(),
+        console=console(),
+        transient=True,
+    )

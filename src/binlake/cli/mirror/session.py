@@ -1,0 +1,188 @@
+"""What the commands of `binlake mirror` share: their group, the arguments of a lake, Spark's session."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from inspect import cleandoc
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+
+from binlake.cli.common.command_help import HelpGroup
+from binlake.cli.common.parameters import Argument, Option, command
+from binlake.errors import BinlogError, OptionError, SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "RUN",
+    "SPARK_PANEL",
+    "CatalogOption",
+    "ConfOption",
+    "JarOption",
+    "LakeArgument",
+    "MasterOption",
+    "SparkSettings",
+    "StateOption",
+    "lake_session",
+    "mirror",
+    "mirror_command",
+    "need_libraries",
+    "need_mirror",
+]
+
+_HELP = """Keep lake tables equal to the tables of a server.
+
+    `binlake mirror URL LAKE` copies the tables into Iceberg tables in LAKE, a directory or URI, and then
+    follows the server's log, until Ctrl-C. Started again, it continues where it stopped. Spark, PyIceberg and
+    DuckDB read the tables. `binlake mirror run --help` lists the options.
+
+    Examples:
+      binlake mirror mysql://repl@db1/ /lake --table 'shop.*'
+
+      binlake mirror mysql://repl@db1/ /lake --once
+
+      binlake mirror --config mirror.toml
+
+      binlake mirror status /lake --json
+
+      binlake mirror resync /lake shop.orders"""
+
+_JVM = "-XX:+UseSerialGC"
+SPARK_PANEL = "Spark"
+RUN = "run"
+
+
+class _MirrorGroup(HelpGroup):
+    """What is none of the commands is what `run` takes: `binlake mirror URL LAKE`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in self.commands:
+            return super().resolve_command(ctx, args)
+        return RUN, self.commands[RUN], args
+
+
+mirror = _MirrorGroup(
+    "mirror",
+    help=cleandoc(_HELP),
+    no_args_is_help=True,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+
+
+def mirror_command(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add a function as a command of `binlake mirror`."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        mirror.add_command(command(name, function))
+        return function
+
+    return add
+
+
+LakeArgument = Annotated[str, Argument(metavar="LAKE", help="The lake: a directory or a URI.")]
+StateOption = Annotated[
+    str | None,
+    Option(metavar="DIR", help="Where the key indexes are kept.", show_default="in the lake"),
+]
+MasterOption = Annotated[
+    str | None,
+    Option(metavar="URL", panel=SPARK_PANEL, help="Spark master.", show_default="local[*]"),
+]
+JarOption = Annotated[
+    str | None,
+    Option(
+        metavar="FILE",
+        panel=SPARK_PANEL,
+        help="Iceberg's jar for Spark.",
+        show_default="Spark downloads it",
+    ),
+]
+ConfOption = Annotated[
+    list[str] | None,
+    Option(
+        "--conf", metavar="KEY=VALUE", panel=SPARK_PANEL, help="A setting of Spark; repeatable."
+    ),
+]
+CatalogOption = Annotated[
+    str, Option(metavar="NAME", panel=SPARK_PANEL, help="The catalog that --conf describes.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How to start Spark."""
+
+    master: str | None
+    iceberg_jar: str | None
+    catalog: str
+    config: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, master: str | None, iceberg_jar: str | None, catalog: str, conf: list[str] | None
+    ) -> SparkSettings:
+        config = {}
+        for setting in conf or ():
+            name, equals, value = setting.partition("=")
+            if not equals:
+                raise OptionError(f"--conf {setting}: KEY=VALUE is expected", name="--conf")
+            config[name] = value
+        return cls(master, iceberg_jar, catalog, config)
+
+
+def need_libraries() -> None:
+    """Raise BinlogError unless the extra is installed."""
+    try:
+        import numpy  # noqa: F401
+        import pymysql  # noqa: F401
+        import pyroaring  # noqa: F401
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise BinlogError(
+            f"mirror needs {error.name}", hint="pip install 'binlake[mirror]'"
+        ) from None
+
+
+def need_mirror(lake: str, settings: SparkSettings) -> None:
+    """Raise SourceError, before Spark starts, if a directory of the default catalog holds no mirror."""
+    own = f"spark.sql.catalog.{settings.catalog}."
+    if any(name.startswith(own) for name in settings.config) or "://" in lake:
+        return
+    if not Path(lake, "_binlake").is_dir():
+        raise SourceError(f"{lake} has no mirror", hint="`binlake mirror URL LAKE` begins one")
+
+
+@contextmanager
+def lake_session(lake: str, session: SparkSettings) -> Iterator[SparkSession]:
+    """A session of our own, whose messages go to a file. Raises BinlogError."""
+    from pyspark.errors import PySparkException
+
+    from binlake.mirror.sessions import mirror_session
+
+    log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
+    try:
+        spark = mirror_session(
+            lake,
+            master=session.master or "local[*]",
+            catalog=session.catalog,
+            iceberg_jar=session.iceberg_jar,
+            config={"spark.driver.extraJavaOptions": _JVM, **session.config},
+            log_file=log_file,
+        )
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    except PySparkException as error:
+        first = str(error).partition("\n")[0]
+        raise BinlogError(f"Spark failed: {first}", hint=f"its own log is {log_file}") from None
+    shutil.rmtree(log_file.parent, ignore_errors=True)

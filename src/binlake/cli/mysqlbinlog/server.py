@@ -1,0 +1,160 @@
+"""The part of `binlake mysqlbinlog` that is about servers: who, and which of their logs."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from binlake.errors import OptionError
+from binlake.source.chain import resolve
+from binlake.source.replica.passwords import remember
+from binlake.source.replica.url import ServerUrl
+
+__all__ = [
+    "ASK_PASSWORD",
+    "LoginOptions",
+    "check_raw",
+    "compression",
+    "password_asked_for",
+    "raw_position",
+    "remote_files",
+    "server_url",
+    "tls_mode",
+]
+
+#: What stands for a password that is to be asked for: no text that a shell can give.
+ASK_PASSWORD = "\0"
+
+_PROTOCOLS = ("", "tcp", "socket")
+
+
+@dataclass(frozen=True, slots=True)
+class LoginOptions:
+    """What the tool's options say of a connection; "" and 0: what ~/.my.cnf says."""
+
+    host: str = ""
+    port: int = 0
+    socket: str = ""
+    user: str = ""
+    password: str | None = field(default=None, repr=False)
+    ssl_mode: str | None = None
+    ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+    server_public_key: str | None = None
+    compress: str | None = None
+    option_file: str | None = None
+    protocol: str = ""
+    more: Mapping[str, str] = field(default_factory=dict)  # options of a URL, by name
+
+
+def server_url(login: LoginOptions) -> ServerUrl:
+    """The URL that a login means; its password is remembered, not in the URL. Raises OptionError."""
+    host = _host(login)
+    url = ServerUrl(
+        "mysql", host, 0 if login.socket else login.port, login.user, login.socket
+    ).with_options(
+        ssl_mode=login.ssl_mode.lower() if login.ssl_mode is not None else None,
+        ssl_ca=login.ssl_ca,
+        ssl_cert=login.ssl_cert,
+        ssl_key=login.ssl_key,
+        server_public_key=login.server_public_key,
+        compress=login.compress,
+        option_file=login.option_file,
+        **login.more,
+    )
+    password = login.password
+    if password == ASK_PASSWORD:
+        password = getpass.getpass("Enter password: ")
+    if password is not None:
+        remember(url.account, password)
+    return url
+
+
+def _host(login: LoginOptions) -> str:
+    """The host of a connection over TCP, or ""; as for the tool, localhost is no address."""
+    protocol = login.protocol.lower()
+    if protocol not in _PROTOCOLS:
+        raise OptionError(f"--protocol {login.protocol!r}: not tcp or socket", name="--protocol")
+    if protocol == "tcp" and login.socket:
+        raise OptionError("--protocol tcp: not over --socket", name="--protocol")
+    if protocol == "socket" and not login.socket:
+        raise OptionError("--protocol socket: which?", name="--protocol", hint="--socket FILE")
+    if login.socket or (login.host == "localhost" and not login.port and not protocol):
+        return ""
+    return login.host or ("localhost" if protocol else "")
+
+
+def tls_mode(mode: str | None, ssl: bool | None, verify: bool | None) -> str | None:
+    """The mode that MySQL's --ssl-mode, or MariaDB's two flags, mean. Raises OptionError."""
+    if ssl is None and verify is None:
+        return mode
+    if mode is not None:
+        raise OptionError(
+            "--ssl-mode says it all: no --ssl, --ssl-verify-server-cert", name="--ssl-mode"
+        )
+    if verify:
+        if ssl is False:
+            raise OptionError("--ssl-verify-server-cert needs TLS", name="--skip-ssl")
+        return "verify_identity"
+    return None if ssl is None else "required" if ssl else "disabled"
+
+
+def compression(compress: bool, algorithms: str | None) -> str | None:
+    """What the tool's two options say of compression. Raises OptionError."""
+    if algorithms is None:
+        return "zlib" if compress else None
+    named = [name.strip().lower() for name in algorithms.split(",")]
+    for name in named:
+        if name not in ("zlib", "zstd", "uncompressed"):
+            raise OptionError(
+                f"--compression-algorithms {name!r}: not one of zlib, zstd, uncompressed",
+                name="--compression-algorithms",
+            )
+    # the first one, as the order says which is liked best; the URL's empty word is none
+    return "" if named[0] == "uncompressed" else named[0]
+
+
+def password_asked_for(arguments: Sequence[str]) -> list[str]:
+    """A command line with `-p` and `--password` without a text as the tools mean them: ask."""
+    return [f"--password={ASK_PASSWORD}" if a in ("-p", "--password") else a for a in arguments]
+
+
+def check_raw(remote: bool, raw: bool, given: Sequence[str]) -> None:
+    """Whether what is asked for goes with --raw. Raises OptionError."""
+    if not raw:
+        raise OptionError(
+            "--stop-never: only with --raw", name="--stop-never",
+            hint="binlake tail URL prints changes as they are made",
+        )  # fmt: skip
+    if not remote:
+        raise OptionError(
+            "--raw copies logs of a server", name="--raw", hint="give --read-from-remote-server too"
+        )
+    if given:
+        raise OptionError(
+            f"{given[0]}: --raw copies whole logs, from --start-position on", name=given[0]
+        )
+
+
+def raw_position(text: str | None) -> int:
+    """A byte position. Raises OptionError."""
+    if text is None:
+        return 0
+    if not text.isdecimal():
+        raise OptionError(
+            f"--start-position {text!r}: with --raw it is a number", name="--start-position"
+        )
+    return int(text)
+
+
+def remote_files(url: ServerUrl, names: Sequence[str], to_last_log: bool) -> list[str]:
+    """The logs of a server as what every command reads. Raises SourceError, ServerError."""
+    if not to_last_log:
+        return [str(url.log(name)) for name in names]
+    (chain,) = resolve([str(url)])
+    first = next((n for n, file in enumerate(chain.files) if file.name == names[0]), None)
+    if first is None:
+        raise OptionError(f"{url.where} has no log {names[0]}", name="FILE")
+    return [file.path for file in chain.files[first:]]

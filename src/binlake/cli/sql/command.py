@@ -1,0 +1,176 @@
+"""`binlake sql FILE…`: row changes as SQL statements, or the statements that take them back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from binlake.cli.common.flags import renamed_databases, with_sql_options
+from binlake.cli.common.lines import script_output
+from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.terminal import (
+    chains_of,
+    fail_if_lost,
+    hinting,
+    note,
+    reading,
+    say_if_nothing_matched,
+    say_result,
+    say_time_zone,
+)
+from binlake.cli.sql.forward import changes_of, changes_with_ddl
+from binlake.cli.sql.undo import UndoChoices, UndoRun
+from binlake.errors import MissingContextError, OptionError
+from binlake.replay.ddl_script import DdlScript
+from binlake.source.chain import Chain
+from binlake.stream.positions.chosen_chains import the_only_chain
+from binlake.table.schema.declared import DeclaredSchema
+from binlake.table.schema.schema_file import declared_schema
+from binlake.table.sql.row_sql import Redo
+from binlake.table.sql.sql_script import ForeignKeys, forward_script
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["sql"]
+
+
+@with_sql_options
+def sql(
+    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    options: ReadOptions,
+    undo: Annotated[
+        bool,
+        Option("--undo", help="Print the SQL that reverses the changes, last transaction first."),
+    ] = False,
+    ddl: Annotated[
+        bool,
+        Option(
+            "--ddl",
+            help="Also print DDL, TRUNCATE and account management in place; triggers and events at the end.",
+        ),
+    ] = False,
+    generated: Annotated[
+        list[str] | None,
+        Option(
+            "--generated",
+            metavar="COLUMN",
+            help="A generated column, NAME or DB.TABLE.NAME; --schema describes them, too.",
+        ),
+    ] = None,
+    rewrite_db: Annotated[
+        list[str] | None,
+        Option(
+            "--rewrite-db",
+            metavar="'OLD->NEW'",
+            help="Rename database OLD to NEW in the output; filters and --schema use the old name.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        Option(
+            "--force",
+            help="With --undo: print the SQL for everything that can be reversed, even if some changes cannot.",
+        ),
+    ] = False,
+    check_later: Annotated[
+        bool,
+        Option(
+            "--check-later/--no-check-later",
+            help="With --undo: search the rest of the log for later changes of the same rows.",
+        ),
+    ] = True,
+    verify: Annotated[
+        str | None,
+        Option(
+            "--verify",
+            metavar="URL",
+            help="With --undo: compare with this server first, and print nothing if rows differ.",
+        ),
+    ] = None,
+) -> None:
+    """Print row changes as SQL that a server accepts, whole transactions in commit order.
+
+    Prints INSERT, UPDATE and DELETE. Rows are found by the primary key if it is known, otherwise by
+    all columns. Column names must be in the log (binlog_row_metadata=FULL, or DDL) or in --schema.
+    --undo prints the statements that reverse the changes, last first. It refuses changes that it
+    cannot reverse before it prints anything.
+
+    Examples:
+      binlake sql binlog.000012 --schema schema.sql | mysql
+
+      binlake sql binlog.000012 --at binlog.000012:4711 --undo > undo.sql
+
+      binlake sql /var/lib/mysql/ --start binlog.000012:157 --until '2026-11-21 14:03' | mysql
+
+      binlake sql /backup/binlogs/ --ddl --start binlog.000007:157 --stop binlog.000009:48136 | mysql
+    """
+    say_time_zone(options, sys.argv)
+    if not undo and (force or verify):
+        raise OptionError("--force and --verify belong to --undo", name="undo")
+    if ddl and (undo or options.op):
+        raise OptionError(
+            "--ddl and --op exclude each other"
+            if options.op
+            else "--undo takes back rows, not --ddl",
+            name="ddl",
+        )
+    choices = UndoChoices(
+        tuple(generated or ()), renamed_databases(rewrite_db), force, check_later, verify
+    )
+    if undo:
+        options = choices.exact(options)
+    chains = chains_of(files, options)
+    chain = the_only_chain(
+        chains, "--undo is for one server" if undo else "the statements are for one server"
+    )
+    # a wrong schema is reported before anything is read or written
+    known = replace(options, schema=options.schema or verify)
+    ledger = Ledger()
+    script = DdlScript(options, choices.databases, ledger) if ddl else None
+    differs = False
+    with (
+        hinting(options),
+        closing(declared_schema(known, files)) as schema,
+        reading(chains, ledger) as seen,
+    ):
+        try:
+            if undo:
+                differs = UndoRun(chains, options, choices, schema, ledger).print(seen)
+            else:
+                faces = Redo(choices.generated, choices.databases)
+                with script_output() as write:
+                    for text in seen(_forward(chain, options, ledger, schema, script, faces)):
+                        write(text)
+        except MissingContextError:
+            if options.schema is not None:  # why it does not help
+                for sentence in ledger.warnings:
+                    note(sentence)
+            raise
+    ledger.json_differences.clear()  # as SQL functions, differences say all that they do
+    say_result(ledger)
+    if script is None or not script.printed:
+        say_if_nothing_matched(chains, options, ledger)
+    fail_if_lost(ledger)
+    if differs:
+        raise Exit(1)
+
+
+def _forward(
+    chain: Chain,
+    options: ReadOptions,
+    ledger: Ledger,
+    schema: DeclaredSchema,
+    script: DdlScript | None,
+    faces: Redo,
+) -> Iterator[pa.Buffer | bytes]:
+    """The script of what a chain did."""
+    keys = ForeignKeys()
+    reading = (chain, options, ledger, schema, keys)
+    changes = changes_of(*reading) if script is None else changes_with_ddl(*reading, script)
+    return forward_script(changes, faces, keys)

@@ -1,0 +1,104 @@
+"""`binlake sql` without --undo: row changes again, and with --ddl the statements between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from binlake.errors import BinlogError
+from binlake.replay.ddl_script import SHOWN_KINDS, DdlScript
+from binlake.source.chain import Chain
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import Run
+from binlake.table.batches import Changes
+from binlake.table.decode import ChangeDecoder
+from binlake.table.reading import as_they_are, read_changes
+from binlake.table.schema.declared import DeclaredSchema, lacks_computed
+from binlake.table.schema.history import SchemaHistory
+from binlake.table.sql.sql_script import ForeignKeys, Watched
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["changes_of", "changes_with_ddl"]
+
+
+def changes_of(
+    chain: Chain,
+    options: ReadOptions,
+    ledger: Ledger,
+    schema: DeclaredSchema,
+    keys: ForeignKeys,
+) -> Iterator[Changes]:
+    """The row changes of a chain. Raises BinlogError."""
+    return read_changes(
+        [chain], options, ledger, Target.TEXT, schema, as_they_are,
+        lacks=lacks_computed, watched=lambda reader: Watched(reader, keys),
+    )  # fmt: skip
+
+
+def changes_with_ddl(
+    chain: Chain,
+    options: ReadOptions,
+    ledger: Ledger,
+    schema: DeclaredSchema,
+    keys: ForeignKeys,
+    script: DdlScript,
+) -> Iterator[Changes | bytes]:
+    """The same, and the statements of `script` at their places among them. Raises BinlogError."""
+    (reader,) = LogReader.of_chains([chain], options, ledger)
+    decoder = _decoder(chain, options, ledger, schema)
+    parts = _Parts(decoder.runs(Watched(reader, keys, SHOWN_KINDS)), script)
+    try:
+        while not parts.ended:
+            # at the end of a part the decoder gives out all that it holds
+            for changes in decoder.decode(parts.next_part()):
+                if changes.tables:
+                    yield from _some(script.leave())
+                    yield changes
+            yield from _some(parts.statements())
+    except BinlogError:
+        yield from _some(script.leave())
+        raise
+    yield from _some(script.closing())
+
+
+def _some(text: bytes) -> Iterator[bytes]:
+    if text:
+        yield text
+
+
+class _Parts:
+    """Runs, cut before each that may have statements of the script.
+
+    The script is asked only when the row changes before the statements are out: its answer depends on
+    whether they were.
+    """
+
+    def __init__(self, runs: Iterable[Run], script: DdlScript) -> None:
+        self._runs = iter(runs)
+        self._script = script
+        self._next: Run | None = None
+        self.ended = False
+
+    def next_part(self) -> Iterator[Run]:
+        """The runs up to the next that may have statements."""
+        if self._next is not None:
+            first, self._next = self._next, None
+            yield first
+        for run in self._runs:
+            if self._script.may_concern(run):
+                self._next = run
+                return
+            yield run
+        self.ended = True
+
+    def statements(self) -> bytes:
+        """What has to be executed before the next part."""
+        return b"" if self._next is None else self._script.before(self._next)
+
+
+def _decoder(
+    chain: Chain, options: ReadOptions, ledger: Ledger, schema: DeclaredSchema
+) -> ChangeDecoder:
+    history = SchemaHistory(schema.of_logs(chain.paths), lacks_computed)
+    return ChangeDecoder(options, Target.TEXT, ledger, history=history)

@@ -1,0 +1,150 @@
+"""`binlake sql --undo`: what it refuses, compares and reports before it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from binlake.cli.common.lines import script_output
+from binlake.cli.common.terminal import note
+from binlake.errors import FormatError, IncompleteError, OptionError
+from binlake.source.chain import Chain
+from binlake.source.replica.url import ServerUrl, is_server_url
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import Outcome
+from binlake.table.batches import Changes
+from binlake.table.decode import ChangeDecoder
+from binlake.table.schema.declared import DeclaredSchema, ForeignKey, lacks_computed
+from binlake.table.schema.history import SchemaHistory
+from binlake.table.sql.later_changes import UndoneChanges
+from binlake.table.sql.row_sql import Undo, UndoGuard
+from binlake.table.sql.sql_script import ForeignKeys, Watched, backward_script
+from binlake.table.sql.undo_guards import Cascades, ServerComparison
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger, counted
+from binlake.values.options import ReadOptions
+
+__all__ = ["UndoChoices", "UndoRun"]
+
+
+@dataclass(frozen=True, slots=True)
+class UndoChoices:
+    """What `--generated`, `--rewrite-db`, `--force`, `--check-later` and `--verify` say."""
+
+    generated: tuple[str, ...] = ()
+    databases: Mapping[str, str] = field(default_factory=dict)
+    force: bool = False
+    check_later: bool = True
+    verify: str | None = None
+
+    def exact(self, options: ReadOptions) -> ReadOptions:
+        """The options of an undo: nothing may be missing between the changes that it takes back.
+
+        Raises OptionError.
+        """
+        if options.on_error == "skip":
+            raise OptionError(
+                "--undo and --on-error skip exclude each other: later changes may depend on what is skipped",
+                name="on_error",
+            )
+        if self.verify is not None and not is_server_url(self.verify):
+            raise OptionError(
+                f"--verify {self.verify!r} is not a server",
+                name="verify",
+                hint="mysql://USER@HOST/",
+            )
+        return options if self.force else replace(options, on_unshown="error")
+
+
+class UndoRun:
+    """One undo of some logs. Nothing is printed before all has been read and checked."""
+
+    def __init__(
+        self,
+        chains: Sequence[Chain],
+        options: ReadOptions,
+        choices: UndoChoices,
+        schema: DeclaredSchema,
+        ledger: Ledger,
+    ) -> None:
+        self._chains = chains
+        self._options = options
+        self._choices = choices
+        self._schema = schema
+        self._ledger = ledger
+        self._keys = ForeignKeys()
+        self._history = SchemaHistory(schema, lacks_computed)
+        self._undone: list[tuple[Chain, UndoneChanges]] = []
+        self._comparison: ServerComparison | None = None
+        if choices.verify is not None:
+            self._comparison = ServerComparison(ServerUrl.parse_all(choices.verify))
+
+    def print(self, seen: Callable[[Iterable[Changes]], Iterable[Changes]]) -> bool:
+        """Print the statements; whether the server of --verify differs. `seen` is told of progress.
+
+        Raises BinlogError.
+        """
+        guards: list[UndoGuard] = [
+            Cascades(self._references, self._ledger.warn if self._choices.force else None)
+        ]
+        guards += [] if self._comparison is None else [self._comparison]
+        faces = Undo(self._choices.generated, self._choices.databases, guards)
+        script = backward_script(seen(self._of_one_transaction()), faces, self._keys)
+        try:
+            head = next(script, None)  # all has been read by then
+        except (IncompleteError, FormatError) as error:
+            error.hint = "choose what is after it, or before it: --start, --stop, --at"
+            if isinstance(error, IncompleteError):
+                error.hint += "; --force undoes only the row changes"
+            raise
+        conflicts = [] if self._comparison is None else list(self._comparison.conflicts())
+        for sentence in conflicts:
+            note(sentence)
+        self._report(faces)
+        if head is not None and (self._choices.force or not conflicts):
+            with script_output() as write:
+                write(head)
+                for text in script:
+                    write(text)
+        return bool(conflicts)
+
+    def _report(self, faces: Undo) -> None:
+        if faces.sequences:
+            listed = [
+                f"{name} ({counted(n, 'change')})" for name, n in sorted(faces.sequences.items())
+            ]
+            self._ledger.warn(f"sequences are not set back: {', '.join(listed)}")
+        if self._choices.check_later:
+            for chain, undone in self._undone:
+                for sentence in undone.later(
+                    chain, self._options, self._new_history(chain), self._history.references
+                ):
+                    self._ledger.warn(sentence)
+
+    def _references(self, database: str, table: str) -> Sequence[tuple[str, ForeignKey]]:
+        """The foreign keys that refer to a table, where the log lacks what they did."""
+        return () if self._keys.are_logged else self._history.references(database, table)
+
+    def _new_history(self, chain: Chain) -> SchemaHistory:
+        return SchemaHistory(self._schema.of_logs(chain.paths), lacks_computed)
+
+    def _changes(self) -> Iterator[Changes]:
+        readers = LogReader.of_chains(self._chains, self._options, self._ledger)
+        for chain, reader in zip(self._chains, readers, strict=True):
+            self._history = self._new_history(chain)
+            decoder = ChangeDecoder(self._options, Target.TEXT, self._ledger, history=self._history)
+            undone = UndoneChanges(self._choices.generated)
+            self._undone.append((chain, undone))
+            yield from undone.watch(decoder.read(Watched(reader, self._keys)))
+
+    def _of_one_transaction(self) -> Iterator[Changes]:
+        """The changes. Raises OptionError at the end if --at means several transactions."""
+        yield from self._changes()
+        at, count = self._options.at, self._ledger.transactions[Outcome.COMMITTED]
+        if at is not None and count > 1:
+            raise OptionError(
+                f"--at {at} means {count} transactions, and --undo would undo all of them",
+                name="at",
+                value=at,
+                hint="name one by its position, FILE:POS (binlake stats --statements lists them)",
+            )

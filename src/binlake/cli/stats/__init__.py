@@ -1,0 +1,5 @@
+"""The command `binlake stats`."""
+
+from binlake.cli.stats.command import stats
+
+__all__ = ["stats"]

@@ -1,0 +1,138 @@
+"""`binlake stats FILE…`: who wrote how much, and when; the largest transactions; every statement."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from binlake.cli.common.flags import with_stats_options
+from binlake.cli.common.lines import show
+from binlake.cli.common.output_file import output_file
+from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.terminal import (
+    chains_of,
+    fail_if_lost,
+    hinting,
+    note,
+    reading,
+    say_nothing_found,
+    say_result,
+    say_time_zone,
+)
+from binlake.cli.stats.html import page
+from binlake.cli.stats.statements import StatementChoices, print_statements
+from binlake.cli.stats.text import report
+from binlake.errors import OptionError
+from binlake.stream.sql.statements import KIND_WORDS
+from binlake.stream.statistics import UNITS, Statistics
+from binlake.table.counting.gather import gather
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["stats"]
+
+_TOP = 10
+#: The most buckets of time in a chart, and in the text report.
+_CHART_BARS, _TEXT_BARS = 300, 60  # so long are lists
+
+
+@with_stats_options
+def stats(
+    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    options: ReadOptions,
+    top: Annotated[
+        int | None,
+        Option(
+            "--top",
+            min=1,
+            max=10_000,
+            metavar="N",
+            help="Length of the lists.",
+            show_default="10",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        Option("--by", metavar="UNIT", help=f"Unit of time ({'|'.join(UNITS)})."),
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
+    html: Annotated[
+        Path | None, Option("--html", metavar="FILE", help="Write an HTML report to this file.")
+    ] = None,
+    list_statements: Annotated[
+        bool, Option("--statements", help="List every statement (--json: one per line).")
+    ] = False,
+    kind: Annotated[
+        list[str] | None,
+        Option(
+            "--kind",
+            metavar="KIND",
+            help=f"With --statements: only of this kind ({'|'.join(KIND_WORDS)}); may be repeated.",
+        ),
+    ] = None,
+    digest: Annotated[
+        bool,
+        Option(
+            "--digest",
+            help="With --statements: those that differ in values only as one, with count, rows and bytes.",
+        ),
+    ] = False,
+) -> None:
+    """Report write volume by table, operation, time, server and thread.
+
+    Also reports the largest and the longest transactions, and DDL. Filters select transactions;
+    --table, --exclude-table and --op select those with matching row changes. All times are UTC.
+    --statements is an audit: it lists the statements in the log, and who ran them if the log says so.
+
+    Examples:
+      binlake stats /var/lib/mysql/ --since '2026-11-21 14:00'
+
+      binlake stats binlog.000012 --table shop.orders --by minute --json
+
+      binlake stats /var/lib/mysql/ --html today.html
+
+      binlake stats binlog.000012 --statements --kind ddl,account
+
+      binlake stats binlog.000012 --statements --digest --top 20
+    """
+    if by is not None and by not in UNITS:
+        raise OptionError(f"--by {by}: not one of {', '.join(UNITS)}", name="by", value=by)
+    say_time_zone(options, sys.argv)
+    chains = chains_of(files, options)
+    if list_statements:
+        chosen = StatementChoices.of(kind, digest, top, as_json)
+        for flag, value in (("--html", html), ("--by", by), ("--top", None if digest else top)):
+            if value is not None:
+                raise OptionError(
+                    f"--statements lists every statement, {flag} is for the report; give one",
+                    name=flag,
+                )
+        print_statements(chains, options, chosen)
+        return
+    if kind or digest:
+        flag = "--kind" if kind else "--digest"
+        raise OptionError(f"{flag} is for --statements", name=flag)
+    ledger = Ledger()
+    bars = _CHART_BARS if html is not None or as_json else _TEXT_BARS
+    with hinting(options), reading(chains, ledger) as seen:
+        found = gather(
+            chains, options, ledger, Statistics(top=top or _TOP, unit=by, bars=bars), seen
+        )
+    document = found.to_json(ledger)
+    if by is not None and document["time"]["unit"] != by:
+        note(f"the logs span too long a time for --by {by}")
+    if html is not None:
+        names = [file.shown for chain in chains for file in chain.files]
+        with output_file(html, "html") as file:
+            file.write(page(document, names).encode())
+    if as_json:
+        print(json.dumps(document, ensure_ascii=False, indent=1))
+    elif html is None:
+        for line in report(document):
+            show(line)
+    say_result(ledger)
+    if not found.total.transactions:
+        say_nothing_found(chains, options)
+    fail_if_lost(ledger)

@@ -1,0 +1,31 @@
+"""The version of binlake, and of the libraries that it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import metadata
+
+__all__ = ["details_lines", "version_line"]
+
+#: Distributions whose versions decide what binlake reads and writes.
+_LIBRARIES = ("pyarrow", "zstandard", "sqlglot", "PyMySQL", "cryptography", "pyspark")
+
+
+def version_line() -> str:
+    """What `binlake --version` prints."""
+    return f"binlake {metadata.version('binlake')}"
+
+
+def details_lines() -> Iterator[str]:
+    """What `--verbose` adds: the library that computes checksums, Python, and the packages."""
+    import platform
+
+    from binlake.core.checksum import crc32_library
+
+    yield f"CRC32: {crc32_library()}"
+    yield f"Python: {platform.python_version()} on {platform.platform()}"
+    for name in _LIBRARIES:
+        try:
+            yield f"{name}: {metadata.version(name)}"
+        except metadata.PackageNotFoundError:
+            yield f"{name}: not installed"

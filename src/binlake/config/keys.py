@@ -1,0 +1,124 @@
+"""The keys of the configuration file. `docs/configuration.md` lists them from here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from binlake.archive.finishing import COMPRESSIONS
+from binlake.config.toml_file import Key, flag, number, path, size, text, whole_number
+from binlake.source.bytes import is_uri
+from binlake.source.replica.url import URL_OPTIONS, ServerUrl, holds_password, is_server_url
+
+__all__ = [
+    "ARCHIVE_KEYS",
+    "CONNECTION_KEYS",
+    "LISTENER_KEYS",
+    "METRICS_KEYS",
+    "SERVER_KEYS",
+    "SERVE_KEYS",
+]
+
+_PORT = whole_number(0, 65535)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_FILES = ("ssl-ca", "ssl-cert", "ssl-key", "ssl-capath", "ssl-crl", "ssl-crlpath", "server-public-key",
+          "extra-option-file")  # fmt: skip
+_NOT_OF_A_CONNECTION = ("password-file", "skip-replication", "socket", "until-gtid")
+
+
+def _place(value: Any, folder: Path) -> str:
+    """A directory or a URI."""
+    return text(value, folder) if is_uri(text(value, folder)) else path(value, folder)
+
+
+def _compression(value: Any, folder: Path) -> str:
+    if value not in COMPRESSIONS:
+        raise ValueError(f"one of {', '.join(COMPRESSIONS)} is expected")
+    return str(value)
+
+
+def _urls(value: Any, folder: Path) -> tuple[ServerUrl, ...]:
+    """A URL, or a list of URLs of servers that replicate one another; without a password."""
+    urls = [text(one, folder) for one in (value if isinstance(value, list) else [value])]
+    for url in urls:
+        if is_server_url(url) and holds_password(url):
+            raise ValueError("the URL holds a password; use password_file or password_variable")
+    if not urls:
+        raise ValueError("the URL of a server is expected")
+    return ServerUrl.parse_all(urls)
+
+
+def _option(value: Any, folder: Path) -> str:
+    """A value of an option of a connection."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) if isinstance(value, int | float) else text(value, folder)
+
+
+def _option_file(value: Any, folder: Path) -> str:
+    return "none" if value == "none" else path(value, folder)
+
+
+def _parse_of(name: str) -> Any:
+    if name == "option-file":
+        return _option_file
+    return path if name in _FILES else _option
+
+
+def _uuid(value: Any, folder: Path) -> str:
+    if not _UUID.fullmatch(text(value, folder)):
+        raise ValueError("a UUID is expected")
+    return str(value).lower()
+
+
+#: In `[archive]` for all servers, and in `[archive.servers.NAME]` for one.
+ARCHIVE_KEYS: dict[str, Key] = {
+    "target": Key(_place, "directory or URI of the archive; several servers may share it"),
+    "password_file": Key(path, "file whose first line is the password"),
+    "password_variable": Key(text, "environment variable that holds the password"),
+    "compress": Key(_compression, "how complete logs are compressed: none or zstd", "none"),
+    "index": Key(flag, "write an index beside each complete log", "true"),
+    "from": Key(text, "first log of a new server: a name, oldest or newest", "oldest"),
+    "sync_seconds": Key(number, "how often data is made durable while more is coming", "1; object store: 10"),
+    "restart_if_lost": Key(flag, "begin another directory where the server has purged the next log", "false"),
+    "keep_days": Key(number, "retention: remove logs that ended earlier"),
+    "keep_bytes": Key(size, 'retention: remove the oldest logs above this size ("500GB")'),
+}  # fmt: skip
+#: Only in `[archive.servers.NAME]`.
+SERVER_KEYS: dict[str, Key] = {
+    "url": Key(_urls, "URL of the server, or a list of URLs of servers that replicate one another"),
+}
+#: Only in `[archive]`.
+METRICS_KEYS: dict[str, Key] = {
+    "metrics_port": Key(_PORT, "port for Prometheus, for all servers together"),
+    "metrics_address": Key(text, "address on which it listens", "127.0.0.1"),
+}
+#: In `[archive.connection]` for all servers, and in `[archive.servers.NAME.connection]` for one.
+CONNECTION_KEYS: dict[str, Key] = {
+    name.replace("-", "_"): Key(_parse_of(name), meaning)
+    for name, meaning in URL_OPTIONS.items()
+    if name not in _NOT_OF_A_CONNECTION
+}
+#: In `[serve]` for all listeners, and in `[serve.listeners.NAME]` for one.
+SERVE_KEYS: dict[str, Key] = {
+    "bind": Key(text, "address to listen on; 0.0.0.0 is all", "127.0.0.1"),
+    "user": Key(text, "name that replicas log in with", "replica"),
+    "password_file": Key(path, "file whose first line is the password of that user"),
+    "password_variable": Key(text, "environment variable that holds it"),
+    "ssl_cert": Key(path, "certificate (PEM); one is made without it"),
+    "ssl_key": Key(path, "its private key (PEM)"),
+    "require_tls": Key(flag, "refuse connections without TLS", "false"),
+    "max_connections": Key(whole_number(1, 100_000), "replicas at the same time", "100"),
+    "keyring": Key(path, "keyring of encrypted logs"),
+    "keyring_password_file": Key(path, "file with the password of the keyring"),
+}
+#: Only in `[serve.listeners.NAME]`.
+LISTENER_KEYS: dict[str, Key] = {
+    "path": Key(_place, "the archive or logs to serve"),
+    "port": Key(_PORT, "port to listen on"),
+    "source": Key(text, "which server of an archive of several"),
+    "server_id": Key(whole_number(1, (1 << 32) - 1), "the server_id to answer with"),
+    "server_uuid": Key(_uuid, "the server_uuid to answer with (MySQL)"),
+    "metrics_port": Key(whole_number(1, 65535), "port for Prometheus, for this listener"),
+}

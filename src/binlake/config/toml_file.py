@@ -1,0 +1,156 @@
+"""Tables of a TOML file, read key by key; every error names the file, the table and the key."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from binlake.errors import OptionError
+
+__all__ = ["Key", "Table", "flag", "number", "open_toml", "path", "size", "text", "whole_number"]
+
+_MAX_BYTES = 1 << 20
+_SIMILAR = 0.6
+_MOST_SHOWN = 80
+
+#: Makes a value of what the file has; raises ValueError with what is expected instead.
+Parse = Callable[[Any, Path], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: how its value is read, what it means, and its default for the documentation."""
+
+    parse: Parse
+    meaning: str
+    default: str = ""
+
+
+class Table:
+    """A table of a file. `take` reads the keys that it knows; any other key is an error."""
+
+    def __init__(self, file: Path, name: str, values: Mapping[str, Any]) -> None:
+        self.file = file
+        self.name = name
+        self._values = dict(values)
+
+    def error(self, key: str, message: str, hint: str | None = None) -> OptionError:
+        """An error about one key."""
+        key = key[:_MOST_SHOWN]
+        where = f"[{self.name}] {key}" if self.name else key
+        return OptionError(f"{self.file}: {where}: {message}", name="config", hint=hint)
+
+    def take(self, keys: Mapping[str, Key], tables: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The values of the keys that are there. `tables` are read with `table` and `named`.
+
+        Raises OptionError for a key that is not known and for a value that is wrong.
+        """
+        found = {}
+        for name, value in self._values.items():
+            if name in tables:
+                if not isinstance(value, dict):
+                    raise self.error(name, f"this is a table: [{self._inner(name)}]")
+                continue
+            key = keys.get(name)
+            if key is None:
+                raise self._unknown(name, (*keys, *tables))
+            try:
+                found[name] = key.parse(value, self.file.parent)
+            except ValueError as problem:
+                raise self.error(name, str(problem)) from None
+        return found
+
+    def table(self, name: str) -> Table:
+        """A table inside of this one; empty where the file does not have it."""
+        value = self._values.get(name, {})
+        if not isinstance(value, dict):
+            raise self.error(name, f"this is a table: [{self._inner(name)}]")
+        return Table(self.file, self._inner(name), value)
+
+    def named(self, name: str) -> Iterator[tuple[str, Table]]:
+        """The tables `[name.…]` by their own names, in the order of the file."""
+        outer = self.table(name)
+        for own in outer._values:
+            if not own.isprintable() or len(own) > _MOST_SHOWN:
+                raise outer.error(own, "this is no name")
+            yield own, outer.table(own)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def _inner(self, name: str) -> str:
+        return f"{self.name}.{name}" if self.name else name
+
+    def _unknown(self, name: str, known: tuple[str, ...]) -> OptionError:
+        close = difflib.get_close_matches(name, known, 1, _SIMILAR)
+        hint = f"did you mean {close[0]}?" if close else f"keys: {', '.join(known)}"
+        return self.error(name, "there is no such key", hint)
+
+
+def open_toml(file: str) -> Table:
+    """The outermost table of a file. Raises OptionError."""
+    path = Path(file)
+    try:
+        with path.open("rb") as opened:
+            data = opened.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise OptionError(f"{file}: more than 1 MB is no configuration", name="config")
+        return Table(path, "", tomllib.loads(data.decode()))
+    except OSError as error:
+        raise OptionError(f"cannot read {file}: {error.strerror}", name="config") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise OptionError(f"{file}: not a TOML file: {error}", name="config") from None
+
+
+def text(value: Any, _: Path) -> str:
+    """A string that is not empty."""
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise ValueError("a string is expected")
+    return value
+
+
+def path(value: Any, folder: Path) -> str:
+    """A path of a file, relative to the folder of the configuration."""
+    return str(folder / os.path.expanduser(text(value, folder)))  # noqa: PTH111 - never raises
+
+
+def flag(value: Any, _: Path) -> bool:
+    """`true` or `false`."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false is expected")
+    return value
+
+
+def number(value: Any, _: Path) -> float:
+    """A number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 53:
+        raise ValueError("a number that is not negative is expected")
+    return float(value)
+
+
+def whole_number(least: int, most: int) -> Parse:
+    """A whole number in a range."""
+
+    def parse(value: Any, _: Path) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ValueError(f"a whole number from {least} to {most} is expected")
+        return value
+
+    return parse
+
+
+def size(value: Any, folder: Path) -> int:
+    """A number of bytes, or a text such as "500GB"."""
+    from binlake.values.options import parse_bytes
+
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError('a size is expected, such as "500GB"')
+    return parse_bytes(str(value))

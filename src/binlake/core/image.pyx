@@ -1,0 +1,496 @@
+"""One side of row changes: the images of many rows, decoded column by column.
+
+An image is a null bitmap, one bit per *present* column, and the values of
+the present columns that are not null. Which columns are present is said once per rows event;
+a Layout is made per distinct bitmap and kept.
+
+The after-image of an update may lack a column that the before-image has (binlog_row_image
+MINIMAL, NOBLOB, FULL_NODUP): it was not assigned, so its value is the one before. Where rows are
+wanted rather than images, it is taken from there (`choose` with `passed`, `carry`).
+"""
+
+from typing import NamedTuple
+
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memcpy, memset
+
+from binlake.core.failure cimport NO_MEMORY, fail
+from binlake.core.growing cimport append, clear_validity, hand_over, release, resize
+from binlake.core.reader cimport load, take, unlikely
+from binlake.core.row_values cimport put_value, put_values
+from binlake.core.sink cimport (
+    SKIP_FIXED,
+    ColumnSink,
+    fill,
+    held_bytes,
+    put_null,
+    reserve,
+    sink_of,
+    take_validity,
+)
+
+cimport cython
+
+__all__ = ["ImageBuffers", "ImageSink"]
+
+cdef extern from *:
+    int __builtin_ctzll(unsigned long long) noexcept nogil
+
+cdef enum:
+    # No workload has so many layouts, nor so many columns in all layouts of a table.
+    _MOST_LAYOUTS = 1024
+    _MOST_LAID_OUT = 1 << 17
+    _ROOM = 2  # layouts that one event needs
+    _FIRST_VALUES = 1 << 13  # of all columns together: what a table takes with its first row
+
+
+class ImageBuffers(NamedTuple):
+    """The finished images of one side, in row order.
+
+    `columns[i]` belongs to column i of the plan, None for one that is not wanted. `validity`
+    (as in SinkBuffers) tells the `null_count` rows without an image on this side; what the
+    columns hold there means nothing. `presence` are runs: (first row, bitmap): from that row on
+    the images had the columns whose bit is set (bit i % 8 of byte i // 8), or got them carried over.
+    """
+
+    count: int
+    null_count: int
+    validity: memoryview | None
+    columns: tuple
+    presence: tuple
+
+
+@cython.final
+cdef class ImageSink:
+    """The images of one side of a table's changes, by the plans of its columns; of those that are
+    not `wanted` no values are kept.
+    """
+
+    def __init__(self, plans, wanted):
+        cdef Image* image = &self.image
+        cdef ColumnSink sink
+        cdef Column* column
+        cdef int64_t i
+        self.plans = tuple(plans)
+        self.sinks = [sink_of(plan, kept) for plan, kept in zip(self.plans, wanted, strict=True)]
+        image.width = len(self.plans)
+        image.bitmap_bytes = (image.width + 7) >> 3
+        image.columns = <Column**>calloc(image.width + 1, sizeof(Column*))
+        image.kept = <Column**>calloc(image.width + 1, sizeof(Column*))
+        image.virtual = <bint*>calloc(image.width + 1, sizeof(bint))
+        image.most_layouts = min(_MOST_LAID_OUT // (image.width + 1), <int64_t>_MOST_LAYOUTS)
+        if (
+            image.columns == NULL
+            or image.kept == NULL
+            or image.virtual == NULL
+        ):
+            raise MemoryError
+        for i in range(image.width):
+            sink = self.sinks[i]
+            column = &sink.column
+            column.ordinal = i
+            image.columns[i] = column
+            image.virtual[i] = self.plans[i].definition.virtual
+            if column.kept:
+                image.kept[image.kept_count] = column
+                image.kept_count += 1
+                image.kept_row_bytes += (column.item or 4) + column.padded + 1
+        self._start()
+
+    def __dealloc__(self):
+        _free_layouts(&self.image)
+        free(self.image.columns)
+        free(self.image.kept)
+        free(self.image.virtual)
+        free(self.image.layouts)
+        free(self.image.validity)
+        release(&self.image.runs)
+        release(&self.image.run_bitmaps)
+
+    cdef object finish(self):
+        """Hand over all rows, without a copy, and start again."""
+        cdef Image* image = &self.image
+        cdef ColumnSink sink
+        cdef int64_t rows = image.rows
+        cdef int64_t capacity = image.capacity
+        cdef int64_t i
+        _fill(image)
+        columns = []
+        for i in range(image.width):
+            sink = self.sinks[i]
+            columns.append(sink.finish(rows, capacity) if sink.column.kept else None)
+        nulls = image.null_count
+        validity = take_validity(&image.validity, rows, capacity)
+        starts = [(<int64_t*>image.runs.at)[i] for i in range(image.runs.count // 8)]
+        size = image.bitmap_bytes
+        bitmaps = image.run_bitmaps.at[: image.run_bitmaps.count] if image.run_bitmaps.count else b""
+        presence = tuple(
+            [(start, bitmaps[i * size : (i + 1) * size]) for i, start in enumerate(starts)]
+        )
+        image.first = rows + (rows >> 4)
+        self._start()
+        return ImageBuffers(rows, nulls, validity, tuple(columns), presence)
+
+    def _start(self):
+        cdef Image* image = &self.image
+        cdef int64_t least = max(_FIRST_VALUES // (image.kept_count + 1), <int64_t>1)
+        image.first = max(image.first, min(least, <int64_t>64))
+        image.rows = image.filled = image.capacity = image.null_count = 0
+        image.runs.count = image.run_bitmaps.count = 0
+
+
+# -- layouts ---------------------------------------------------------------------------------------
+
+
+cdef int trim_layouts(Image* image) noexcept nogil:
+    """Bound the memory. To be called before `choose`."""
+    if image.layout_count >= image.most_layouts:
+        _free_layouts(image)
+    return 0
+
+
+cdef void _free_layouts(Image* image) noexcept nogil:
+    cdef int64_t i
+    for i in range(image.layout_count):
+        _free_layout(image.layouts[i])
+    image.layout_count = 0
+    image.layout = NULL
+
+
+cdef void _free_layout(Layout* layout) noexcept nogil:
+    free(layout.key)
+    free(layout.present)
+    _free_steps(&layout.image)
+    _free_steps(&layout.carried)
+    free(layout.absent)
+    free(layout)
+
+
+cdef void _free_steps(Steps* steps) noexcept nogil:
+    free(steps.columns)
+    free(steps.reach)
+    free(steps.passed)
+
+
+cdef Layout* choose(
+    Image* image, const uint8_t* bitmaps, Image* passed, Failure* failure
+) noexcept nogil:
+    """The layout of a bitmap, which is then `image.layout`; NULL: a failure.
+
+    With `passed`, both bitmaps are at `bitmaps`, the one of the before-images first: what the
+    images lack is told by these. `passed` steps over the columns of those that are not needed.
+    """
+    cdef int64_t size = image.bitmap_bytes * (1 if passed == NULL else 2)
+    cdef Layout* layout = image.layout
+    cdef uint64_t hash = <uint64_t>0xCBF29CE484222325
+    cdef int64_t i
+    if layout != NULL and layout.key_bytes == size and memcmp(layout.key, bitmaps, <size_t>size) == 0:
+        return layout
+    for i in range(size):
+        hash = (hash ^ bitmaps[i]) * <uint64_t>0x100000001B3
+    for i in range(image.layout_count):
+        layout = image.layouts[i]
+        if (
+            layout.hash == hash
+            and layout.key_bytes == size
+            and memcmp(layout.key, bitmaps, <size_t>size) == 0
+        ):
+            image.layout = layout
+            return layout
+    layout = NULL
+    if image.layout_count < image.most_layouts + _ROOM and not _make_room(image, failure):
+        layout = _lay_out(image, bitmaps, size, passed)
+    if layout == NULL:
+        fail(failure, NO_MEMORY, -1, 0, 0)
+        return NULL
+    layout.hash = hash
+    image.layouts[image.layout_count] = layout
+    image.layout_count += 1
+    image.layout = layout
+    return layout
+
+
+cdef int _make_room(Image* image, Failure* failure) noexcept nogil:
+    """Room for one more layout."""
+    cdef int64_t room = 2 * image.layout_room + _ROOM
+    if image.layout_count < image.layout_room:
+        return 0
+    if resize(<void**>&image.layouts, room * <int64_t>sizeof(Layout*), failure):
+        return -1
+    image.layout_room = room
+    return 0
+
+
+cdef inline bint _has(const uint8_t* bitmap, int64_t column) noexcept nogil:
+    return bitmap[column >> 3] >> (column & 7) & 1
+
+
+cdef Layout* _lay_out(
+    Image* image, const uint8_t* bitmaps, int64_t size, Image* passed
+) noexcept nogil:
+    """Make a layout; NULL: there is no memory."""
+    cdef const uint8_t* own = bitmaps if passed == NULL else bitmaps + image.bitmap_bytes
+    cdef size_t pointers = <size_t>(image.width + 1) * sizeof(Column*)
+    cdef Layout* layout = <Layout*>calloc(1, sizeof(Layout))
+    cdef Column* column
+    cdef bint here, before, told_before
+    cdef int64_t i
+    if layout == NULL:
+        return NULL
+    layout.key = <uint8_t*>malloc(<size_t>size + 1)
+    layout.present = <uint8_t*>calloc(<size_t>image.bitmap_bytes + 1, 1)
+    layout.image.columns = <Column**>malloc(pointers)
+    layout.absent = <Column**>malloc(pointers)
+    if passed != NULL:
+        layout.carried.columns = <Column**>malloc(pointers)
+    if (
+        layout.key == NULL
+        or layout.present == NULL
+        or layout.image.columns == NULL
+        or layout.absent == NULL
+        or (passed != NULL and layout.carried.columns == NULL)
+    ):
+        _free_layout(layout)
+        return NULL
+    layout.key_bytes = size
+    memcpy(layout.key, bitmaps, <size_t>size)
+    for i in range(image.width):
+        column = image.columns[i]
+        here = _has(own, i)
+        before = passed != NULL and _has(bitmaps, i)
+        # what the server computes it may leave out although it changed
+        told_before = before and not image.virtual[i]
+        if here:
+            _add_step(&layout.image, column)
+        if before:
+            if told_before and column.kept and not here:
+                layout.carries = True
+                _add_step(&layout.carried, column)
+            else:
+                _add_step(&layout.carried, passed.columns[i])
+        if here or told_before:
+            layout.present[i >> 3] |= <uint8_t>(1 << (i & 7))
+        elif column.kept:
+            layout.absent[layout.absent_count] = column
+            layout.absent_count += 1
+    if _finish_steps(&layout.image) or _finish_steps(&layout.carried):
+        _free_layout(layout)
+        return NULL
+    return layout
+
+
+cdef int _finish_steps(Steps* steps) noexcept nogil:
+    """Set what follows from the columns; -1: there is no memory."""
+    cdef int64_t i
+    cdef int64_t reach = 0
+    steps.null_bytes = (steps.count + 7) >> 3
+    steps.reach = <uint8_t*>malloc(<size_t>steps.count + 1)
+    steps.passed = <int64_t*>malloc(<size_t>(steps.count + 1) * sizeof(int64_t))
+    if steps.reach == NULL or steps.passed == NULL:
+        return -1
+    steps.passed[0] = 0
+    for i in range(steps.count):
+        steps.passed[i + 1] = steps.passed[i]
+        if steps.columns[i].kind == SKIP_FIXED:
+            steps.passed[i + 1] += steps.columns[i].width
+    for i in range(steps.count - 1, -1, -1):
+        if i & 63 == 63:
+            reach = 0
+        reach = reach + 1 if steps.columns[i].kind == SKIP_FIXED else 0
+        steps.reach[i] = <uint8_t>reach
+        if reach > 1:
+            steps.skips = True
+    return 0
+
+
+cdef inline void _add_step(Steps* steps, Column* column) noexcept nogil:
+    steps.columns[steps.count] = column
+    steps.count += 1
+
+
+cdef int begin_run(Image* image, Failure* failure) noexcept nogil:
+    """The next images have the columns of `image.layout`: note it where that is new."""
+    cdef int64_t runs = image.runs.count >> 3
+    cdef int64_t size = image.bitmap_bytes
+    cdef int64_t* starts = <int64_t*>image.runs.at
+    if runs and memcmp(
+        image.run_bitmaps.at + (runs - 1) * size, image.layout.present, <size_t>size
+    ) == 0:
+        return 0
+    if runs and starts[runs - 1] == image.rows:  # no image had that layout
+        runs -= 1
+        image.runs.count -= 8
+        image.run_bitmaps.count -= size
+        if runs and memcmp(
+            image.run_bitmaps.at + (runs - 1) * size, image.layout.present, <size_t>size
+        ) == 0:
+            return 0
+    if append(&image.runs, <const uint8_t*>&image.rows, 8, failure):
+        return -1
+    return append(&image.run_bitmaps, image.layout.present, size, failure)
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+cdef inline int _decode(const Steps* steps, Reader* r, int64_t row, int64_t capacity) noexcept nogil:
+    """Decode the values of the image at the reader as those of a row."""
+    cdef const uint8_t* nulls = take(r, steps.null_bytes)
+    if unlikely(nulls == NULL):
+        return -1
+    if steps.skips:
+        return _decode_some(steps, r, nulls, row, capacity)
+    return put_values(steps.columns, steps.count, nulls, r, row, capacity)
+
+
+cdef int _decode_some(
+    const Steps* steps, Reader* r, const uint8_t* nulls, int64_t row, int64_t capacity
+) noexcept nogil:
+    """`_decode` behind the null bitmap, where columns follow each other that nobody wants."""
+    cdef uint64_t bits = 0
+    cdef int64_t i = 0
+    cdef int64_t count
+    while i < steps.count:
+        if not i & 63:  # the bits of the next 64 columns
+            bits = load(nulls + (i >> 3), <int>min(steps.null_bytes - (i >> 3), <int64_t>8))
+        count = 1
+        if bits & 1:
+            if put_null(steps.columns[i], row, capacity, r.failure):
+                return -1
+        elif steps.reach[i] > 1:
+            count = steps.reach[i]
+            if bits:
+                count = min(count, <int64_t>__builtin_ctzll(bits))
+            if unlikely(take(r, steps.passed[i + count] - steps.passed[i]) == NULL):
+                return -1
+        elif put_value(steps.columns[i], r, row, capacity):
+            return -1
+        i += count
+        bits = bits >> count if count < 64 else 0
+    return 0
+
+
+cdef int step_over(const Steps* steps, Reader* r) noexcept nogil:
+    """Step over an image, of whose columns none is kept."""
+    return _decode(steps, r, 0, 0)
+
+
+cdef int begin_row(Image* image, Failure* failure) noexcept nogil:
+    """Make room for the next row, which gets values. Its number is `image.rows`."""
+    if unlikely(image.rows == image.capacity) and _grow(image, failure):
+        return -1
+    if unlikely(image.filled != image.rows):
+        _fill(image)
+    return 0
+
+
+cdef int append_image(Image* image, Reader* r) noexcept nogil:
+    """Decode the image at the reader as the next row."""
+    cdef Layout* layout = image.layout
+    cdef int64_t i
+    if begin_row(image, r.failure) or _decode(&layout.image, r, image.rows, image.capacity):
+        return -1
+    for i in range(layout.absent_count):
+        if put_null(layout.absent[i], image.rows, image.capacity, r.failure):
+            return -1
+    image.rows += 1
+    image.filled = image.rows
+    return 0
+
+
+cdef int carry(Image* image, Reader* r) noexcept nogil:
+    """Take from the before-image at the reader what the next row's own image lacks.
+
+    `append_image` has to follow.
+    """
+    if begin_row(image, r.failure):
+        return -1
+    return _decode(&image.layout.carried, r, image.rows, image.capacity)
+
+
+cdef int append_missing(Image* image, Failure* failure) noexcept nogil:
+    """The next row has no image on this side."""
+    cdef int64_t row = image.rows
+    if row == image.capacity and _grow(image, failure):
+        return -1
+    if image.validity == NULL:
+        if clear_validity(&image.validity, row, image.capacity, failure):
+            return -1
+    else:
+        image.validity[row >> 3] &= <uint8_t>~(1 << (row & 7))
+    image.null_count += 1
+    image.rows = row + 1
+    return 0
+
+
+cdef int _grow(Image* image, Failure* failure) noexcept nogil:
+    cdef int64_t capacity = max(image.first, 2 * image.capacity)
+    cdef int64_t i
+    for i in range(image.kept_count):
+        if reserve(image.kept[i], image.rows, capacity, failure):
+            return -1
+    if image.validity != NULL:
+        if resize(<void**>&image.validity, (capacity + 7) >> 3, failure):
+            return -1
+        _set_from(image.validity, image.rows, capacity)
+    image.capacity = capacity
+    return 0
+
+
+cdef void _set_from(uint8_t* bits, int64_t first, int64_t last) noexcept nogil:
+    """Set the bits from `first` on."""
+    if first & 7:
+        bits[first >> 3] |= <uint8_t>(0xFF << (first & 7))
+        first = (first | 7) + 1
+    if first < last:
+        memset(bits + (first >> 3), 0xFF, <size_t>(((last + 7) >> 3) - (first >> 3)))
+
+
+cdef void _fill(Image* image) noexcept nogil:
+    """Rows without an image have zero or empty values, too."""
+    cdef int64_t i
+    if image.filled < image.rows:
+        for i in range(image.kept_count):
+            fill(image.kept[i], image.filled, image.rows)
+        image.filled = image.rows
+
+
+cdef void roll_back(Image* image, int64_t rows) noexcept nogil:
+    """Forget rows from number `rows` on, one that is not finished among them."""
+    cdef Column* column
+    cdef int64_t i
+    if image.filled > rows:
+        image.filled = rows
+    image.rows = rows
+    _fill(image)
+    image.null_count = _restore(image.validity, rows, image.capacity)
+    for i in range(image.kept_count):
+        column = image.kept[i]
+        column.null_count = _restore(column.validity, rows, image.capacity)
+        if column.offsets != NULL:
+            column.data.count = column.offsets[rows]
+
+
+cdef int64_t _restore(uint8_t* validity, int64_t rows, int64_t capacity) noexcept nogil:
+    """The number of rows that are null before `rows`; those after are not null any more."""
+    cdef int64_t nulls = 0
+    cdef int64_t i
+    if validity == NULL:
+        return 0
+    for i in range(rows):
+        nulls += not validity[i >> 3] >> (i & 7) & 1
+    _set_from(validity, rows, capacity)
+    return nulls
+
+
+cdef int64_t held_by_image(const Image* image, int64_t* largest) noexcept nogil:
+    """Bytes of all buffers so far; sets `largest` to the most that one column's values have."""
+    cdef int64_t total = image.runs.count + image.run_bitmaps.count
+    cdef int64_t i
+    if image.validity != NULL:
+        total += (image.rows + 7) >> 3
+    for i in range(image.kept_count):
+        total += held_bytes(image.kept[i], image.rows)
+        if image.kept[i].data.count > largest[0]:
+            largest[0] = image.kept[i].data.count
+    return total

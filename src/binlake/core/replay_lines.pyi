@@ -1,0 +1,3 @@
+from typing_extensions import Buffer
+
+def base64_lines(data: Buffer) -> bytes: ...

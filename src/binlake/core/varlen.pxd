@@ -1,3 +1,0 @@
-from binlake.core.cursor cimport Cursor
-from binlake.core.json_binary cimport JsonRenderer
-from binlake.core.sink cimport VarSink

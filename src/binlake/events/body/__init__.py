@@ -1,0 +1,1 @@
+"""How event bodies are read and written: fields, headers, checksums, compression."""

@@ -1,0 +1,1 @@
+"""Events that both MySQL and MariaDB write."""

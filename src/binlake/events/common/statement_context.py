@@ -1,0 +1,50 @@
+"""INTVAR_EVENT (5) and RAND_EVENT (13): the values that the next statement needs to have the same effect again.
+
+Source: libs/mysql/binlog/event/statement_events.cpp, Intvar_event, Rand_event. MariaDB: same.
+Since 3.23.
+Body of 5:
+    1  kind    1 LAST_INSERT_ID, 2 INSERT_ID
+    8  value
+Body of 13:
+    8  seed1
+    8  seed2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from binlake.events.base import Event
+from binlake.events.body.fields import U8, U64, FieldFormat
+
+__all__ = ["IntvarEvent", "RandEvent"]
+
+_VARIABLES = {1: "LAST_INSERT_ID", 2: "INSERT_ID"}
+
+
+@dataclass(slots=True)
+class IntvarEvent(Event):
+    """An integer for the next statement: `kind` is LAST_INSERT_ID or INSERT_ID."""
+
+    layout: ClassVar[Mapping[str, FieldFormat]] = {"kind": U8, "value": U64}
+    extra_fields: ClassVar[tuple[str, ...]] = ("variable",)
+
+    kind: int
+    value: int
+
+    @property
+    def variable(self) -> str:
+        """The server's name of `kind`: LAST_INSERT_ID or INSERT_ID."""
+        return _VARIABLES.get(self.kind, f"UNKNOWN_{self.kind}")
+
+
+@dataclass(slots=True)
+class RandEvent(Event):
+    """Seeds of RAND() in the next statement."""
+
+    layout: ClassVar[Mapping[str, FieldFormat]] = {"seed1": U64, "seed2": U64}
+
+    seed1: int
+    seed2: int

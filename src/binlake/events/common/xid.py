@@ -1,0 +1,26 @@
+"""XID_EVENT (16): commit of a transaction in an engine that can do two-phase commit.
+
+Source: libs/mysql/binlog/event/control_events.cpp, Xid_event. MariaDB: same. Since 5.0.
+Body:
+    8  xid  in the byte order of the source host (little-endian wherever servers run today)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from binlake.events.base import Event
+from binlake.events.body.fields import U64, FieldFormat
+
+__all__ = ["XidEvent"]
+
+
+@dataclass(slots=True)
+class XidEvent(Event):
+    """Commits the open transaction; `xid` is the server's internal number of it."""
+
+    layout: ClassVar[Mapping[str, FieldFormat]] = {"xid": U64}
+
+    xid: int

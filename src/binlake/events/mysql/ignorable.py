@@ -1,0 +1,26 @@
+"""IGNORABLE_LOG_EVENT (28): of later servers, for those that understand it; others skip it.
+
+Source: libs/mysql/binlog/event/control_events.h, Ignorable_event. MariaDB: same. Since 5.6. No
+server writes the type itself: events that may be skipped have types of their own and the header's
+IGNORABLE flag. MySQL gives it the type to announce such an event in its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from binlake.events.base import Event
+from binlake.events.body.fields import REST, FieldFormat
+
+__all__ = ["IgnorableEvent"]
+
+
+@dataclass(slots=True)
+class IgnorableEvent(Event):
+    """An event that readers may skip; `body` is its content, undecoded."""
+
+    layout: ClassVar[Mapping[str, FieldFormat]] = {"body": REST}
+
+    body: bytes

@@ -1,0 +1,1 @@
+"""Events of servers before MySQL 5.0."""

@@ -1,0 +1,93 @@
+"""START_EVENT_V3 (1): the first event of a log before MySQL 5.0 (versions 1 and 3).
+
+Source: sql/log_event.cc of MySQL 5.0, Start_log_event_v3 and the constructor of
+Format_description_log_event from a version. It says what server wrote the log,
+but not how its events are laid out: that follows from the version.
+Body:
+    2   binlog_version   1 (3.23) or 3 (4.0.2 to 4.1); 2 was an alpha's
+    50  server_version   padded with zero bytes
+    4   created          seconds since 1970; 0 where the file does not follow a start of the server
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from binlake.errors import MalformedError, UnsupportedError
+from binlake.events.base import HIDDEN, Event, Render
+from binlake.events.body.fields import U16, U32, FieldFormat, fixed
+from binlake.events.common.format_description import (
+    SERVER_VERSION_BYTES,
+    version_numbers,
+    version_text,
+)
+from binlake.format.event_types import EVENT_TYPES, QUERY_EVENT, ROTATE_EVENT, USER_VAR_EVENT
+from binlake.values.frame import EventFormat
+
+__all__ = ["FIRST_V3_BYTES", "StartV3Event", "format_before_v4"]
+
+#: The event has 56 bytes after its header, so its length gives the header's: 13 or 19 bytes.
+FIRST_V3_BYTES = 19 + 56
+
+_HEADER_BYTES = {1: 13, 3: 19}
+_QUERY_BYTES = 11  # without a length of status variables
+_LAST_TYPE = USER_VAR_EVENT  # later types came with version 4
+
+
+@dataclass(slots=True)
+class StartV3Event(Event):
+    """The server, and the version of its log."""
+
+    layout: ClassVar[Mapping[str, FieldFormat]] = {
+        "binlog_version": U16,
+        "server_version_raw": fixed(SERVER_VERSION_BYTES),
+        "created": U32,
+    }
+    renders: ClassVar[Mapping[str, Render | None]] = {"server_version_raw": HIDDEN}
+    extra_fields: ClassVar[tuple[str, ...]] = ("server_version",)
+
+    binlog_version: int
+    server_version_raw: bytes
+    created: int
+
+    @property
+    def server_version(self) -> str:
+        """The server version as logged, for example `3.23.58-log`."""
+        return version_text(self.server_version_raw)
+
+    def format(self) -> EventFormat:
+        """The format of the log. Raises UnsupportedError for a version that is not known."""
+        version = self.binlog_version
+        if version == 2:
+            raise UnsupportedError(
+                "binary log version 2, of the alphas 4.0.0 and 4.0.1 only, is not read",
+                event_pos=self.frame.offset,
+            )
+        if version not in _HEADER_BYTES:
+            raise UnsupportedError(f"binary log version {version} is not known", offset=0)
+        if (version == 1) != (self.frame.length < FIRST_V3_BYTES):
+            raise MalformedError(
+                f"an event of {self.frame.length} bytes does not begin a log of version {version}",
+                event_pos=self.frame.offset,
+            )
+        return format_before_v4(version, self.server_version)
+
+
+def format_before_v4(binlog_version: int, server_version: str) -> EventFormat:
+    """Return the format of a log of version 1 or 3, which follows from its version alone."""
+    lengths = bytearray(EVENT_TYPES[code].post_header_length for code in range(1, _LAST_TYPE + 1))
+    lengths[QUERY_EVENT - 1] = _QUERY_BYTES
+    if binlog_version == 1:
+        lengths[ROTATE_EVENT - 1] = 0
+    return EventFormat(
+        binlog_version=binlog_version,
+        server_version=server_version,
+        flavour="mysql",
+        version=version_numbers(server_version),
+        header_length=_HEADER_BYTES[binlog_version],
+        post_header_lengths=bytes(lengths),
+        checksum_alg=None,
+        checksum_bytes=0,
+    )

@@ -1,0 +1,13 @@
+"""Names in SQL statements, as regular expressions. A backquote inside a quoted name is doubled.
+
+Quantifiers are possessive, so a hostile statement costs linear time.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ANSI_NAME_BYTES", "NAME"]
+
+#: A name as text, bare or between backquotes.
+NAME = r"(?:`(?:[^`]|``)++`|[\w$]++)"
+#: A name in the bytes of any character set that contains ASCII; also in double quotes, as with sql_mode ANSI_QUOTES.
+ANSI_NAME_BYTES = rb"(?:`(?:[^`]|``)++`|\"[^\"]++\"|[\w$\x80-\xff]++)"

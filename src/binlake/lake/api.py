@@ -1,0 +1,76 @@
+"""`binlake.export`: logs to one Parquet data set per table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from binlake.errors import OptionError
+from binlake.lake.engine import Engine, Progress
+from binlake.lake.export import DEFAULT_FILE_BYTES, ExportResult, check
+from binlake.lake.export import export as run
+from binlake.lake.export_directory import IfExists
+from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["export"]
+
+
+def export(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    *,
+    engine: Literal["spark", "local"] = "spark",
+    spark: SparkSession | None = None,
+    workers: int | None = None,
+    if_exists: IfExists = "error",
+    max_partition_bytes: int | None = None,
+    target_file_bytes: int = DEFAULT_FILE_BYTES,
+    progress: Progress | None = None,
+    **options: Any,
+) -> ExportResult:
+    """Write one Parquet data set per table to the directory or URI `target`, and `_ledger.json`.
+
+    `engine` "spark" runs on `spark`, or on a session of this machine that is started if there is
+    none. "local" does the same work, with the same rows, without Spark and Java, on `workers`
+    processes of this machine (default: one per core). `if_exists` "replace" replaces an earlier
+    export. `progress` is called with the numbers of finished tasks and of all tasks. Options are
+    those of `binlake.open`.
+
+    Nothing of the result is visible before all logs are read and proven complete. Raises
+    OptionError, SourceError and every BinlogError of reading.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    texts = [os.fsdecode(path) for path in given]
+    read = ReadOptions.parse(options)
+    check(texts, os.fsdecode(target), read, if_exists)
+    return run(
+        _engine(engine, spark, workers),
+        texts,
+        os.fsdecode(target),
+        read,
+        if_exists=if_exists,
+        max_partition_bytes=max_partition_bytes,
+        target_file_bytes=target_file_bytes,
+        progress=progress or (lambda _done, _all: None),
+    )
+
+
+def _engine(name: str, spark: SparkSession | None, workers: int | None) -> Engine:
+    if name == "local":
+        if spark is not None:
+            raise OptionError("engine local uses no Spark session", name="spark")
+        from binlake.lake.local import LocalEngine
+
+        return LocalEngine(workers)
+    if name != "spark":
+        raise OptionError(f"engine {name!r}: not one of spark, local", name="engine", value=name)
+    if workers is not None:
+        raise OptionError("workers are those of engine local", name="workers")
+    from binlake.lake.jobs import SparkEngine
+    from binlake.spark import session
+
+    return SparkEngine(spark if spark is not None else session())

@@ -1,0 +1,43 @@
+"""Bulk work: tasks that know what to do, and engines that know where.
+
+A task is a plain object that is pickled to wherever it runs. It may run more than once, so it
+writes under names of its own, and only what a collected result names counts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+__all__ = ["Engine", "Progress", "Task"]
+
+# called with (finished tasks, all tasks)
+Progress = Callable[[int, int], None]
+
+
+class Task(ABC):
+    """A piece of work."""
+
+    @abstractmethod
+    def run(self) -> str:
+        """Do the work and return what the driver needs to know, as JSON."""
+
+
+class Engine(ABC):
+    """Runs tasks. `cores` is how many it can run at once."""
+
+    @property
+    @abstractmethod
+    def cores(self) -> int:
+        """How many tasks run at once, as far as that is known."""
+
+    @abstractmethod
+    def check_paths(self, paths: Sequence[str]) -> None:
+        """Raise SourceError where a task would not see one of these paths."""
+
+    @abstractmethod
+    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
+        """Run the tasks and return their results, in the order of `tasks`.
+
+        `what` describes the work to whoever watches it. Raises the BinlogError of a task.
+        """

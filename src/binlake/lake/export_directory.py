@@ -1,0 +1,215 @@
+"""The directory of an export: names, what a run may find there, staging and commit.
+
+    DIR/<database>/<table>/*.parquet     the result
+    DIR/_ledger.json                     written last: its presence says the result is whole
+    DIR/_staging-<run>/run.json          what an unfinished run was going to do
+    DIR/_staging-<run>/attempts/*        files that tasks write; only those that the driver
+                                         got back from finished tasks are ever moved on
+    DIR/_staging-<run>/tables/…          whole tables, each moved into place by one rename
+
+A kill at any instant leaves each table whole or not there at all, and no `_ledger.json`.
+(An object store has no rename of directories: there the ledger alone says what is whole.)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pyarrow import fs as pafs
+
+from binlake.errors import BinlogError, OptionError, SourceError
+from binlake.source.bytes import file_system_for, is_uri, local_path
+
+__all__ = ["Directory", "Findings", "IfExists", "table_path"]
+
+IfExists = Literal["error", "replace"]
+
+LEDGER_NAME = "_ledger.json"
+STAGING_PREFIX = "_staging-"
+RUN_NAME = "run.json"
+# how pyarrow words what the system says
+_ERRNO = re.compile(r".*\[errno \d+\] ", re.IGNORECASE | re.DOTALL)
+
+# ASCII that no file system, Hadoop path or glob gives a meaning; everything above ASCII is kept
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.$ ~!^&()'`;\x80-\U0010ffff-]")
+
+
+def encode_name(name: str) -> str:
+    """A database or table name as a directory name, percent-encoded where it must be.
+
+    Also encoded: a leading `_` or `.` (Spark hides such directories), a trailing `.` or space
+    (Windows drops them) and `@`, which marks the set-aside rows of an older definition.
+    """
+    safe = _UNSAFE.sub(lambda m: "".join(f"%{byte:02X}" for byte in m[0].encode()), name)
+    if safe[:1] in ("_", "."):
+        safe = f"%{ord(safe[0]):02X}{safe[1:]}"
+    if safe[-1:] in (".", " "):
+        safe = f"{safe[:-1]}%{ord(safe[-1]):02X}"
+    return safe
+
+
+def table_path(database: str, table: str, version: int | None = None) -> str:
+    """`<database>/<table>`, or `<database>/<table>@<version>` for rows that were set aside."""
+    suffix = "" if version is None else f"@{version}"
+    return f"{encode_name(database)}/{encode_name(table)}{suffix}"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What lies in a directory that an export is asked to write."""
+
+    ledger: Mapping[str, Any] | None = None
+    runs: tuple[Mapping[str, Any], ...] = ()
+    tables: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    staging: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is there at all."""
+        return not (self.ledger or self.staging or self.tables or self.foreign)
+
+    def describe(self) -> str:
+        """What is there, in one line."""
+        if self.foreign:
+            some = ", ".join(self.foreign[:3]) + (", …" if len(self.foreign) > 3 else "")
+            return f"holds files that no export wrote ({some})"
+        if self.ledger is not None:
+            made = self.ledger.get("export", {})
+            left = ", and leavings of one that did not finish" if self.staging else ""
+            return (
+                f"holds a finished export of {made.get('finished', 'unknown time')}: "
+                f"{len(self.tables)} tables, {made.get('rows', '?')} rows{left}"
+            )
+        when = self.runs[0].get("started", "unknown time") if self.runs else "unknown time"
+        whole = f", {len(self.tables)} tables of it already whole" if self.tables else ""
+        return f"holds an export that was started {when} and did not finish{whole}"
+
+
+class Directory:
+    """An export's target: a local path, or any URI that pyarrow.fs knows."""
+
+    def __init__(self, target: str) -> None:
+        self.shown = target
+        if is_uri(target):
+            self.fs, root = file_system_for(target)
+        else:
+            self.fs, root = pafs.LocalFileSystem(), str(Path(local_path(target)).absolute())
+        self.root = root.rstrip("/")
+
+    def __reduce__(self) -> tuple[type[Directory], tuple[str]]:
+        # tasks open it anew where they run: credentials are their host's, and never travel
+        return Directory, (self.shown,)
+
+    def path(self, *parts: str) -> str:
+        """A path inside the directory, as the file system wants it."""
+        return "/".join((self.root, *parts))
+
+    # What is there
+
+    def survey(self) -> Findings:
+        """Look at what is there. Raises SourceError when it is a file or cannot be read."""
+        try:
+            info = self.fs.get_file_info(self.root)
+            if info.type == pafs.FileType.NotFound:
+                return Findings()
+            if info.type == pafs.FileType.File:
+                raise SourceError(f"{self.shown} is a file", hint="export writes a directory")
+            entries = {e.base_name: e for e in self._list(self.root)}
+        except OSError as error:
+            raise SourceError(f"{self.shown} cannot be read: {error}") from None
+        ledger = self._json(self.path(LEDGER_NAME)) if LEDGER_NAME in entries else None
+        staging = tuple(sorted(n for n in entries if n.startswith(STAGING_PREFIX)))
+        runs = tuple(run for n in staging if (run := self._json(self.path(n, RUN_NAME))))
+        ours = {table for made in (ledger or {}, *runs) for table in made.get("tables", ())}
+        tables, foreign = self._sort_out(entries, ours)
+        return Findings(ledger, runs, tables, foreign, staging)
+
+    def _sort_out(
+        self, entries: Mapping[str, pafs.FileInfo], ours: set[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Tables that an export wrote, and everything that none did."""
+        tables: list[str] = []
+        foreign: list[str] = []
+        databases = {table.partition("/")[0] for table in ours}
+        for name, entry in sorted(entries.items()):
+            if name.startswith((LEDGER_NAME, STAGING_PREFIX)):
+                continue
+            if entry.type != pafs.FileType.Directory:
+                foreign.append(name)
+                continue
+            inside = [f"{name}/{inner.base_name}" for inner in self._list(entry.path)]
+            tables.extend(path for path in inside if path in ours)
+            if name in databases:
+                foreign.extend(path for path in inside if path not in ours)
+            elif inside:
+                foreign.append(name)
+        return tuple(sorted(tables)), tuple(foreign)
+
+    def _list(self, path: str) -> list[pafs.FileInfo]:
+        found: list[pafs.FileInfo] = self.fs.get_file_info(pafs.FileSelector(path))
+        return found
+
+    def _json(self, path: str) -> dict[str, Any]:
+        try:
+            with self.fs.open_input_stream(path) as stream:
+                value = json.loads(stream.read())
+        except (OSError, ValueError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    # What may be done with it
+
+    def claim(self, if_exists: IfExists) -> Findings:
+        """Survey, and raise OptionError unless an export may write here."""
+        found = self.survey()
+        if found.foreign:
+            hint = "export needs a directory of its own"
+        elif found.empty or if_exists == "replace":
+            return found
+        else:
+            hint = "--overwrite replaces it"
+        raise OptionError(f"{self.shown} {found.describe()}", hint=hint)
+
+    def check_writable(self) -> None:
+        """Raise SourceError where this process may not write. Of a store, only writing tells."""
+        if self.fs.type_name != "local":
+            return
+        place = Path(self.root)
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        if not place.is_dir():
+            raise SourceError(f"{self.shown}: {place} is a file")
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise SourceError(f"{self.shown} cannot be written: no permission to write in {place}")
+
+    @contextmanager
+    def writing(self, hint: str | None = None) -> Iterator[None]:
+        """Report what the system refuses to write as a BinlogError that names this directory."""
+        try:
+            yield
+        except OSError as error:
+            reason = _ERRNO.sub("", error.strerror or str(error))
+            raise BinlogError(f"{self.shown} cannot be written: {reason}", hint=hint) from None
+
+    def write_json(self, path: str, value: Mapping[str, Any]) -> None:
+        """Write a small JSON file in one go: whole under its name, or not at all."""
+        text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+        unfinished = f"{path}.part"
+        with self.fs.open_output_stream(unfinished) as stream:
+            stream.write(text.encode())
+        self.fs.move(unfinished, path)
+
+    def delete_directories(self, names: Iterable[str]) -> None:
+        """Delete directories inside this one, if they are there."""
+        for name in names:
+            path = self.path(name)
+            if self.fs.get_file_info(path).type == pafs.FileType.Directory:
+                self.fs.delete_dir(path)

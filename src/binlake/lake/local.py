@@ -1,0 +1,169 @@
+"""The local engine: tasks run on the cores of this machine, without Spark and Java.
+
+One task, or several on one core, run in this process. More run in worker processes, because a
+worker has memory and an interpreter of its own: at most one per core, each with one task at a
+time, so memory is bounded however many tasks there are. A worker is a fresh Python
+(`lake/worker.py`) and no fork or spawn of this one: the caller's program is not imported again,
+so it needs no `if __name__ == "__main__"`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import IO
+
+from binlake.errors import BinlogError, OptionError
+from binlake.lake.engine import Engine, Progress, Task
+from binlake.lake.worker import read_message, write_message
+from binlake.stream.lanes import usable_cores
+
+__all__ = ["LocalEngine"]
+
+
+class LocalEngine(Engine):
+    """Runs tasks here, on at most `workers` cores; by default on all that this process may use."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise OptionError(f"workers {workers}: at least 1 is expected", name="workers")
+        self._workers = workers or usable_cores()
+
+    @property
+    def cores(self) -> int:
+        return self._workers
+
+    def check_paths(self, paths: Sequence[str]) -> None:
+        """Nothing: what this machine does not see, planning has refused already."""
+
+    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
+        count = min(self._workers, len(tasks))
+        progress(0, len(tasks))
+        if count > 1:
+            return _Pool(count, tasks, progress).run()
+        results = []
+        for task in tasks:
+            results.append(task.run())
+            progress(len(results), len(tasks))
+        return results
+
+
+# A worker finds modules where this process does.
+_PROGRAM = """
+import sys
+sys.path[:] = sys.argv[1:]
+from binlake.values.lean import leave_out_numpy
+leave_out_numpy()
+from binlake.lake.worker import main
+main()
+"""
+
+
+class _Pool:
+    """Worker processes, and for each a thread that hands it one task after the other.
+
+    Tasks are handed out in order. After a failure none is, and the error that is raised is that of
+    the first task that failed. Then, and at Ctrl-C, all workers are killed: what they wrote
+    counts for nothing.
+    """
+
+    def __init__(self, count: int, tasks: Sequence[Task], progress: Progress) -> None:
+        self._tasks = tasks
+        self._progress = progress
+        self._waiting: SimpleQueue[int] = SimpleQueue()
+        for number in range(len(tasks)):
+            self._waiting.put(number)
+        self._answers: SimpleQueue[tuple[int, str | Exception]] = SimpleQueue()
+        self._workers = [_start_worker() for _ in range(count)]
+        self._threads = [
+            threading.Thread(target=self._serve, args=(worker,), name="binlake-worker", daemon=True)
+            for worker in self._workers
+        ]
+
+    def run(self) -> list[str]:
+        for thread in self._threads:
+            thread.start()
+        try:
+            return self._collect()
+        except BaseException:
+            for worker in self._workers:
+                worker.kill()
+            raise
+        finally:
+            for thread in self._threads:
+                thread.join()
+            for worker in self._workers:
+                _end(worker)
+
+    def _collect(self) -> list[str]:
+        results: dict[int, str] = {}
+        failures: dict[int, Exception] = {}
+        wanted = len(self._tasks)  # the tasks before the first that failed
+        while any(number not in results for number in range(wanted)):
+            number, answer = self._answers.get()
+            if isinstance(answer, Exception):
+                failures[number] = answer
+                wanted = min(wanted, number)
+                self._hand_out_no_more()
+            else:
+                results[number] = answer
+                self._progress(len(results), len(self._tasks))
+        if failures:
+            raise failures[wanted]
+        return [results[number] for number in range(wanted)]
+
+    def _hand_out_no_more(self) -> None:
+        with suppress(Empty):
+            while True:
+                self._waiting.get_nowait()
+
+    def _serve(self, worker: subprocess.Popen[bytes]) -> None:
+        with suppress(Empty):
+            while True:
+                number = self._waiting.get_nowait()
+                self._answers.put((number, _asked(worker, self._tasks[number])))
+
+
+def _start_worker() -> subprocess.Popen[bytes]:
+    # a process group of its own: Ctrl-C reaches this process only, which ends its workers
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, *sys.path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        process_group=0,
+    )
+
+
+def _asked(worker: subprocess.Popen[bytes], task: Task) -> str | Exception:
+    """What a worker answers to a task: its result, or the error that it raised."""
+    requests, answers = _pipes(worker)
+    try:
+        write_message(requests, pickle.dumps(task))
+        answer: str | Exception = pickle.loads(read_message(answers))
+    except (OSError, EOFError):
+        code = worker.wait()
+        ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return BinlogError(
+            f"a worker process ended with {ending}",
+            hint="fewer workers (--workers) need less memory",
+        )
+    return answer
+
+
+def _pipes(worker: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    return worker.stdin, worker.stdout
+
+
+def _end(worker: subprocess.Popen[bytes]) -> None:
+    requests, answers = _pipes(worker)
+    with suppress(BrokenPipeError):
+        requests.close()
+    worker.wait()
+    answers.close()

@@ -1,0 +1,165 @@
+"""`binlake.mirror` for Python: in a Spark session of your own, or one that is started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from binlake.lake.jobs import SparkEngine
+from binlake.mirror.control import Control
+from binlake.mirror.equality.compare import VerifyOptions
+from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.lake_state import index_directory
+from binlake.mirror.loop import Mirror
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.report import MirrorStatus, mirror_status
+from binlake.mirror.sessions import CATALOG, mirror_session
+from binlake.mirror.upkeep import compact_tables
+from binlake.mirror.verification import Verification, verify_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["compact", "mirror", "pause", "resume", "resync", "status", "verify"]
+
+_Path = str | os.PathLike[str]
+
+
+def mirror(
+    url: str,
+    lake: _Path,
+    tables: Sequence[str] = ("*.*",),
+    *,
+    once: bool = True,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+    logs: _Path | None = None,
+    state: _Path | None = None,
+    interval_s: float = 1.0,
+    note: Callable[[str], None] = lambda _sentence: None,
+    **options: Any,
+) -> MirrorStatus:
+    """Bring the lake's tables up to date with the server's; returns what it is then.
+
+    `once=False` goes on until the process is interrupted. `tables` are patterns; `options` are fields of
+    `MirrorOptions`. `spark` is a session that has Iceberg's jar and the `catalog`; without one, a session
+    is started whose catalog is the directory `lake`. `logs`: an archive to read the changes from. `state`: a
+    directory for the key indexes. `note` takes sentences for people. Raises BinlogError.
+    """
+    session = spark or mirror_session(os.fspath(lake), catalog=catalog)
+    made = Mirror(
+        session,
+        url,
+        os.fspath(lake),
+        MirrorOptions.of({"tables": tuple(tables), **options}),
+        catalog=catalog,
+        logs=None if logs is None else os.fspath(logs),
+        state=None if state is None else os.fspath(state),
+        note=note,
+    )
+    try:
+        made.run(once=once, interval_s=interval_s)
+        if once:
+            made.tidy()
+    finally:
+        made.close()
+    return mirror_status(session, catalog, index_directory(os.fspath(lake), _text(state)))
+
+
+def verify(
+    lake: _Path,
+    tables: Sequence[str] = (),
+    *,
+    sample: float = 1.0,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+    state: _Path | None = None,
+    note: Callable[[str], None] = lambda _sentence: None,
+) -> Verification:
+    """Compare tables of a lake (all without `tables`) with their source, at one position of its log.
+
+    Brings the lake up to date first, so no other process may mirror into it. `sample`: the share of rows
+    to compare, above 0. Raises SourceError where the lake has no mirror or another process mirrors into
+    it, OptionError, ServerError.
+    """
+    options = VerifyOptions(sample=sample)
+    session = spark or mirror_session(os.fspath(lake), catalog=catalog)
+    control = Control(Lake(session, catalog), None, None)
+    made = Mirror(
+        session,
+        control.source,
+        os.fspath(lake),
+        control.options,
+        catalog=catalog,
+        state=None if state is None else os.fspath(state),
+        note=note,
+    )
+    try:
+        return verify_tables(made, tables, options, lambda table: note(f"comparing {table}"))
+    finally:
+        made.close()
+
+
+def status(
+    lake: _Path,
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+    state: _Path | None = None,
+) -> MirrorStatus:
+    """What the lake says of its mirror, and the mirror's machine if this is it.
+
+    `state` as in `mirror`. Raises SourceError where there is none.
+    """
+    session = spark or mirror_session(os.fspath(lake), catalog=catalog)
+    return mirror_status(session, catalog, index_directory(os.fspath(lake), _text(state)))
+
+
+def _text(path: _Path | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+def resync(
+    lake: _Path,
+    tables: Sequence[str],
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+) -> None:
+    """Have tables copied again: by the mirror that runs, or when it is started next."""
+    _control(lake, spark, catalog).request_resync(set(tables))
+
+
+def compact(
+    lake: _Path,
+    tables: Sequence[str] = (),
+    *,
+    spark: SparkSession | None = None,
+    catalog: str = CATALOG,
+    state: _Path | None = None,
+    note: Callable[[str], None] = lambda _sentence: None,
+) -> None:
+    """Rewrite tables (all without `tables`) so that they have no deleted rows and no small files.
+
+    If another process mirrors into the lake, that process does it. Otherwise it is done when this
+    returns, and files that killed processes have left are removed. Raises SourceError.
+    """
+    session = spark or mirror_session(os.fspath(lake), catalog=catalog)
+    indexes = index_directory(os.fspath(lake), None if state is None else os.fspath(state))
+    compact_tables(Lake(session, catalog), SparkEngine(session), indexes, tables, note)
+
+
+def pause(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
+    """Have the mirror make no more rounds until `resume`."""
+    _control(lake, spark, catalog).pause(paused=True)
+
+
+def resume(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
+    """Have a paused mirror go on."""
+    _control(lake, spark, catalog).pause(paused=False)
+
+
+def _control(lake: _Path, spark: SparkSession | None, catalog: str) -> Control:
+    session = spark or mirror_session(os.fspath(lake), catalog=catalog)
+    return Control(Lake(session, catalog), None, None)

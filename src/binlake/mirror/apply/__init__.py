@@ -1,0 +1,1 @@
+"""From a range of log to the net change of each row."""

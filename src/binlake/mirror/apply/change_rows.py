@@ -1,0 +1,79 @@
+"""The row changes of one table as Arrow rows that travel between tasks and the driver.
+
+A row has the columns of the row as it is after the change (of a delete: as it was), and beside
+them, under names that no column of a server has:
+
+- `OP`: insert, update or delete, as a number (`table.batches.OPERATIONS`),
+- `ABSENT`: names of the columns of which the images tell no value, null where they tell all,
+- `BEFORE` + name: for each key column its value before an update, else null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from binlake.errors import UnsupportedError
+from binlake.table.batches import TableChanges
+from binlake.table.images import has_column
+
+__all__ = ["ABSENT", "BEFORE", "OP", "change_rows", "is_special"]
+
+_SPECIAL = "\0"
+OP = f"{_SPECIAL}op"
+ABSENT = f"{_SPECIAL}absent"
+BEFORE = f"{_SPECIAL}before "
+_NAMES = pa.list_(pa.field("element", pa.string()))
+
+
+def is_special(name: str) -> bool:
+    """Whether a column is none of the server's."""
+    return name.startswith(_SPECIAL)
+
+
+def change_rows(changes: TableChanges, key: Sequence[str]) -> pa.RecordBatch:
+    """The changes of one definition of a table with this key. Raises UnsupportedError."""
+    types = changes.types
+    name = types.definition.full_name
+    columns: dict[str, pa.Array] = dict(zip(types.names, changes.after.columns, strict=True))
+    columns[OP] = changes.facts.op
+    columns[ABSENT] = changes.after.absent().cast(_NAMES)
+    _refuse_virtual(changes)
+    before: Mapping[str, pa.Array] = {}
+    if changes.before is not None:
+        before = dict(zip(types.names, changes.before.columns, strict=True))
+    for part in key:
+        if part not in columns:
+            raise UnsupportedError(f"{name}: the log has no column {part} of the table's key")
+        old = before.get(part)
+        columns[BEFORE + part] = pa.nulls(changes.count, columns[part].type) if old is None else old
+    if key and changes.before is not None:
+        _refuse_without_key(changes, key)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _refuse_without_key(changes: TableChanges, key: Sequence[str]) -> None:
+    """A before-image without the key does not tell which row an update was of."""
+    assert changes.before is not None
+    types = changes.types
+    ordinals = [types.ordinals[types.names.index(part)] for part in key]
+    for bitmap in changes.before.patterns:
+        if not all(has_column(bitmap, ordinal) for ordinal in ordinals):
+            raise UnsupportedError(
+                f"{types.definition.full_name}: before-images lack columns of the key "
+                f"({', '.join(key)})",
+                hint="set binlog_row_image=FULL on the server",
+            )
+
+
+def _refuse_virtual(changes: TableChanges) -> None:
+    """An update that leaves out a column that the server computes may have changed it."""
+    definition = changes.types.definition
+    virtual = [column for column in definition.columns if column.virtual]
+    for column in virtual:
+        if not all(has_column(bitmap, column.ordinal) for bitmap in changes.after.patterns):
+            raise UnsupportedError(
+                f"{definition.full_name}: the log lacks values of the virtual column {column.name}",
+                hint="set binlog_row_image=FULL on the server, or make the column STORED",
+            )

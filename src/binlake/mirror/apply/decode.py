@@ -1,0 +1,254 @@
+"""A range of log, decoded into the row changes of each mirrored table and the DDL among them.
+
+Small ranges are decoded where the mirror runs. Of large ones each task decodes a part and leaves
+its rows as Arrow files in a directory that all of them see.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from binlake.errors import IncompleteError, UnsupportedError
+from binlake.lake.engine import Engine, Task
+from binlake.mirror.apply.change_rows import change_rows
+from binlake.spark.log_part import LogPart, packed
+from binlake.stream.positions.splits import Split
+from binlake.stream.runs import ChainPosition
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.statements import DML, INCIDENT, LOAD_DATA, ORPHAN_XA_COMMIT
+from binlake.table.decode import ChangeDecoder
+from binlake.table.schema.declared import DeclaredSchema
+from binlake.table.schema.schema_file import parse_schema
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["Decoded", "TableName", "Wanted", "decode_range"]
+
+#: Database and table on the server.
+TableName = tuple[str, str]
+
+_TASK_BYTES = 32 << 20
+_UNSHOWN = (DML, LOAD_DATA, INCIDENT, ORPHAN_XA_COMMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is decoded: the tables' keys (of a table without one, all of its columns), and CREATE
+    TABLE statements of all of them.
+    """
+
+    keys: Mapping[TableName, tuple[str, ...]]
+    schema: str
+
+    def declared(self) -> DeclaredSchema:
+        """The tables as they are declared. Raises SchemaError."""
+        return parse_schema(self.schema.encode()) if self.schema else DeclaredSchema()
+
+
+@dataclass
+class Decoded:
+    """The row changes of a range by table, in the order of the log; a batch is of one definition.
+
+    `failed`: tables with changes that cannot be applied, and why. `log_bytes` of events, `rows` of
+    all tables.
+    """
+
+    changes: dict[TableName, list[pa.RecordBatch]] = field(default_factory=dict)
+    ddl: list[DdlStatement] = field(default_factory=list)
+    failed: dict[TableName, str] = field(default_factory=dict)
+    rows: int = 0
+
+    def add(self, name: TableName, batch: pa.RecordBatch) -> None:
+        """More changes of a table."""
+        self.changes.setdefault(name, []).append(batch)
+        self.rows += batch.num_rows
+
+
+def decode_range(
+    splits: Sequence[Split],
+    options: ReadOptions,
+    wanted: Wanted,
+    engine: Engine,
+    staging: str,
+    *,
+    refuse_statements: bool = True,
+) -> Decoded:
+    """Decode splits, by `engine` where they are more than one task should read.
+
+    `staging` is a directory, of this machine or one that all workers share. Raises BinlogError;
+    IncompleteError, with `refuse_statements`, for changes that the log holds but rows do not show.
+    """
+    parts = packed(splits, _TASK_BYTES)
+    if len(parts) <= 1:
+        ledger = Ledger()
+        found = Decoded()
+        for part in parts:
+            _decode(part, options, wanted, ledger, found)
+    else:
+        ledger, found = _by_tasks(parts, options, wanted, engine, staging)
+    _check_joined(ledger, splits)
+    if refuse_statements:
+        _refuse_unshown(ledger)
+    return found
+
+
+def _decode(
+    part: LogPart, options: ReadOptions, wanted: Wanted, ledger: Ledger, into: Decoded
+) -> None:
+    """Decode one part here."""
+    runs = chain.from_iterable(r.runs(into.ddl.append) for r in part.readers(options, ledger))
+    with closing(wanted.declared()) as schema:
+        for changes in ChangeDecoder(options, Target.TYPED, ledger, schema).decode(runs):
+            for table in changes.tables:
+                definition = table.types.definition
+                name = (definition.database, definition.table)
+                key = wanted.keys.get(name)
+                if key is None or name in into.failed:
+                    continue
+                try:
+                    into.add(name, change_rows(table, key))
+                except UnsupportedError as error:
+                    into.failed[name] = str(error)
+    for full_name, count in ledger.json_differences.items():
+        if count:
+            name = next(n for n in wanted.keys if f"{n[0]}.{n[1]}" == full_name)
+            into.failed[name] = (
+                f"{full_name}: the log has differences of JSON documents without the documents; "
+                "set binlog_row_value_options='' or binlog_row_image=FULL on the server"
+            )
+
+
+def _check_joined(ledger: Ledger, splits: Sequence[Split]) -> None:
+    """Raise IncompleteError unless the ranges that were read are those of the splits, without gaps."""
+    covered: dict[str, list[tuple[int, int]]] = {}
+    for path, start, end in sorted(ledger.covered):
+        covered.setdefault(_base_name(path), []).append((start, end))
+    asked: dict[str, list[Split]] = {}
+    for split in splits:
+        asked.setdefault(_base_name(split.log.path), []).append(split)
+    for name, of in asked.items():
+        ranges = covered.pop(name, [])
+        whole = [end for _, end in ranges[:-1]] == [start for start, _ in ranges[1:]]
+        begins = bool(ranges) and ranges[0][0] == of[0].start
+        if not (whole and begins and of[-1].end in (None, ranges[-1][1])):
+            raise IncompleteError(
+                f"{name}: bytes {of[0].start} to {of[-1].end} were to be read, and read were {ranges}",
+                hint="this is a fault of binlake, please report it; nothing of it was applied",
+            )
+    if covered:
+        raise IncompleteError(f"{next(iter(covered))} was read without being asked for")
+
+
+def _base_name(path: str) -> str:
+    """The name of a log, whether it has been compressed meanwhile or not."""
+    name = path.partition("?")[0].rpartition("/")[2]
+    return name.removesuffix(".gz").removesuffix(".zst")
+
+
+def _refuse_unshown(ledger: Ledger) -> None:
+    """Raise IncompleteError for changes that no row event shows."""
+    kinds = [kind for kind in _UNSHOWN if ledger.unshown.get(kind)]
+    if kinds and ledger.unshown.total() > ledger.unshown_of_others:
+        raise IncompleteError(
+            f"the log holds changes that no row event shows: {', '.join(kinds)}",
+            hint="set binlog_format=ROW on the server; then resync the tables that were changed, "
+            "or go on with --on-statement ignore",
+        )
+
+
+class _DecodeTask(Task):
+    """Decodes a part of a range into one Arrow file for each schema of each table."""
+
+    def __init__(self, part: LogPart, options: ReadOptions, wanted: Wanted, staging: str) -> None:
+        self.part = part
+        self.options = options
+        self.wanted = wanted
+        self.staging = staging
+
+    def run(self) -> str:
+        ledger = Ledger()
+        with _Spooled(self.staging) as found:
+            _decode(self.part, self.options, self.wanted, ledger, found)
+        answer = {
+            "files": found.files,
+            "ddl": [list(statement) for statement in found.ddl],
+            "failed": [[*name, why] for name, why in found.failed.items()],
+            "ledger": ledger.to_json(),
+        }
+        return json.dumps(answer)
+
+
+class _Spooled(Decoded):
+    """Writes the changes into files as they come, one for successive batches of one schema: a transaction may
+    be larger than memory. `files`: the table and the path of each, in the order of the log.
+    """
+
+    def __init__(self, directory: str) -> None:
+        super().__init__()
+        self.files: list[tuple[list[str], str]] = []
+        self._directory = directory
+        self._open: dict[TableName, tuple[pa.Schema, ExitStack, Any]] = {}
+
+    def add(self, name: TableName, batch: pa.RecordBatch) -> None:
+        known = self._open.get(name)
+        if known is None or not known[0].equals(batch.schema):
+            known = self._open[name] = self._begun(name, batch.schema)
+        known[2].write_batch(batch)
+        self.rows += batch.num_rows
+
+    def _begun(self, name: TableName, schema: pa.Schema) -> tuple[pa.Schema, ExitStack, Any]:
+        self._end(name)
+        path = f"{self._directory}/{uuid.uuid4().hex}.arrow"
+        self.files.append((list(name), path))
+        stack = ExitStack()
+        out = stack.enter_context(pa.OSFile(path, "wb"))
+        return schema, stack, stack.enter_context(pa.ipc.new_file(out, schema))
+
+    def _end(self, name: TableName) -> None:
+        if name in self._open:
+            self._open.pop(name)[1].close()
+
+    def __enter__(self) -> _Spooled:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self._open):
+            self._end(name)
+
+
+def _by_tasks(
+    parts: Sequence[LogPart],
+    options: ReadOptions,
+    wanted: Wanted,
+    engine: Engine,
+    staging: str,
+) -> tuple[Ledger, Decoded]:
+    tasks = [_DecodeTask(part, options, wanted, staging) for part in parts]
+    results: list[dict[str, Any]] = [
+        json.loads(text) for text in engine.run(tasks, "decode", lambda _done, _all: None)
+    ]
+    ledger, found = Ledger(), Decoded()
+    for result in results:
+        ledger += Ledger.from_json(result["ledger"])
+        for name, path in result["files"]:
+            with pa.memory_map(path) as source:
+                reader = pa.ipc.open_file(source)
+                for at in range(reader.num_record_batches):
+                    found.add(tuple(name), reader.get_batch(at))
+            with suppress(FileNotFoundError):
+                os.unlink(path)  # the mapping keeps what it holds  # noqa: PTH108
+        for position, *rest in result["ddl"]:
+            found.ddl.append(DdlStatement(ChainPosition(*position), *rest))
+        for database, table, why in result["failed"]:
+            found.failed[(database, table)] = why
+    return ledger, found

@@ -1,0 +1,258 @@
+"""The net change of each row over a range of log.
+
+With a key: the row changes, in the order of the log, become "the row is gone" and "the row is
+this" of one key each; the last of a key holds. A change of the key is both: the old one is gone, the
+new one is this. So swaps, chains and rows that come and go need no rules of their own.
+
+An update whose image lacks columns leaves their values to the row that was there before: that of an
+earlier change in the range, or that of the lake.
+
+Without a key: rows are inserted and removed as often as they were, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.errors import IncompleteError, UnsupportedError
+from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP
+from binlake.mirror.iceberg.keys import keys_of, row_hashes
+
+__all__ = ["KeyShare", "Net", "RowsOf", "moves_without_columns", "net_by_key", "net_of_rows"]
+
+_INSERT, _UPDATE, _DELETE = range(3)
+Indices = npt.NDArray[np.int64]
+
+#: For rows of key columns: (for each the index of its row in the lake, or -1; those rows).
+RowsOf = Callable[[pa.Table], tuple[Indices, pa.Table]]
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """`upserts`: whole rows, at most one per key; `deletes`: key columns, without a key whole rows."""
+
+    upserts: pa.Table
+    deletes: pa.Table
+
+    @property
+    def rows(self) -> int:
+        """How many rows it changes."""
+        return int(self.upserts.num_rows + self.deletes.num_rows)
+
+
+def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsOf) -> Net:
+    """The net change of `changes` (see `change_rows`, in the types of the lake), in their order.
+
+    Raises IncompleteError where the row that an update is about is nowhere, SchemaError for a NULL
+    in a key, UnsupportedError.
+    """
+    op = changes[OP].to_numpy()
+    names = list(key)
+    after = changes.select(names)
+    before = pa.table(
+        [
+            pc.if_else(pc.equal(changes[OP], _UPDATE), changes[BEFORE + n], changes[n])
+            for n in names
+        ],
+        names=names,
+    )
+    rows = len(op)
+    both = pa.concat_tables([before, after.cast(before.schema)])
+    ids = keys_of([both[name] for name in names], names).ids()
+    old, new = ids[:rows], ids[rows:]
+    puts = np.flatnonzero(op != _DELETE)
+    gone = np.flatnonzero((op == _DELETE) | ((op == _UPDATE) & (old != new)))
+    steps = _Steps.of(
+        np.concatenate([old[gone], new[puts]]),
+        np.concatenate([2 * gone, 2 * puts + 1]),
+    )
+    last = steps.last_of_key()
+    upserted = last[last & 1 == 1] >> 1
+    deleted = last[last & 1 == 0] >> 1
+    columns = [name for name in changes.column_names if name in _columns(changes)]
+    if changes[ABSENT].null_count == rows:
+        whole = changes.select(columns).take(pa.array(upserted))
+    else:
+        whole = _completed(table, changes, columns, before, old, steps, upserted, rows_of)
+    return Net(whole, before.take(pa.array(deleted)))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyShare:
+    """One of `parts` shares of all keys."""
+
+    key: Sequence[str]
+    part: int
+    parts: int
+
+    def changes(self, changes: pa.Table) -> pa.Table:
+        """The changes that are about one of these keys, as the old one or the new one."""
+        is_update = pc.equal(changes[OP], _UPDATE)
+        old = [pc.if_else(is_update, changes[BEFORE + n], changes[n]) for n in self.key]
+        wanted = self._has(pa.table(old, names=list(self.key))) | self._has(changes)
+        return changes.filter(pa.array(wanted))
+
+    def rows(self, rows: pa.Table) -> pa.Table:
+        """The rows of these keys."""
+        return rows.filter(pa.array(self._has(rows)))
+
+    def _has(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        names = list(self.key)
+        if rows.num_rows == 0:
+            return np.empty(0, bool)
+        numbers = keys_of([rows[name] for name in names], names).high.astype(np.uint64)
+        found: npt.NDArray[np.bool_] = numbers % np.uint64(self.parts) == self.part
+        return found
+
+
+def moves_without_columns(changes: pa.Table, key: Sequence[str]) -> bool:
+    """Whether an update changes a key and has an image that lacks columns."""
+    lacking = changes.filter(pc.and_(pc.equal(changes[OP], _UPDATE), pc.is_valid(changes[ABSENT])))
+    moved = (pc.not_equal(lacking[name], lacking[BEFORE + name]) for name in key)
+    return any(pc.any(differs).as_py() for differs in moved)
+
+
+def net_of_rows(table: str, changes: pa.Table) -> Net:
+    """The net change of a table without a key: an update removes one row and inserts another.
+
+    `BEFORE` of all columns is expected. Raises UnsupportedError where images lack columns.
+    """
+    if changes[ABSENT].null_count < changes.num_rows:
+        raise UnsupportedError(
+            f"{table} has no key, and the images of its rows lack columns",
+            hint="set binlog_row_image=FULL on the server, or give the table a primary key",
+        )
+    columns = _columns(changes)
+    is_update = pc.equal(changes[OP], _UPDATE)
+    after = changes.select(columns)
+    old = pa.table([changes[BEFORE + name] for name in columns], schema=after.schema)
+    inserted = after.filter(pc.not_equal(changes[OP], _DELETE))
+    removed = pa.concat_tables(
+        [after.filter(pc.equal(changes[OP], _DELETE)), old.filter(is_update)]
+    )
+    both = pa.concat_tables([inserted, removed])
+    if both.num_rows == 0:
+        return Net(inserted, removed)
+    ids = row_hashes(both).ids()
+    ours, theirs = ids[: inserted.num_rows], ids[inserted.num_rows :]
+    return Net(_more(inserted, ours, theirs), _more(removed, theirs, ours))
+
+
+def _more(rows: pa.Table, ids: Indices, others: Indices) -> pa.Table:
+    """The rows of which there are more than among the others, as often as there are more."""
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    rank = np.arange(len(ids)) - np.searchsorted(ordered, ordered)
+    size = int(max(ids.max(initial=-1), others.max(initial=-1))) + 1
+    counts = np.bincount(others, minlength=size)
+    return rows.take(pa.array(order[rank >= counts[ordered]]))
+
+
+def _columns(changes: pa.Table) -> list[str]:
+    return [name for name in changes.column_names if not name.startswith("\0")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Steps of keys, sorted by key and time: a number is 2 * row + (1: the key has this row, 0: gone)."""
+
+    ids: Indices
+    steps: Indices
+
+    @classmethod
+    def of(cls, ids: Indices, steps: Indices) -> _Steps:
+        order = np.lexsort((steps, ids))
+        return cls(ids[order], steps[order])
+
+    def last_of_key(self) -> Indices:
+        """The last step of each key, in the order of the keys."""
+        ends = np.append(self.ids[1:] != self.ids[:-1], True)[: len(self.ids)]
+        last: Indices = self.steps[ends]
+        return last
+
+    def before(self, rows: Indices, ids: Indices) -> Indices:
+        """The last step before each of `rows` on the key with that id; -1: none."""
+        packed = self.ids.astype(np.int64) << np.int64(32) | self.steps
+        # the steps of a row itself do not count, so its first one is where to look
+        at = np.searchsorted(packed, ids.astype(np.int64) << np.int64(32) | (2 * rows)) - 1
+        found = np.where((at >= 0) & (self.ids[at] == ids), self.steps[at], -1)
+        return found.astype(np.int64)
+
+
+def _completed(
+    table: str,
+    changes: pa.Table,
+    columns: Sequence[str],
+    before: pa.Table,
+    old: Indices,
+    steps: _Steps,
+    upserted: Indices,
+    rows_of: RowsOf,
+) -> pa.Table:
+    """The rows `upserted`, what their images lack taken from the rows that were there before."""
+    absent = changes[ABSENT].combine_chunks()
+    lacking = np.flatnonzero(~np.asarray(absent.is_null()))
+    op = changes[OP].to_numpy()
+    inserted = lacking[op[lacking] == _INSERT]
+    if len(inserted):
+        names = ", ".join(absent[int(inserted[0])].as_py())
+        raise UnsupportedError(
+            f"{table}: the log has inserts without the columns {names}, which got their defaults",
+            hint="set binlog_row_image=FULL on the server, then `binlake mirror resync`",
+        )
+    previous = steps.before(lacking, old[lacking])
+    rows = changes.num_rows
+    base = np.full(rows, -1, np.int64)
+    in_range = (previous >= 0) & (previous & 1 == 1)
+    base[lacking[in_range]] = previous[in_range] >> 1
+    outside = lacking[previous == -1]
+    where, lake = rows_of(before.take(pa.array(outside)))
+    base[outside] = np.where(where >= 0, where + rows, -1)
+    nowhere = rows + lake.num_rows
+    patterns = _patterns(absent, lacking)
+    taken: list[pa.ChunkedArray] = []
+    for name in columns:
+        source = np.arange(nowhere + 1, dtype=np.int64)
+        without = lacking[[name in pattern for pattern in patterns]]
+        source[without] = np.where(base[without] < 0, nowhere, base[without])
+        chosen = _followed(source)[upserted]
+        if (chosen == nowhere).any():
+            raise IncompleteError(
+                f"{table}: the log has an update of a row that the lake does not have, without its "
+                f"column {name}",
+                hint="`binlake mirror resync` makes the table anew; binlog_row_image=FULL avoids this",
+            )
+        kind = changes[name].type
+        all_values = pa.chunked_array([*changes[name].chunks, *_values(lake, name, kind)], kind)
+        taken.append(all_values.take(pa.array(chosen)))
+    schema = pa.schema([changes.schema.field(name) for name in columns])
+    return pa.Table.from_arrays(taken, schema=schema)
+
+
+def _values(lake: pa.Table, name: str, kind: pa.DataType) -> list[Any]:
+    if lake.num_rows == 0:
+        return []
+    return list(lake[name].cast(kind).chunks)
+
+
+def _patterns(absent: pa.Array, rows: Indices) -> list[frozenset[str]]:
+    """The names of the columns that each of these rows lacks; equal ones are one object."""
+    known: dict[tuple[str, ...], frozenset[str]] = {}
+    lists = absent.take(pa.array(rows)).to_pylist()
+    return [known.setdefault(tuple(names), frozenset(names)) for names in lists]
+
+
+def _followed(source: Indices) -> Indices:
+    """Where each chain of references ends."""
+    while True:
+        further = source[source]
+        if np.array_equal(further, source):
+            return source
+        source = further

@@ -1,0 +1,296 @@
+"""What the lake knows of a mirror: the Iceberg table `_binlake.rounds`.
+
+A row per round: where in the log it ended, and which snapshot each table had then, so that all
+tables can be read as of one moment. The newest round's properties also say how far tables came that
+the log had no changes of: their own snapshots stay as they are. The table's properties hold the
+options, and which tables are quarantined.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from binlake.errors import SourceError
+from binlake.mirror.iceberg.compaction import (
+    CompactionPolicy,
+    FileState,
+    RewriteTask,
+    due_groups,
+)
+from binlake.mirror.iceberg.data_files import DataFileWriter
+from binlake.mirror.iceberg.jvm import IcebergTable, Lake
+from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
+from binlake.mirror.options import MirrorOptions
+from binlake.spark.offsets import StreamOffset
+from binlake.values.log_names import LogName
+from binlake.values.position import Position
+
+__all__ = [
+    "NAMESPACE",
+    "Control",
+    "Quarantine",
+    "offset_of",
+    "place_key",
+    "position_properties",
+]
+
+NAMESPACE = "_binlake"
+_TABLE = "rounds"
+_SCHEMA = pa.schema(
+    [
+        ("round", pa.int64()),
+        ("committed_at", pa.timestamp("us", "UTC")),
+        ("commit_time", pa.timestamp("us", "UTC")),
+        ("source", pa.string()),
+        ("log_file", pa.string()),
+        ("log_pos", pa.int64()),
+        ("gtid_set", pa.string()),
+        ("tables", pa.string()),
+    ]
+)
+_OFFSET = "binlake.offset"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Why a table is left alone, and since when (ISO 8601, UTC)."""
+
+    reason: str
+    since: str
+
+
+def place_key(position: Position) -> tuple[int, int]:
+    """What sorts places of one chain of logs."""
+    named = LogName.parse(position.file)
+    return (0 if named is None else named.number, position.offset)
+
+
+def position_properties(offset: StreamOffset, round_number: int) -> dict[str, str]:
+    """What the snapshot of a commit says of the place in the log that its rows are of."""
+    position = offset.position
+    return {
+        "binlake.source": position.server_uuid,
+        "binlake.file": position.file,
+        "binlake.position": str(position.offset),
+        "binlake.gtid-set": position.gtid_set,
+        "binlake.round": str(round_number),
+        _OFFSET: json.dumps(offset.to_json(), sort_keys=True),
+    }
+
+
+def offset_of(properties: Mapping[str, str]) -> StreamOffset | None:
+    """The place that `position_properties` wrote down. Raises SourceError where it is damaged."""
+    text = properties.get(_OFFSET)
+    return None if text is None else StreamOffset.from_json(json.loads(text))
+
+
+class Control:
+    """The control table of a lake, made when there is none and `options` are given.
+
+    Raises SourceError, CommitConflictError.
+    """
+
+    def __init__(self, lake: Lake, source: str | None, options: MirrorOptions | None) -> None:
+        if not lake.exists(NAMESPACE, _TABLE):
+            if options is None or source is None:
+                raise SourceError(
+                    "this lake has no mirror", hint="`binlake mirror URL LAKE` begins one"
+                )
+            settings = {
+                "format-version": "2",
+                "binlake.mirror-source": source,
+                "binlake.mirror": options.to_json(),
+                "write.metadata.delete-after-commit.enabled": "true",
+                "write.metadata.previous-versions-max": "20",
+                "commit.manifest.min-count-to-merge": "20",
+            }
+            lake.create(NAMESPACE, _TABLE, iceberg_schema(_SCHEMA), settings)
+        self._table: IcebergTable = lake.load(NAMESPACE, _TABLE)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look again: another process may have asked for something."""
+        self._table.refresh()
+        self._known: dict[str, Any] = self._table.describe()
+
+    @property
+    def _properties(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self._known["properties"]
+        return found
+
+    @property
+    def _summary(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self._known.get("summary", {})
+        return found
+
+    # -- what it was told --------------------------------------------------------------------------
+
+    @property
+    def source(self) -> str:
+        """The server's URL, without a password."""
+        return self._properties["binlake.mirror-source"]
+
+    @property
+    def options(self) -> MirrorOptions:
+        """The options of the mirror."""
+        return MirrorOptions.from_json(self._properties["binlake.mirror"])
+
+    def configure(self, source: str, options: MirrorOptions) -> None:
+        """Keep other options from now on."""
+        if (source, options) != (self.source, self.options):
+            self._set({"binlake.mirror-source": source, "binlake.mirror": options.to_json()})
+
+    @property
+    def paused(self) -> bool:
+        """Whether rounds are not to be made."""
+        return self._properties.get("binlake.paused") == "true"
+
+    def pause(self, *, paused: bool) -> None:
+        """Make no more rounds, or go on."""
+        self._set({"binlake.paused": "true" if paused else "false"})
+
+    @property
+    def quarantined(self) -> dict[str, Quarantine]:
+        """The tables that are left alone, by name."""
+        found = json.loads(self._properties.get("binlake.quarantine", "{}"))
+        return {name: Quarantine(**entry) for name, entry in found.items()}
+
+    def quarantine(self, name: str, reason: str) -> None:
+        """Leave a table alone until it is made anew."""
+        entry = Quarantine(reason, datetime.now(UTC).isoformat(timespec="seconds"))
+        self._set_quarantined({**self.quarantined, name: entry})
+
+    def release(self, name: str) -> None:
+        """The table is sound again."""
+        if name in self.quarantined:
+            self._set_quarantined({n: e for n, e in self.quarantined.items() if n != name})
+
+    def _set_quarantined(self, entries: Mapping[str, Quarantine]) -> None:
+        found = {n: {"reason": e.reason, "since": e.since} for n, e in entries.items()}
+        self._set({"binlake.quarantine": json.dumps(found, sort_keys=True)})
+
+    @property
+    def to_resync(self) -> set[str]:
+        """The tables that somebody wants made anew."""
+        return set(json.loads(self._properties.get("binlake.resync", "[]")))
+
+    def request_resync(self, names: set[str]) -> None:
+        """Ask for tables to be made anew: the mirror does it before its next round."""
+        self._set({"binlake.resync": json.dumps(sorted(self.to_resync | names))})
+
+    @property
+    def to_compact(self) -> set[str]:
+        """The tables that somebody wants compacted wholly."""
+        return set(json.loads(self._properties.get("binlake.compact", "[]")))
+
+    def request_compaction(self, names: set[str]) -> None:
+        """Ask for tables to be compacted by the mirror that runs."""
+        self._set({"binlake.compact": json.dumps(sorted(self.to_compact | names))})
+
+    def compaction_begins(self) -> None:
+        """The mirror knows what is to be compacted."""
+        self._set({"binlake.compact": "[]"})
+
+    def resynced(self, name: str) -> None:
+        """A table has been made anew."""
+        if name in self.to_resync:
+            self._set({"binlake.resync": json.dumps(sorted(self.to_resync - {name}))})
+
+    def _set(self, properties: Mapping[str, str]) -> None:
+        self._table.set_properties(properties)
+        self.refresh()
+
+    # -- rounds ------------------------------------------------------------------------------------
+
+    @property
+    def round(self) -> int:
+        """The number of the newest round; 0: none yet."""
+        return int(self._summary.get("binlake.round", "0"))
+
+    @property
+    def offset(self) -> StreamOffset | None:
+        """Where the newest round ended."""
+        return offset_of(self._summary)
+
+    @property
+    def snapshots(self) -> Mapping[str, int]:
+        """The snapshot that each table had when the newest round ended."""
+        found: Mapping[str, int] = json.loads(self._summary.get("binlake.tables", "{}"))
+        return found
+
+    @property
+    def recorded_ms(self) -> int | None:
+        """When the newest round was written down, ms since 1970 UTC."""
+        found: int | None = self._known.get("committed_ms")
+        return found
+
+    def record(self, offset: StreamOffset, snapshots: Mapping[str, int]) -> None:
+        """Write a round down, whose tables are all committed."""
+        number = self.round + 1
+        tables = json.dumps(dict(snapshots), sort_keys=True)
+        position = offset.position
+        row = {
+            "round": number,
+            "committed_at": datetime.now(UTC),
+            "commit_time": offset.commit_us,
+            "source": position.server_uuid,
+            "log_file": position.file,
+            "log_pos": position.offset,
+            "gtid_set": position.gtid_set,
+            "tables": tables,
+        }
+        schema = storage_schema(self._known["schema"])
+        rows = conformed(pa.Table.from_pylist([row], _SCHEMA), schema)
+        files = list(DataFileWriter(schema, self._table.data_path("binlake-")).write([rows]))
+        properties = {**position_properties(offset, number), "binlake.tables": tables}
+        self._table.commit(
+            {"from": self._known.get("snapshot", -1), "add": files, "properties": properties}
+        )
+        self.refresh()
+
+    def expire(self, before_ms: int, keep: int, most: int) -> None:
+        """Expire snapshots of the control table; its rows stay."""
+        self._table.expire(before_ms, keep, most)
+        self.refresh()
+
+    def compact(self, policy: CompactionPolicy) -> None:
+        """Make few data files of the many that a row per round makes."""
+        files = {entry["path"]: entry for entry in self._table.files()["data"]}
+        states = [FileState(path, e["rows"], 0, e["bytes"]) for path, e in files.items()]
+        groups = due_groups(states, policy)
+        if not groups:
+            return
+        schema = storage_schema(self._known["schema"]).serialize().to_pybytes()
+        prefix = self._table.data_path("binlake-")
+        nothing = BitMap().serialize()
+        tasks = [RewriteTask([(f.path, nothing) for f in of], schema, prefix) for of in groups]
+        self._table.rewrite(
+            {
+                "from": self._known["snapshot"],
+                "removed": [files[file.path]["file"] for of in groups for file in of],
+                "add": [json.loads(task.run()) for task in tasks],
+                "properties": {
+                    name: value
+                    for name, value in self._summary.items()
+                    if name.startswith("binlake.")
+                },
+            }
+        )
+        self.refresh()
+
+    def orphans_are_due(self, every_s: float) -> bool:
+        """Whether nobody has looked for files of killed runs for so long."""
+        last_s = int(self._properties.get("binlake.orphans-removed", "0"))
+        return time.time() - last_s >= every_s
+
+    def orphans_removed(self) -> None:
+        """Somebody has looked for them now."""
+        self._set({"binlake.orphans-removed": str(int(time.time()))})

@@ -1,0 +1,92 @@
+"""How far the copy of a table has come, in a file of the driver's machine.
+
+A copy that was interrupted continues with the chunks that are not in the file. Without the file, or with one of another
+copy, all chunks are read again: nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from binlake.errors import SourceError
+from binlake.mirror.iceberg.data_files import file_system
+
+__all__ = ["CopyState"]
+
+
+class CopyState:
+    """The chunks of one copy, as JSON texts, and what the finished ones answered, by number.
+
+    `identity` says which copy of which table this is. Raises SourceError where the file cannot be written.
+    """
+
+    def __init__(self, path: Path, identity: str) -> None:
+        self._path = path
+        self._identity = identity
+        self.chunks: list[str] = []
+        self.answers: dict[int, dict[str, Any]] = {}
+        self._load()
+
+    def _load(self) -> None:
+        """Read what is there of this copy; the files of its answers must all exist."""
+        try:
+            text = self._path.read_text("utf-8")
+        except (FileNotFoundError, UnicodeDecodeError):
+            return
+        except OSError as error:
+            raise SourceError(f"{self._path} cannot be read: {error.strerror}") from error
+        is_cut = not text.endswith("\n")  # by a kill
+        lines = text.splitlines()
+        try:
+            head = json.loads(lines[0])
+            if head["identity"] != self._identity:
+                return
+            self.chunks = list(head["chunks"])
+            for line in lines[1:]:
+                answer = json.loads(line)
+                if all(_exists(file["file-path"]) for file in answer["files"]):
+                    self.answers[int(answer["number"])] = answer
+        except (IndexError, KeyError, TypeError, ValueError):
+            is_cut = True
+        if is_cut and self.chunks:
+            self._write("w", [self._head(), *self.answers.values()])
+
+    def _head(self) -> dict[str, Any]:
+        return {"identity": self._identity, "chunks": self.chunks}
+
+    def begin(self, chunks: Sequence[str]) -> None:
+        """Begin anew with these chunks."""
+        self.chunks = list(chunks)
+        self.answers = {}
+        self._write("w", [self._head()])
+
+    def add(self, answers: Sequence[Mapping[str, Any]]) -> None:
+        """More chunks have been read, each with its `number` and its `files`."""
+        for answer in answers:
+            self.answers[int(answer["number"])] = dict(answer)
+        self._write("a", answers)
+
+    def remove(self) -> None:
+        """The copy is committed."""
+        self._path.unlink(missing_ok=True)
+
+    def _write(self, mode: str, entries: Sequence[Mapping[str, Any]]) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open(mode, encoding="utf-8") as file:
+                file.writelines(json.dumps(entry) + "\n" for entry in entries)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise SourceError(f"{self._path} cannot be written: {error.strerror}") from error
+
+
+def _exists(path: str) -> bool:
+    from pyarrow import fs as pafs
+
+    store, inner = file_system(path)
+    return bool(store.get_file_info(inner).type == pafs.FileType.File)

@@ -1,0 +1,196 @@
+"""One text for each value, made by the server's SQL and from the lake's Arrow arrays alike.
+
+A text stands for one value only: two sides are equal if and only if their texts are. Texts of strings and
+bytes are digests, so that a row's text is short and needs no quoting. Where SQL writes a value
+otherwise than this module (a DOUBLE of more than 22 characters), rows are compared that are equal, which
+takes time and reports nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.format import column_types as ct
+from binlake.values.plan import ColumnDefinition
+
+__all__ = ["MD5", "NULL", "SEPARATOR", "SHA256", "Hash", "Texts", "sql_text", "texts_of"]
+
+#: Stands for NULL. No value has this text.
+NULL = "~"
+SEPARATOR = "|"
+#: The texts of a column; None for null.
+Texts = list[str | None]
+
+_INTEGERS = (
+    ct.MYSQL_TYPE_TINY,
+    ct.MYSQL_TYPE_SHORT,
+    ct.MYSQL_TYPE_INT24,
+    ct.MYSQL_TYPE_LONG,
+    ct.MYSQL_TYPE_LONGLONG,
+    ct.MYSQL_TYPE_YEAR,
+)
+_REALS = (ct.MYSQL_TYPE_FLOAT, ct.MYSQL_TYPE_DOUBLE)
+_NOT_BYTES = (ct.MYSQL_TYPE_GEOMETRY, ct.MYSQL_TYPE_VECTOR)  # no hash takes them as they are
+_MOST_FIXED = 15  # digits before or after the point, beyond which a server writes an exponent
+
+
+@dataclass(frozen=True, slots=True)
+class Hash:
+    """A hash that a server knows; `expression` has the place of its argument."""
+
+    name: str
+    expression: str
+
+    def sql(self, argument: str) -> str:
+        """The lower-case hexadecimal digest in SQL."""
+        return self.expression.format(argument)
+
+    def hex(self, data: bytes) -> str:
+        """The same here."""
+        return hashlib.new(self.name, data, usedforsecurity=False).hexdigest()
+
+
+#: Of servers before MySQL 8, some of which have no other.
+MD5 = Hash("md5", "MD5({})")
+#: MySQL 9.6 and later have no MD5() any more.
+SHA256 = Hash("sha256", "SHA2({}, 256)")
+
+
+def sql_text(column: ColumnDefinition, name: str, kind: pa.DataType, digest: Hash) -> str:
+    """SQL for the text of a column's value, never NULL. `kind`: the type that the lake has it in."""
+    return f"COALESCE({_sql(column, name, kind, digest)}, '{NULL}')"
+
+
+def _sql(column: ColumnDefinition, name: str, kind: pa.DataType, digest: Hash) -> str:
+    code = column.type_code
+    if code in _NOT_BYTES or column.declared == "vector":
+        return digest.sql(f"UNHEX(HEX({name}))")
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return digest.sql(name)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return digest.sql(f"CONVERT({name} USING utf8mb4)")
+    if code in _INTEGERS:
+        return f"CONCAT({name} + 0)"
+    if code in (ct.MYSQL_TYPE_BIT, ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET):
+        return f"CONCAT(CAST({name} AS UNSIGNED))"
+    if code in _REALS:
+        return f"CONCAT({name} + 0e0)"
+    if code == ct.MYSQL_TYPE_TIME2:
+        size = (
+            f"(HOUR({name}) * 3600000000 + MINUTE({name}) * 60000000 + SECOND({name}) * 1000000"
+            f" + MICROSECOND({name}))"
+        )
+        return f"CONCAT(IF({name} < '00:00:00', -1, 1) * {size})"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        shown = f"CONCAT({name}{_padding(column) if pa.types.is_timestamp(kind) else ''})"
+        partial = f"YEAR({name}) = 0 OR MONTH({name}) = 0 OR DAYOFMONTH({name}) = 0"
+        return f"IF({partial}, NULL, {shown})"
+    return f"CONCAT({name})"
+
+
+def _padding(column: ColumnDefinition) -> str:
+    """What SQL appends so that a moment has six fractional digits."""
+    lacking = 6 - column.decimals
+    if not lacking:
+        return ""
+    return f", '{'' if column.decimals else '.'}{'0' * lacking}'"
+
+
+def texts_of(values: pa.Array, digest: Hash) -> Texts:
+    """The texts of an array of the lake; None for null."""
+    kind = values.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _vectors(values, digest)
+    if any(is_kind(kind) for is_kind in _DIGESTED):
+        raw = values.cast(pa.large_binary()).to_pylist()
+        return [None if one is None else digest.hex(one) for one in raw]
+    for is_kind, make in _BY_TYPE:
+        if is_kind(kind):
+            return make(values)
+    raise TypeError(f"no text for {kind}")
+
+
+def _plain(values: pa.Array) -> Texts:
+    texts: Texts = values.cast(pa.large_string()).to_pylist()
+    return texts
+
+
+def _vectors(values: pa.Array, digest: Hash) -> Texts:
+    found: Texts = []
+    for row in values:
+        if not row.is_valid:
+            found.append(None)
+            continue
+        raw = pa.array(row.values, pa.float32()).to_numpy(zero_copy_only=False).tobytes()
+        found.append(digest.hex(raw))
+    return found
+
+
+def _decimals(values: pa.Array) -> Texts:
+    return [None if one is None else format(one, "f") for one in _decimal_values(values)]
+
+
+def _decimal_values(values: pa.Array) -> list[Decimal | None]:
+    found: list[Decimal | None] = values.to_pylist()
+    return found
+
+
+def _moments(values: pa.Array) -> Texts:
+    return _plain(values.cast(pa.timestamp("us")))
+
+
+def _durations(values: pa.Array) -> Texts:
+    return _plain(values.cast(pa.duration("us")).cast(pa.int64()))
+
+
+def _reals(values: pa.Array) -> Texts:
+    coded = values.cast(pa.float64())
+    return [None if one is None else _real(one) for one in coded.to_pylist()]
+
+
+def _real(value: float) -> str:
+    """A double as a server writes it: the shortest digits that read back the same."""
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    if not isinstance(exponent, int):
+        return repr(value)  # infinite or not a number: no server stores it
+    text = "".join(map(str, digits)).rstrip("0")
+    if not text:
+        return "-0" if sign else "0"
+    point = len(digits) + exponent  # digits before the point
+    minus = "-" if sign else ""
+    if -_MOST_FIXED < point <= _MOST_FIXED:
+        if point <= 0:
+            return f"{minus}0.{'0' * -point}{text}"
+        whole, fraction = text[:point].ljust(point, "0"), text[point:]
+        return f"{minus}{whole}{'.' + fraction if fraction else ''}"
+    fraction = f".{text[1:]}" if text[1:] else ""
+    return f"{minus}{text[0]}{fraction}e{point - 1}"
+
+
+def _booleans(values: pa.Array) -> Texts:
+    return _plain(pc.cast(values, pa.int8()))
+
+
+_DIGESTED = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+)
+_Make = Callable[[Any], Texts]
+_BY_TYPE: Sequence[tuple[Callable[[pa.DataType], bool], _Make]] = (
+    (pa.types.is_integer, _plain),
+    (pa.types.is_decimal, _decimals),
+    (pa.types.is_floating, _reals),
+    (pa.types.is_date, _plain),
+    (pa.types.is_timestamp, _moments),
+    (pa.types.is_duration, _durations),
+    (pa.types.is_boolean, _booleans),
+)

@@ -1,0 +1,244 @@
+"""A table's rows as they are now, written by tasks into data files of its lake table, in one commit.
+
+The log is applied from the oldest position of all chunks on: a change that a chunk has seen already
+leaves the row as it is. A copy that is killed or interrupted continues with the chunks that it has not read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from binlake.errors import BinlogError, SchemaError, UnsupportedError
+from binlake.lake.engine import Engine, Task
+from binlake.mirror.control import place_key, position_properties
+from binlake.mirror.copy_state import CopyState
+from binlake.mirror.followed import Followed, table_properties
+from binlake.mirror.iceberg.data_files import DataFileWriter
+from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
+from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
+from binlake.mirror.source.tables import SourceTable
+from binlake.spark.offsets import StreamOffset
+from binlake.spark.planner import StreamPlanner
+from binlake.values.options import FilePosition
+from binlake.values.position import Position
+
+__all__ = ["CopyProgress", "FirstCopy"]
+
+# So many chunks for each core are read before the state is written down, and a pause or a stop takes effect.
+_CHUNKS_PER_CORE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """How far the copy of a table is: of the chunks, and in rows and bytes as the server sent them.
+
+    `expected_rows` is the server's estimate of all rows.
+    """
+
+    table: str
+    chunks: int
+    all_chunks: int
+    rows: int
+    expected_rows: int
+    bytes: int
+
+
+class _ChunkTask(Task):
+    """Reads a chunk and writes it into data files."""
+
+    def __init__(self, chunk: TableChunk, url: str, schema: bytes, prefix: str) -> None:
+        self.chunk = chunk
+        self.url = url
+        self.schema = schema
+        self.prefix = prefix
+
+    def run(self) -> str:
+        schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
+        with self.chunk.read(self.url) as reading:
+            batches = (conformed(pa.Table.from_batches([batch]), schema) for batch in reading)
+            files = list(DataFileWriter(schema, self.prefix).write(batches))
+            answer = {
+                "number": self.chunk.number,
+                "files": files,
+                "position": reading.position.to_json(),
+                "rows": reading.rows,
+                "bytes": reading.bytes,
+            }
+        return json.dumps(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCopy:
+    """Makes lake tables of tables of a server.
+
+    `note` takes sentences for people, `watch` how far a copy is. A copy ends early, to be continued,
+    when `is_interrupted` says so.
+    """
+
+    lake: Lake
+    url: str
+    engine: Engine
+    planner: StreamPlanner
+    options: MirrorOptions
+    indexes: Path
+    note: Callable[[str], None]
+    watch: Callable[[CopyProgress], None]
+    is_interrupted: Callable[[], bool]
+
+    def make(self, table: SourceTable, create_table: str, round_number: int) -> Followed | None:
+        """Copy a table into the lake, in the place of what is there; None if it was interrupted.
+
+        Raises BinlogError.
+        """
+        self._refuse(table)
+        target = self._target(table)
+        state = self._state(table, create_table, target)
+        start = self._begun(table, state)
+        if not self._read(table, target, state):
+            return None
+        answers = list(state.answers.values())
+        positions = [Position.from_json(answer["position"]) for answer in answers]
+        oldest = min(positions, key=place_key)
+        if start is None or place_key(oldest) < place_key(start.position):
+            start = self._offset(oldest, exact=not table.key)
+        files = [file for answer in answers for file in answer["files"]]
+        # the end must be one that the log had when the last row was read, or later
+        until = self.planner.latest()
+        properties = position_properties(start, round_number)
+        kept = table_properties(
+            table.full_name, table.key, create_table, table.definition.flavour, until
+        )
+        target.replace(files, {**properties, "binlake.copied": "true"}, kept)
+        state.remove()
+        self.note(f"{table.full_name}: {target.rows:,} rows copied")
+        return Followed(table.schema, table.name, target, start)
+
+    def _state(self, table: SourceTable, create_table: str, target: MirrorTable) -> CopyState:
+        """What is known of the same copy: of this server, definition and lake table."""
+        known = target.iceberg.describe()
+        parts = [
+            self.planner.head().position.server_uuid,
+            create_table,
+            str(table.arrow_schema),
+            json.dumps(table.key),
+            str(self.options.chunk_rows),
+            str(known["uuid"]),
+            str(known.get("snapshot")),
+        ]
+        identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        name = hashlib.sha256(table.full_name.encode()).hexdigest()[:32]
+        return CopyState(self.indexes / f"{name}.copy.jsonl", identity)
+
+    def _begun(self, table: SourceTable, state: CopyState) -> StreamOffset | None:
+        """Divide the table, unless a copy is continued whose place in the log is still there."""
+        if table.key and state.answers:
+            done, of = len(state.answers), len(state.chunks)
+            oldest = (Position.from_json(one["position"]) for one in state.answers.values())
+            try:
+                start = self._offset(min(oldest, key=place_key), exact=False)
+            except BinlogError as error:
+                self.note(f"{table.full_name}: its copy begins anew: {error}")
+            else:
+                self.note(f"{table.full_name}: its copy continues: {done} of {of} chunks are read")
+                return start
+        chunks = Snapshot(self.url, table, self._chunk_options()).chunks()
+        state.begin([chunk.to_json() for chunk in chunks])
+        self.note(f"{table.full_name}: copying {table.rows:,} rows or so in {len(chunks)} chunks")
+        return None
+
+    def _read(self, table: SourceTable, target: MirrorTable, state: CopyState) -> bool:
+        """Read the chunks that were not read yet; whether all are."""
+        options = self._chunk_options()
+        chunks = [TableChunk.from_json(text, table, options) for text in state.chunks]
+        left = [chunk for chunk in chunks if chunk.number not in state.answers]
+        schema = target.schema.serialize().to_pybytes()
+        prefix = target.data_prefix()
+        width = max(1, self.engine.cores) * _CHUNKS_PER_CORE
+        self._tell(table, state, 0)
+        for at in range(0, len(left), width):
+            if self.is_interrupted():
+                return False
+            tasks = [_ChunkTask(chunk, self.url, schema, prefix) for chunk in left[at : at + width]]
+            answers = self.engine.run(
+                tasks, f"copy {table.full_name}", lambda done, _all: self._tell(table, state, done)
+            )
+            state.add([json.loads(text) for text in answers])
+            self._tell(table, state, 0)
+        return True
+
+    def _tell(self, table: SourceTable, state: CopyState, more: int) -> None:
+        answers = state.answers.values()
+        self.watch(
+            CopyProgress(
+                table.full_name,
+                len(answers) + more,
+                len(state.chunks),
+                sum(answer["rows"] for answer in answers),
+                table.rows,
+                sum(answer["bytes"] for answer in answers),
+            )
+        )
+
+    def _refuse(self, table: SourceTable) -> None:
+        if table.key and not table.is_transactional and table.engine not in _ORDERED:
+            raise UnsupportedError(
+                f"{table.full_name}: tables of engine {table.engine} cannot be mirrored"
+            )
+        for column in table.definition.columns:
+            if "\0" in column.name:
+                raise SchemaError(f"{table.full_name}: the name of a column has a zero byte")
+
+    def _chunk_options(self) -> SnapshotOptions:
+        rate = self.options.max_rows_per_s
+        share = max(1, rate // max(1, self.engine.cores)) if rate else 0
+        return SnapshotOptions(chunk_rows=self.options.chunk_rows, max_rows_per_s=share)
+
+    def _target(self, table: SourceTable) -> MirrorTable:
+        """The lake table: the one that is there if its columns are these, else a new one."""
+        index = self.indexes / table.schema / table.name
+        if self.lake.exists(table.schema, table.name):
+            known = self.lake.load(table.schema, table.name).describe()
+            properties = known["properties"]
+            wanted = _columns(storage_schema(iceberg_schema(table.arrow_schema)))
+            same = _columns(storage_schema(known["schema"])) == wanted
+            if same and properties.get("binlake.deletes") == self.options.deletes:
+                return MirrorTable.open(self.lake, table.schema, table.name, table.key, index)
+            if "binlake.deletes" not in properties:
+                raise BinlogError(
+                    f"{table.full_name}: the lake has a table of this name that no mirror made",
+                    hint="move it away, or leave the table out with --exclude-table",
+                )
+            self.note(f"{table.full_name}: its columns have changed: the lake table is made anew")
+            self.lake.drop(table.schema, table.name)
+        return MirrorTable.create(
+            self.lake,
+            table.schema,
+            table.name,
+            table.arrow_schema,
+            table.key,
+            index,
+            deletes="position" if self.options.deletes == "position" else "vectors",
+        )
+
+    def _offset(self, position: Position, *, exact: bool) -> StreamOffset:
+        """The place with all that is known of it: of the transactions before it, of its log."""
+        found = self.planner.at_position(FilePosition(position.file, position.offset))
+        if exact and place_key(found.position) < place_key(position):
+            raise BinlogError(f"the log does not reach {position} yet")
+        return found
+
+
+_ORDERED = ("aria", "myisam", "memory", "archive")
+
+
+def _columns(schema: pa.Schema) -> Sequence[tuple[str, str]]:
+    return [(field.name, str(field.type)) for field in schema]

@@ -1,0 +1,388 @@
+import java.util.*;
+import org.apache.iceberg.*;
+import org.apache.iceberg.catalog.*;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.io.FileInfo;
+import org.apache.iceberg.io.SupportsPrefixOperations;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.iceberg.types.Type;
+import org.apache.iceberg.types.Types;
+
+/**
+ * What the mirror asks of Iceberg, one call and one JSON document each: calls from Python cost more
+ * than what they do here. Janino compiles it, which knows no generics: hence the casts.
+ */
+public class Lake {
+  private final ObjectMapper mapper = new ObjectMapper();
+
+  private TableIdentifier name(String namespace, String table) {
+    return TableIdentifier.of(Namespace.of(new String[] {namespace}), table);
+  }
+
+  private JsonNode list(JsonNode request, String key) {
+    JsonNode found = (JsonNode) request.get(key);
+    return found == null ? (JsonNode) mapper.createArrayNode() : found;
+  }
+
+  private String text(JsonNode node, String key) {
+    return ((JsonNode) node.get(key)).asText();
+  }
+
+  public boolean exists(Catalog catalog, String namespace, String table) {
+    return catalog.tableExists(name(namespace, table));
+  }
+
+  public Table load(Catalog catalog, String namespace, String table) {
+    return catalog.loadTable(name(namespace, table));
+  }
+
+  public boolean drop(Catalog catalog, String namespace, String table) {
+    return catalog.dropTable(name(namespace, table), true);
+  }
+
+  public String tables(Catalog catalog) throws Exception {
+    ArrayNode all = mapper.createArrayNode();
+    Iterator spaces = ((SupportsNamespaces) catalog).listNamespaces().iterator();
+    while (spaces.hasNext()) {
+      Namespace space = (Namespace) spaces.next();
+      Iterator tables = catalog.listTables(space).iterator();
+      while (tables.hasNext()) {
+        TableIdentifier found = (TableIdentifier) tables.next();
+        ArrayNode pair = all.addArray();
+        pair.add(space.toString());
+        pair.add(found.name());
+      }
+    }
+    return mapper.writeValueAsString(all);
+  }
+
+  public Table create(Catalog catalog, String json) throws Exception {
+    JsonNode request = mapper.readTree(json);
+    Namespace space = Namespace.of(new String[] {text(request, "namespace")});
+    SupportsNamespaces spaces = (SupportsNamespaces) catalog;
+    if (!spaces.namespaceExists(space)) {
+      spaces.createNamespace(space, new HashMap());
+    }
+    Schema schema = SchemaParser.fromJson((JsonNode) request.get("schema"));
+    Map properties = new HashMap();
+    Iterator fields = ((JsonNode) request.get("properties")).fields();
+    while (fields.hasNext()) {
+      Map.Entry entry = (Map.Entry) fields.next();
+      properties.put(entry.getKey(), ((JsonNode) entry.getValue()).asText());
+    }
+    return catalog.createTable(
+        TableIdentifier.of(space, text(request, "table")),
+        schema,
+        PartitionSpec.unpartitioned(),
+        (String) null,
+        properties);
+  }
+
+  public String describe(Table table) throws Exception {
+    ObjectNode out = mapper.createObjectNode();
+    out.put("location", table.location());
+    out.put("uuid", table.uuid().toString());
+    out.set("schema", mapper.readTree(SchemaParser.toJson(table.schema())));
+    out.set("properties", mapper.valueToTree(table.properties()));
+    Snapshot head = table.currentSnapshot();
+    if (head != null) {
+      out.put("snapshot", head.snapshotId());
+      out.put("committed_ms", head.timestampMillis());
+      out.set("summary", mapper.valueToTree(head.summary()));
+      if (head.parentId() != null) {
+        out.put("parent", head.parentId().longValue());
+      }
+    }
+    return mapper.writeValueAsString(out);
+  }
+
+  public String data(Table table, String name) {
+    return table.locationProvider().newDataLocation(name);
+  }
+
+  public String history(Table table) throws Exception {
+    ArrayNode all = mapper.createArrayNode();
+    Iterator snapshots = table.snapshots().iterator();
+    while (snapshots.hasNext()) {
+      Snapshot one = (Snapshot) snapshots.next();
+      ObjectNode entry = all.addObject();
+      entry.put("snapshot", one.snapshotId());
+      entry.put("operation", one.operation());
+      entry.put("committed_ms", one.timestampMillis());
+      entry.set("summary", mapper.valueToTree(one.summary()));
+    }
+    return mapper.writeValueAsString(all);
+  }
+
+  /** The data files of the current snapshot, each with the deletes that belong to it. */
+  public String files(Table table) throws Exception {
+    ObjectNode out = mapper.createObjectNode();
+    ArrayNode data = out.putArray("data");
+    ObjectNode deletes = out.putObject("deletes");
+    if (table.currentSnapshot() == null) {
+      return mapper.writeValueAsString(out);
+    }
+    CloseableIterable tasks = table.newScan().planFiles();
+    try {
+      Iterator each = tasks.iterator();
+      while (each.hasNext()) {
+        FileScanTask task = (FileScanTask) each.next();
+        PartitionSpec spec = (PartitionSpec) table.specs().get(Integer.valueOf(task.file().specId()));
+        ObjectNode entry = data.addObject();
+        DataFile plain = (DataFile) task.file().copyWithoutStats();
+        entry.put("path", plain.location());
+        entry.put("rows", plain.recordCount());
+        entry.put("bytes", plain.fileSizeInBytes());
+        entry.set("file", mapper.readTree(ContentFileParser.toJson(plain, spec)));
+        ArrayNode of = entry.putArray("deletes");
+        Iterator found = task.deletes().iterator();
+        while (found.hasNext()) {
+          DeleteFile file = (DeleteFile) found.next();
+          String id = file.location() + "#" + file.contentOffset();
+          of.add(id);
+          deletes.set(id, mapper.readTree(ContentFileParser.toJson(file, spec)));
+        }
+      }
+    } finally {
+      tasks.close();
+    }
+    return mapper.writeValueAsString(out);
+  }
+
+  private void evolve(UpdateSchema update, JsonNode steps) {
+    for (int i = 0; i < steps.size(); i++) {
+      JsonNode step = (JsonNode) steps.get(i);
+      String kind = text(step, "do");
+      if (kind.equals("add")) {
+        update.addColumn(text(step, "name"), type(step));
+      } else if (kind.equals("drop")) {
+        update.deleteColumn(text(step, "name"));
+      } else if (kind.equals("rename")) {
+        update.renameColumn(text(step, "name"), text(step, "to"));
+      } else if (kind.equals("widen")) {
+        update.updateColumn(text(step, "name"), type(step).asPrimitiveType());
+      } else if (kind.equals("first")) {
+        update.moveFirst(text(step, "name"));
+      } else if (kind.equals("after")) {
+        update.moveAfter(text(step, "name"), text(step, "other"));
+      } else {
+        throw new IllegalArgumentException(kind);
+      }
+    }
+  }
+
+  /** The type of the one field of the schema that a step carries. */
+  private Type type(JsonNode step) {
+    Schema one = SchemaParser.fromJson((JsonNode) step.get("schema"));
+    return ((Types.NestedField) one.columns().get(0)).type();
+  }
+
+  /** One atomic commit: schema, then table properties, then rows; returns the new snapshot's id. */
+  public long commit(Table table, String json) throws Exception {
+    JsonNode request = mapper.readTree(json);
+    table.refresh();
+    long head = table.currentSnapshot() == null ? -1L : table.currentSnapshot().snapshotId();
+    if (head != ((JsonNode) request.get("from")).asLong()) {
+      throw new IllegalStateException("binlake: head is " + head);
+    }
+    Transaction transaction = table.newTransaction();
+    JsonNode steps = list(request, "schema");
+    for (int i = 0; i < steps.size(); i++) {
+      UpdateSchema update = transaction.updateSchema();
+      evolve(update, (JsonNode) steps.get(i));
+      update.commit();
+    }
+    if (request.has("table-properties")) {
+      UpdateProperties update = transaction.updateProperties();
+      Iterator fields = ((JsonNode) request.get("table-properties")).fields();
+      while (fields.hasNext()) {
+        Map.Entry entry = (Map.Entry) fields.next();
+        update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());
+      }
+      update.commit();
+    }
+    if (request.has("truncate")) {
+      DeleteFiles all = transaction.newDelete();
+      all.deleteFromRowFilter(Expressions.alwaysTrue());
+      all.set("binlake.emptied", "true");
+      all.commit();
+    }
+    rows(transaction.newRowDelta(), request, table, head);
+    transaction.commitTransaction();
+    return table.currentSnapshot().snapshotId();
+  }
+
+  private void rows(RowDelta delta, JsonNode request, Table table, long head) throws Exception {
+    JsonNode each = list(request, "add");
+    for (int i = 0; i < each.size(); i++) {
+      delta.addRows((DataFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
+    }
+    each = list(request, "deletes");
+    for (int i = 0; i < each.size(); i++) {
+      delta.addDeletes((DeleteFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
+    }
+    each = list(request, "replaced");
+    for (int i = 0; i < each.size(); i++) {
+      delta.removeDeletes((DeleteFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
+    }
+    if (head != -1L && !request.has("truncate")) {
+      // without these a stale index is accepted, or the table becomes one that nobody can read
+      delta.validateFromSnapshot(head);
+      ArrayList paths = new ArrayList();
+      each = list(request, "marked");
+      for (int i = 0; i < each.size(); i++) {
+        paths.add(((JsonNode) each.get(i)).asText());
+      }
+      delta.validateDataFilesExist(paths);
+      delta.validateDeletedFiles();
+      delta.validateNoConflictingDeleteFiles();
+    }
+    summarise(delta, request);
+    delta.commit();
+  }
+
+  private void summarise(SnapshotUpdate update, JsonNode request) {
+    Iterator fields = ((JsonNode) request.get("properties")).fields();
+    while (fields.hasNext()) {
+      Map.Entry entry = (Map.Entry) fields.next();
+      update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());
+    }
+  }
+
+  /** One atomic commit that puts files in the place of others which hold the same rows. */
+  public long rewrite(Table table, String json) throws Exception {
+    JsonNode request = mapper.readTree(json);
+    table.refresh();
+    long head = table.currentSnapshot().snapshotId();
+    if (head != ((JsonNode) request.get("from")).asLong()) {
+      throw new IllegalStateException("binlake: head is " + head);
+    }
+    RewriteFiles rewrite = table.newRewrite();
+    JsonNode each = list(request, "removed");
+    for (int i = 0; i < each.size(); i++) {
+      rewrite.deleteFile((DataFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
+    }
+    each = list(request, "replaced");
+    for (int i = 0; i < each.size(); i++) {
+      rewrite.deleteFile((DeleteFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
+    }
+    each = list(request, "add");
+    for (int i = 0; i < each.size(); i++) {
+      rewrite.addFile((DataFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
+    }
+    each = list(request, "deletes");
+    for (int i = 0; i < each.size(); i++) {
+      rewrite.addFile((DeleteFile) ContentFileParser.fromJson((JsonNode) each.get(i), table.specs()));
+    }
+    rewrite.validateFromSnapshot(head);
+    summarise(rewrite, request);
+    rewrite.commit();
+    return table.currentSnapshot().snapshotId();
+  }
+
+  /** Set properties of the table, and nothing else. */
+  public void set(Table table, String json) throws Exception {
+    UpdateProperties update = table.updateProperties();
+    Iterator fields = mapper.readTree(json).fields();
+    while (fields.hasNext()) {
+      Map.Entry entry = (Map.Entry) fields.next();
+      update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());
+    }
+    update.commit();
+  }
+
+  public void tag(Table table, String name) {
+    if (table.currentSnapshot() != null && table.refs().get(name) == null) {
+      table.manageSnapshots().createTag(name, table.currentSnapshot().snapshotId()).commit();
+    }
+  }
+
+  /** Forget the snapshots before a time, and more than the most; but not the newest ones. */
+  public void expire(Table table, long olderThanMillis, int keep, int most) {
+    ArrayList times = new ArrayList();
+    Iterator snapshots = table.snapshots().iterator();
+    while (snapshots.hasNext()) {
+      times.add(Long.valueOf(((Snapshot) snapshots.next()).timestampMillis()));
+    }
+    Collections.sort(times);
+    long before = olderThanMillis;
+    if (times.size() > most) {
+      before = Math.max(before, ((Long) times.get(times.size() - most)).longValue());
+    }
+    if (times.size() > keep && ((Long) times.get(0)).longValue() < before) {
+      table.expireSnapshots().expireOlderThan(before).retainLast(Math.min(keep, most)).commit();
+    }
+  }
+
+  private String base(String path) {
+    return path.substring(path.lastIndexOf('/') + 1);
+  }
+
+  /** The names of all data, delete and manifest files that a snapshot knows. */
+  private Set known(Table table) throws Exception {
+    Set names = new HashSet();
+    Set read = new HashSet();
+    Iterator snapshots = table.snapshots().iterator();
+    while (snapshots.hasNext()) {
+      Snapshot one = (Snapshot) snapshots.next();
+      names.add(base(one.manifestListLocation()));
+      Iterator manifests = one.allManifests(table.io()).iterator();
+      while (manifests.hasNext()) {
+        ManifestFile manifest = (ManifestFile) manifests.next();
+        names.add(base(manifest.path()));
+        if (!read.add(manifest.path())) {
+          continue;
+        }
+        CloseableIterable files = manifest.content() == ManifestContent.DATA
+            ? (CloseableIterable) ManifestFiles.read(manifest, table.io(), table.specs())
+            : (CloseableIterable) ManifestFiles.readDeleteManifest(manifest, table.io(), table.specs());
+        try {
+          Iterator entries = files.iterator();
+          while (entries.hasNext()) {
+            names.add(base(((ContentFile) entries.next()).location()));
+          }
+        } finally {
+          files.close();
+        }
+      }
+    }
+    return names;
+  }
+
+  /** Remove the mirror's files that were last changed before a time and that no snapshot knows. */
+  public int removeOrphans(Table table, String prefix, long olderThanMillis) throws Exception {
+    if (!(table.io() instanceof SupportsPrefixOperations)) {
+      return 0;
+    }
+    // what is listed first and known later is no orphan
+    List old = new ArrayList();
+    String location = table.location();
+    Iterator files = ((SupportsPrefixOperations) table.io()).listPrefix(location + "/").iterator();
+    while (files.hasNext()) {
+      FileInfo file = (FileInfo) files.next();
+      String name = base(file.location());
+      boolean manifest = name.endsWith(".avro") && file.location().contains("/metadata/");
+      if (file.createdAtMillis() < olderThanMillis && (manifest || name.startsWith(prefix))) {
+        old.add(file.location());
+      }
+    }
+    if (old.isEmpty()) {
+      return 0;
+    }
+    table.refresh();
+    Set names = known(table);
+    int removed = 0;
+    for (int i = 0; i < old.size(); i++) {
+      String path = (String) old.get(i);
+      if (!names.contains(base(path))) {
+        table.io().deleteFile(path);
+        removed++;
+      }
+    }
+    return removed;
+  }
+}

@@ -1,0 +1,200 @@
+"""Iceberg's Java API, behind a class of ours that Janino (in Spark's jars) compiles in the session.
+
+A call from Python to Java takes as long as a thousand files do there, so each asks for much, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from binlake.errors import BinlogError, SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["CommitConflictError", "IcebergTable", "Lake"]
+
+_SOURCE = "Lake.java"
+
+
+class CommitConflictError(BinlogError):
+    """Another writer has committed to the table."""
+
+    retryable = True
+
+
+class Lake:
+    """A catalog of Iceberg, as the settings of a Spark session name it.
+
+    Raises SourceError where the session has no Iceberg, or no such catalog.
+    """
+
+    def __init__(self, spark: SparkSession, catalog: str) -> None:
+        jvm: Any = spark._jvm
+        self._helper = _compiled(spark)
+        with _in_one_line(f"catalog {catalog}"):
+            spark_catalog = jvm.org.apache.iceberg.spark.Spark3Util
+            self._catalog = spark_catalog.loadIcebergCatalog(spark._jsparkSession, catalog)
+        self.catalog = catalog
+
+    def exists(self, namespace: str, table: str) -> bool:
+        """Whether the catalog has the table."""
+        with _in_one_line(f"{namespace}.{table}"):
+            return bool(self._helper.exists(self._catalog, namespace, table))
+
+    def tables(self) -> list[tuple[str, str]]:
+        """(namespace, table) of each table."""
+        with _in_one_line(f"catalog {self.catalog}"):
+            return [(space, name) for space, name in json.loads(self._helper.tables(self._catalog))]
+
+    def load(self, namespace: str, table: str) -> IcebergTable:
+        """A table that exists. Raises SourceError."""
+        with _in_one_line(f"{namespace}.{table}"):
+            return IcebergTable(
+                self._helper, self._helper.load(self._catalog, namespace, table), namespace, table
+            )
+
+    def create(
+        self, namespace: str, table: str, schema: Mapping[str, Any], properties: Mapping[str, str]
+    ) -> IcebergTable:
+        """Make a table, unpartitioned; `schema` as Iceberg's JSON. Raises SourceError."""
+        request = {
+            "namespace": namespace,
+            "table": table,
+            "schema": schema,
+            "properties": dict(properties),
+        }
+        with _in_one_line(f"{namespace}.{table}"):
+            made = self._helper.create(self._catalog, json.dumps(request))
+            return IcebergTable(self._helper, made, namespace, table)
+
+    def drop(self, namespace: str, table: str) -> None:
+        """Remove a table with its files."""
+        with _in_one_line(f"{namespace}.{table}"):
+            self._helper.drop(self._catalog, namespace, table)
+
+
+class IcebergTable:
+    """One table. Raises SourceError for what Iceberg refuses, CommitConflictError."""
+
+    def __init__(self, helper: Any, table: Any, namespace: str, name: str) -> None:
+        self._helper = helper
+        self._table = table
+        self.full_name = f"{namespace}.{name}"
+
+    def refresh(self) -> None:
+        """Look at the catalog again."""
+        with _in_one_line(self.full_name):
+            self._table.refresh()
+
+    def describe(self) -> dict[str, Any]:
+        """location, uuid, schema, properties; with a snapshot: snapshot, summary, parent."""
+        with _in_one_line(self.full_name):
+            found: dict[str, Any] = json.loads(self._helper.describe(self._table))
+            return found
+
+    def files(self) -> dict[str, Any]:
+        """`data`: path, rows, bytes and ids of deletes of each file; `deletes`: by id, as JSON."""
+        with _in_one_line(self.full_name):
+            found: dict[str, Any] = json.loads(self._helper.files(self._table))
+            return found
+
+    def history(self) -> list[dict[str, Any]]:
+        """The snapshots that are kept, with their summaries."""
+        with _in_one_line(self.full_name):
+            found: list[dict[str, Any]] = json.loads(self._helper.history(self._table))
+            return found
+
+    def data_path(self, name: str) -> str:
+        """Where a new data file of this name goes."""
+        with _in_one_line(self.full_name):
+            return str(self._helper.data(self._table, name))
+
+    def commit(self, request: Mapping[str, Any]) -> int:
+        """Commit a request as `Lake.java` takes it; returns the snapshot's id."""
+        with _in_one_line(self.full_name):
+            return int(self._helper.commit(self._table, json.dumps(request)))
+
+    def rewrite(self, request: Mapping[str, Any]) -> int:
+        """Put files in the place of others with the same rows, as `Lake.java` takes it."""
+        with _in_one_line(self.full_name):
+            return int(self._helper.rewrite(self._table, json.dumps(request)))
+
+    def remove_orphans(self, prefix: str, older_than_ms: int) -> int:
+        """Remove files whose names begin with `prefix`, and manifests, that no snapshot knows.
+
+        Only those that were last changed before a time. Returns how many.
+        """
+        with _in_one_line(self.full_name):
+            return int(self._helper.removeOrphans(self._table, prefix, older_than_ms))
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set properties of the table, without a snapshot."""
+        with _in_one_line(self.full_name):
+            self._helper.set(self._table, json.dumps(dict(properties)))
+
+    def tag(self, name: str) -> None:
+        """Give the current snapshot a name, unless there is one of that name."""
+        with _in_one_line(self.full_name):
+            self._helper.tag(self._table, name)
+
+    def expire(self, older_than_ms: int, keep: int, most: int) -> None:
+        """Expire the snapshots before a time, and those beyond the newest `most`; `keep` stay anyway."""
+        with _in_one_line(self.full_name):
+            self._helper.expire(self._table, older_than_ms, keep, most)
+
+
+def _compiled(spark: SparkSession) -> Any:
+    """An instance of the Java class, compiled once per JVM gateway. Raises SourceError."""
+    jvm: Any = spark._jvm
+    context = spark.sparkContext
+    known = getattr(context, "_binlake_lake", None)
+    if known is not None:
+        return known
+    gateway = context._gateway
+    assert gateway is not None
+    thread = jvm.java.lang.Thread.currentThread()
+    loader = thread.getContextClassLoader()
+    try:
+        loader.loadClass("org.apache.iceberg.Table")
+    except Exception as error:
+        raise SourceError(
+            "this Spark session has no Iceberg",
+            hint="give its jar: --iceberg-jar, or spark.jars.packages="
+            "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+        ) from error
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(loader)
+    compiler.cook(files(__package__).joinpath(_SOURCE).read_text("utf-8"))
+    lake = compiler.getClassLoader().loadClass("Lake")
+    nothing = gateway.new_array(jvm.java.lang.Class, 0)
+    constructor = lake.getDeclaredConstructor(nothing)
+    made = constructor.newInstance(gateway.new_array(jvm.java.lang.Object, 0))
+    context._binlake_lake = made  # type: ignore[attr-defined]
+    return made
+
+
+_CONFLICTS = ("CommitFailedException", "ValidationException", "binlake: head is")
+
+
+@contextmanager
+def _in_one_line(where: str) -> Iterator[None]:
+    """Java's exceptions as errors of ours."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        java = getattr(error, "java_exception", None)
+        said = str(java if java is not None else error)
+        first = said.partition("\n")[0]
+        if any(name in first for name in _CONFLICTS):
+            raise CommitConflictError(
+                f"{where}: another writer has committed to the table: {first}"
+            ) from None
+        raise SourceError(f"{where}: Iceberg refuses: {first}") from None

@@ -1,0 +1,254 @@
+"""Where the rows of a table are: key to (data file, position), in immutable sorted runs on this machine.
+
+An entry is a fact about a data file, and data files never change: so an entry cannot be wrong, only
+be about a file or a row that is gone. `table.MirrorTable` knows the files and rows of the snapshot on
+which it commits. It completes an index that lacks some of those files, or is lost, from their key
+columns, and has it forget files that compaction or another writer has removed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from binlake.mirror.iceberg.keys import Keys
+
+__all__ = ["KeyIndex", "Locations", "SortedKeys", "sorted_keys"]
+
+_META = "index.json"
+_VERSION = 2
+_FAN_IN = 8  # runs that are merged into one
+_LARGEST_INLINE_MERGE = 4_000_000  # rows; larger runs stay as they are
+_POSITION_BITS = np.uint64(32)
+
+Locations = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class SortedKeys:
+    """The keys of a data file in their order, and the position of each."""
+
+    keys: Keys
+    positions: npt.NDArray[np.uint64]
+
+
+def sorted_keys(keys: Keys) -> SortedKeys:
+    """The keys of the rows of a data file, which are in the order of the file."""
+    order = np.argsort(keys.high, kind="stable")
+    return SortedKeys(keys.take(order), order.astype(np.uint64))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """`counts`: how many entries each file number has."""
+
+    name: str
+    counts: dict[int, int]
+    high: npt.NDArray[np.generic]
+    low: npt.NDArray[np.generic] | None
+    where: Locations
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+
+class KeyIndex:
+    """An index in a directory of its own, whose content nobody else may use."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._paths: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._next = 0
+        self._runs: list[_Run] = []
+        self._snapshot: int | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self._load(json.loads((directory / _META).read_text("utf-8")))
+        except (OSError, ValueError, KeyError, TypeError):
+            self.clear()
+
+    # -- what it knows ---------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> int | None:
+        """The snapshot of the table all of whose files it had when it was saved."""
+        return self._snapshot
+
+    def has(self, path: str) -> bool:
+        """Whether the rows of a data file are in it."""
+        return path in self._numbers
+
+    def path(self, number: int) -> str:
+        """The data file of a number in `Locations`."""
+        return self._paths[number]
+
+    @property
+    def bytes(self) -> int:
+        """Its size on disk."""
+        return sum(file.stat().st_size for file in self._directory.iterdir())
+
+    def find(self, keys: Keys) -> tuple[npt.NDArray[np.int64], Locations]:
+        """All places of the keys: (row in `keys`, file number << 32 | position), in no order."""
+        order = np.argsort(keys.high, kind="stable")
+        wanted = keys.take(order)
+        rows: list[npt.NDArray[np.int64]] = []
+        places: list[Locations] = []
+        for run in self._runs:
+            first = int(np.searchsorted(wanted.high, run.high[0]))
+            last = int(np.searchsorted(wanted.high, run.high[-1], "right"))
+            if first < last:
+                found, where = _in_run(run, wanted.take(np.arange(first, last)))
+                rows.append(order[found + first])
+                places.append(where)
+        if not rows:
+            return np.empty(0, np.int64), np.empty(0, np.uint64)
+        found, where = np.concatenate(rows), np.concatenate(places)
+        there = self._of_files_that_are_there(where)
+        return (found, where) if there is None else (found[there], where[there])
+
+    # -- how it grows ----------------------------------------------------------------------------
+
+    def add(self, path: str, keys: SortedKeys) -> None:
+        """The rows of a data file that it does not have, of which there is at least one."""
+        number, self._next = self._next, self._next + 1
+        self._paths[number] = path
+        self._numbers[path] = number
+        where = (np.uint64(number) << _POSITION_BITS) | keys.positions
+        self._store(keys.keys, where, {number: len(where)})
+        while self._merge_tail():
+            pass
+
+    def keep(self, paths: Iterable[str]) -> None:
+        """Forget the files that are not among these."""
+        there = set(paths)
+        self.forget([path for path in self._numbers if path not in there])
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Forget files. Runs that are mostly about files that are gone are written anew."""
+        for path in paths:
+            self._numbers.pop(path, None)
+        runs, self._runs = self._runs, []
+        for run in runs:
+            gone = sum(count for number, count in run.counts.items() if self._is_gone(number))
+            if 2 * gone <= len(run):
+                self._runs.append(run)
+            elif gone < len(run):
+                there = self._of_files_that_are_there(run.where)
+                assert there is not None
+                low = None if run.low is None else run.low[there]
+                self._store(Keys(run.high[there], low), run.where[there], self._kept(run.counts))
+        used = {number for run in self._runs for number in run.counts}
+        self._paths = {number: path for number, path in self._paths.items() if number in used}
+
+    def _is_gone(self, number: int) -> bool:
+        return self._numbers.get(self._paths[number]) != number
+
+    def _kept(self, counts: Mapping[int, int]) -> dict[int, int]:
+        return {number: count for number, count in counts.items() if not self._is_gone(number)}
+
+    def _of_files_that_are_there(self, where: Locations) -> npt.NDArray[np.bool_] | None:
+        """Which entries are not about forgotten files; None: none is."""
+        gone = [number for number in self._paths if self._is_gone(number)]
+        if not gone:
+            return None
+        return ~np.isin(where >> _POSITION_BITS, np.array(gone, np.uint64))
+
+    def save(self, snapshot: int | None) -> None:
+        """Write down what belongs to it, which is all of `snapshot`.
+
+        What was added after the last time is lost with a kill.
+        """
+        self._snapshot = snapshot
+        meta = {
+            "version": _VERSION,
+            "snapshot": snapshot,
+            "files": self._numbers,
+            "gone": {n: path for n, path in self._paths.items() if self._is_gone(n)},
+            "next": self._next,
+            "runs": [
+                [r.name, len(r), r.low is not None, list(r.counts.items())] for r in self._runs
+            ],
+        }
+        new = self._directory / f"{_META}.new"
+        new.write_text(json.dumps(meta), "utf-8")
+        new.replace(self._directory / _META)
+        names = {run.name for run in self._runs}
+        for file in self._directory.glob("*.npy"):
+            if file.name.partition(".")[0] not in names:
+                file.unlink()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._paths, self._numbers, self._runs, self._snapshot = {}, {}, [], None
+
+    # --------------------------------------------------------------------------------------------
+
+    def _load(self, meta: dict[str, Any]) -> None:
+        if meta["version"] != _VERSION:
+            raise ValueError("another version")
+        self._numbers = {str(path): int(number) for path, number in meta["files"].items()}
+        self._paths = {number: path for path, number in self._numbers.items()}
+        self._paths.update({int(number): str(path) for number, path in meta["gone"].items()})
+        self._next = int(meta["next"])
+        self._snapshot = meta["snapshot"]
+        for name, rows, hashed, counts in meta["runs"]:
+            run = self._mapped(name, hashed, dict(counts))
+            if not len(run.high) == len(run.where) == rows:
+                raise ValueError("a run is damaged")
+            self._runs.append(run)
+
+    def _store(self, keys: Keys, where: Locations, counts: dict[int, int]) -> None:
+        name = uuid.uuid4().hex
+        for part, values in (("high", keys.high), ("low", keys.low), ("where", where)):
+            if values is not None:
+                np.save(self._directory / f"{name}.{part}.npy", values)
+        self._runs.append(self._mapped(name, keys.low is not None, counts))
+
+    def _mapped(self, name: str, hashed: bool, counts: dict[int, int]) -> _Run:
+        def part(which: str) -> Any:
+            return np.load(self._directory / f"{name}.{which}.npy", mmap_mode="r")
+
+        return _Run(name, counts, part("high"), part("low") if hashed else None, part("where"))
+
+    def _merge_tail(self) -> bool:
+        """Make one run of the last ones, if there are enough of about one size."""
+        tail = self._runs[-_FAN_IN:]
+        if len(tail) < _FAN_IN:
+            return False
+        largest = max(len(run) for run in tail)
+        if largest > min(_FAN_IN * len(tail[-1]), _LARGEST_INLINE_MERGE):
+            return False
+        high = np.concatenate([run.high for run in tail])
+        order = np.argsort(high, kind="stable")
+        lows = [run.low for run in tail if run.low is not None]
+        low = np.concatenate(lows)[order] if lows else None
+        where = np.concatenate([run.where for run in tail])[order]
+        counts = {number: count for run in tail for number, count in run.counts.items()}
+        del self._runs[-_FAN_IN:]
+        self._store(Keys(high[order], low), where, counts)
+        return True
+
+
+def _in_run(run: _Run, keys: Keys) -> tuple[npt.NDArray[np.int64], Locations]:
+    """(row of sorted `keys`, place) of every entry of a run that has one of the keys."""
+    first = np.searchsorted(run.high, keys.high, "left")
+    last = np.searchsorted(run.high, keys.high, "right")
+    counts = last - first
+    rows = np.repeat(np.arange(len(keys)), counts)
+    ends = np.cumsum(counts)
+    at = np.arange(len(rows)) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
+    if run.low is not None and keys.low is not None:
+        same = run.low[at] == keys.low[rows]
+        rows, at = rows[same], at[same]
+    return rows, run.where[at]

@@ -1,0 +1,125 @@
+"""Keys of rows as numbers that an index can sort: one integer column as it is, else 128 bits of a hash.
+
+Two rows have one key if the server's images of their key columns are equal, byte for byte. What a
+collation finds equal is no matter here: a server that changes the spelling of a key logs the old one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.errors import SchemaError
+
+__all__ = ["Keys", "is_whole", "keys_of", "keys_of_rows", "row_hashes"]
+
+Numbers = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """A key per row: `high` alone (int64), or `high` and `low` (uint64 each) of a hash."""
+
+    high: Numbers
+    low: Numbers | None
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+    def take(self, rows: Numbers) -> Keys:
+        """The keys of these rows."""
+        return Keys(self.high[rows], None if self.low is None else self.low[rows])
+
+    def ids(self) -> npt.NDArray[np.int64]:
+        """A number per row, from 0 on, equal where keys are equal, in the order of `high`."""
+        if self.low is None:
+            return np.unique(self.high, return_inverse=True)[1].astype(np.int64)
+        pairs = np.empty(len(self), dtype=[("h", "u8"), ("l", "u8")])
+        pairs["h"], pairs["l"] = self.high, self.low
+        return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+
+
+def is_whole(kinds: list[pa.DataType]) -> bool:
+    """Whether a key of columns of these types is kept as it is, and not as a hash."""
+    return len(kinds) == 1 and pa.types.is_integer(kinds[0]) and kinds[0] != pa.uint64()
+
+
+def keys_of(columns: list[pa.ChunkedArray], names: list[str]) -> Keys:
+    """The keys of rows, of their key columns. Raises SchemaError for a NULL."""
+    for column, name in zip(columns, names, strict=True):
+        if column.null_count:
+            raise SchemaError(
+                f"key column {name} has a value that its type in the lake does not hold",
+                field=name,
+                hint="zero dates in a key need the option zero_date=text",
+            )
+    if is_whole([column.type for column in columns]):
+        return Keys(columns[0].cast(pa.int64()).to_numpy(), None)
+    return _hashed(columns)
+
+
+def keys_of_rows(rows: pa.Table, schema: pa.Schema, key: Sequence[str]) -> Keys:
+    """The keys of rows of a table with this schema; without key columns, of whole rows. Raises SchemaError."""
+    if not key:
+        return row_hashes(rows.select(schema.names))
+    return keys_of([rows.column(name) for name in key], list(key))
+
+
+def row_hashes(rows: pa.Table) -> Keys:
+    """A hash of each whole row, NULLs included: what stands for a key where a table has none."""
+    return _hashed([rows.column(i) for i in range(rows.num_columns)])
+
+
+def _hashed(columns: list[pa.ChunkedArray]) -> Keys:
+    parts: list[pa.ChunkedArray] = []
+    for column in columns:
+        data = _bytes(column)
+        if len(columns) > 1:  # a length before each, so that no two rows look the same
+            length = pc.cast(pc.binary_length(data), pa.string())
+            mark = pc.if_else(pc.is_null(data), "-", pc.binary_join_element_wise(length, ":", ""))
+            parts.append(mark.cast(pa.binary()))
+            data = pc.fill_null(data, b"")
+        parts.append(data)
+    whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
+    digest = hashlib.blake2b
+    joined = b"".join(
+        [
+            digest(b"" if item is None else item, digest_size=16).digest()
+            for item in whole.to_pylist()
+        ]
+    )
+    pairs = np.frombuffer(joined, "<u8").reshape(-1, 2)
+    return Keys(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
+
+
+def _bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Each value as bytes that no other value of the type has."""
+    kind = column.type
+    if pa.types.is_nested(kind):
+        texts = [None if v is None else json.dumps(v, default=_plain) for v in column.to_pylist()]
+        return pa.chunked_array([pa.array(texts, pa.string())]).cast(pa.binary())
+    if pa.types.is_floating(kind):  # the bits: -0.0 is not 0.0 to who compares bytes
+        width = kind.bit_width // 8
+        return (
+            column.cast(pa.float64() if width == 2 else kind)
+            .combine_chunks()
+            .view(pa.int32() if width == 4 else pa.int64())
+            .cast(pa.string())
+            .cast(pa.binary())
+        )
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return column.cast(pa.binary())
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.int64()).cast(pa.string()).cast(pa.binary())
+    return column.cast(pa.string()).cast(pa.binary())
+
+
+def _plain(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,129 @@
+"""Which rows of a table's data files are there, and reading them: whole files, or some positions."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap
+
+from binlake.errors import UnsupportedError
+from binlake.mirror.iceberg.data_files import file_system
+from binlake.mirror.iceberg.key_index import SortedKeys, sorted_keys
+from binlake.mirror.iceberg.keys import keys_of_rows
+from binlake.mirror.iceberg.puffin import decode_vector
+from binlake.mirror.iceberg.schema import FIELD_ID
+
+__all__ = ["deleted_rows", "keys_of_file", "live_batches", "rows_at"]
+
+_BATCH_ROWS = 1 << 17
+
+
+def deleted_rows(files: Mapping[str, Any]) -> dict[str, BitMap]:
+    """The deleted positions of each data file, from `IcebergTable.files`. Raises BinlogError."""
+    deleted: dict[str, BitMap] = {}
+    read: dict[str, dict[str, BitMap]] = {}
+    for entry in files["data"]:
+        marked = BitMap()
+        for name in entry["deletes"]:
+            if name not in read:
+                read[name] = _read_deletes(files["deletes"][name], entry["path"])
+            marked |= read[name].get(entry["path"], BitMap())
+        deleted[entry["path"]] = marked
+    return deleted
+
+
+def _read_deletes(file: Mapping[str, Any], data_file: str) -> dict[str, BitMap]:
+    """The positions that a delete file holds, by data file."""
+    path = file["file-path"]
+    fs, inner = file_system(path)
+    if file["content"] != "position-deletes":
+        raise UnsupportedError(
+            f"{path}: the mirror does not keep tables with equality deletes",
+            hint="another engine wrote them; `binlake mirror resync` makes the table anew",
+        )
+    if file["file-format"].lower() == "puffin":
+        with fs.open_input_file(inner) as source:
+            source.seek(file["content-offset"])
+            blob = source.read(file["content-size-in-bytes"])
+        return {data_file: decode_vector(blob, path)}
+    rows = pq.read_table(inner, filesystem=fs, columns=["file_path", "pos"])
+    found: dict[str, BitMap] = {}
+    for name in rows["file_path"].unique().to_pylist():
+        positions = rows.filter(pa.compute.equal(rows["file_path"], name))["pos"]
+        found[name] = BitMap(array("I", positions.to_pylist()))
+    return found
+
+
+def live_batches(
+    path: str, deleted: BitMap, schema: pa.Schema, names: Sequence[str]
+) -> Iterator[tuple[pa.Table, np.ndarray[Any, Any]]]:
+    """The rows of a data file that are there, some columns in the types of `schema`, and their positions."""
+    fs, inner = file_system(path)
+    with pq.ParquetFile(inner, filesystem=fs) as file:
+        stored = _stored_names(file.schema_arrow, schema, names)
+        first = 0
+        wanted = [name for name in stored.values() if name is not None]
+        for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
+            positions = np.arange(first, first + batch.num_rows)
+            first += batch.num_rows
+            rows = _as_stored(pa.Table.from_batches([batch]), stored, schema)
+            gone = deleted & BitMap(range(first - batch.num_rows, first))
+            if len(gone):
+                keep = np.ones(len(positions), bool)
+                keep[np.array(gone.to_array()) - positions[0]] = False
+                rows, positions = rows.filter(pa.array(keep)), positions[keep]
+            yield rows, positions
+
+
+def keys_of_file(path: str, schema: pa.Schema, key: tuple[str, ...]) -> SortedKeys | None:
+    """The keys of all rows of a data file, the deleted ones too; None: it has no rows."""
+    names = key or tuple(schema.names)
+    parts = [rows for rows, _ in live_batches(path, BitMap(), schema, names)]
+    rows = pa.concat_tables(parts) if parts else None
+    if rows is None or not rows.num_rows:
+        return None
+    return sorted_keys(keys_of_rows(rows, schema, key))
+
+
+def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:
+    """The rows at these ascending positions of a data file, in the types of `schema`."""
+    fs, inner = file_system(path)
+    parts = []
+    with pq.ParquetFile(inner, filesystem=fs) as file:
+        stored = _stored_names(file.schema_arrow, schema, schema.names)
+        wanted = [name for name in stored.values() if name is not None]
+        at = np.asarray(positions, np.int64)
+        first = 0
+        for group in range(file.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            inside = at[(at >= first) & (at < first + count)] - first
+            if len(inside):
+                rows = file.read_row_group(group, columns=wanted, use_threads=False)
+                parts.append(_as_stored(rows.take(pa.array(inside)), stored, schema))
+            first += count
+    return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def _stored_names(
+    file: pa.Schema, schema: pa.Schema, names: Sequence[str]
+) -> dict[str, str | None]:
+    """What the columns, found by field id, are called in a file; None: written before there was one."""
+    by_id = {(field.metadata or {}).get(FIELD_ID): field.name for field in file}
+    return {name: by_id.get(schema.field(name).metadata[FIELD_ID]) for name in names}
+
+
+def _as_stored(rows: pa.Table, stored: Mapping[str, str | None], schema: pa.Schema) -> pa.Table:
+    columns = []
+    for name, old in stored.items():
+        kind = schema.field(name).type
+        if old is None:
+            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, kind)]))
+        else:
+            column = rows.column(old)
+            columns.append(column if column.type == kind else column.cast(kind))
+    return pa.Table.from_arrays(columns, schema=pa.schema([schema.field(name) for name in stored]))

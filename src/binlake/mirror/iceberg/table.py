@@ -1,0 +1,491 @@
+"""A lake table that equals a table of a server, and its commits.
+
+    table = MirrorTable.open(lake, "shop", "orders", ("id",), index_directory)
+    table.commit(Change(upserts=rows, deletes=keys), {"binlake.offset": …})
+
+A commit writes the new rows into data files and marks the old ones where they are, by deletion
+vectors (or, in tables of format v2, position deletes). Rows, the position in the source and, where
+it changed, the schema are one atomic commit of Iceberg: there is nothing to reconcile after a kill.
+"""
+
+from __future__ import annotations
+
+import uuid
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from binlake.errors import IncompleteError, SourceError
+from binlake.mirror.iceberg.compaction import FileState, RewriteOrder, Rewritten
+from binlake.mirror.iceberg.data_files import (
+    DataFileWriter,
+    position_delete_file,
+)
+from binlake.mirror.iceberg.jvm import IcebergTable, Lake
+from binlake.mirror.iceberg.key_index import KeyIndex, sorted_keys
+from binlake.mirror.iceberg.keys import Keys, keys_of_rows, row_hashes
+from binlake.mirror.iceberg.live_rows import deleted_rows, keys_of_file, live_batches, rows_at
+from binlake.mirror.iceberg.puffin import vector_files
+from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
+
+__all__ = ["FILE_PREFIX", "Change", "Deletes", "MirrorTable"]
+
+#: What the names of all files begin with that a mirror writes.
+FILE_PREFIX = "binlake-"
+
+Deletes = Literal["vectors", "position"]
+_FORMAT_VERSION: dict[Deletes, str] = {"vectors": "3", "position": "2"}
+_POSITION = np.uint64(0xFFFFFFFF)
+_NUMBER_BITS = np.uint64(32)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a commit does to a table, in this order: empty it, change its schema, delete, insert.
+
+    With a key: `upserts` has at most one row per key, and replaces the row of that key; `deletes`
+    are key columns. Without a key: `upserts` are inserted, and each row of `deletes`, which are whole
+    rows, removes one row that equals it. `schema` are steps as `Lake.java` takes them, in groups
+    that are done one after the other; `table_properties` are set.
+    """
+
+    upserts: pa.Table | None = None
+    deletes: pa.Table | None = None
+    truncate: bool = False
+    schema: Sequence[Sequence[Mapping[str, Any]]] = ()
+    table_properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class MirrorTable:
+    """An Iceberg table, its deleted positions, and the index of its keys. For one thread.
+
+    `key` names the key columns, () for none: then whole rows are told apart. All methods raise
+    SourceError, CommitConflictError, SchemaError.
+    """
+
+    def __init__(self, table: IcebergTable, key: Sequence[str], index_directory: Path) -> None:
+        self._table = table
+        self.key = tuple(key)
+        self._index = KeyIndex(index_directory)
+        self.reload()
+
+    @classmethod
+    def open(
+        cls, lake: Lake, namespace: str, name: str, key: Sequence[str], index_directory: Path
+    ) -> MirrorTable:
+        """A table that is there."""
+        return cls(lake.load(namespace, name), key, index_directory)
+
+    @classmethod
+    def create(
+        cls,
+        lake: Lake,
+        namespace: str,
+        name: str,
+        arrow_schema: pa.Schema,
+        key: Sequence[str],
+        index_directory: Path,
+        *,
+        deletes: Deletes = "vectors",
+        properties: Mapping[str, str] | None = None,
+    ) -> MirrorTable:
+        """Make an empty table."""
+        settings = {
+            "format-version": _FORMAT_VERSION[deletes],
+            "write.delete.mode": "merge-on-read",
+            "write.update.mode": "merge-on-read",
+            "write.merge.mode": "merge-on-read",
+            "write.metadata.delete-after-commit.enabled": "true",
+            "write.metadata.previous-versions-max": "20",
+            "commit.manifest.min-count-to-merge": "20",
+            "binlake.deletes": deletes,
+            **(properties or {}),
+        }
+        made = lake.create(namespace, name, iceberg_schema(arrow_schema), settings)
+        return cls(made, key, index_directory)
+
+    # -- what it holds ---------------------------------------------------------------------------
+
+    @property
+    def full_name(self) -> str:
+        """`namespace.table`."""
+        return self._table.full_name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of its data files, with field ids."""
+        return self._schema
+
+    @property
+    def snapshot(self) -> int | None:
+        """The id of the current snapshot."""
+        return self._snapshot
+
+    @property
+    def committed_ms(self) -> int | None:
+        """When the current snapshot was committed, ms since 1970 UTC."""
+        return self._committed_ms
+
+    @property
+    def iceberg(self) -> IcebergTable:
+        """The table, to those who look at its history."""
+        return self._table
+
+    @property
+    def summary(self) -> Mapping[str, str]:
+        """The current snapshot's properties, which hold the position in the source."""
+        return self._summary
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties."""
+        return self._properties
+
+    @property
+    def files(self) -> int:
+        """How many data files there are."""
+        return len(self._rows)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(self._rows.values()) - self.deleted
+
+    @property
+    def deleted(self) -> int:
+        """How many rows of the data files are deleted."""
+        counts: list[int] = [len(positions) for positions in self._deleted.values()]
+        return sum(counts)
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of the data files."""
+        sizes: list[int] = [file["file-size-in-bytes"] for file in self._files.values()]
+        return sum(sizes)
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the index on disk."""
+        return self._index.bytes
+
+    def reload(self) -> None:
+        """Look at the table anew, and complete the index."""
+        self._table.refresh()
+        self._look()
+        files = self._table.files()
+        self._rows: dict[str, int] = {entry["path"]: entry["rows"] for entry in files["data"]}
+        self._files: dict[str, Mapping[str, Any]] = {
+            entry["path"]: entry["file"] for entry in files["data"]
+        }
+        self._deleted = deleted_rows(files)
+        self._delete_lists: dict[str, Mapping[str, Any]] = {
+            file["file-path"]: file
+            for file in files["deletes"].values()
+            if file["file-format"].lower() != "puffin"
+        }
+        self._vectors: dict[str, Mapping[str, Any]] = {
+            entry["path"]: files["deletes"][name]
+            for entry in files["data"]
+            for name in entry["deletes"]
+            if files["deletes"][name]["file-format"].lower() == "puffin"
+        }
+        self._index.keep(self._rows)
+        for path in self._rows:
+            if not self._index.has(path):
+                self._index_file(path)
+        self._index.save(self._snapshot)
+
+    def _look(self) -> None:
+        found = self._table.describe()
+        self._schema = storage_schema(found["schema"])
+        self._properties: Mapping[str, str] = found["properties"]
+        self._summary: Mapping[str, str] = found.get("summary", {})
+        self._snapshot: int | None = found.get("snapshot")
+        self._committed_ms: int | None = found.get("committed_ms")
+        missing = [name for name in self.key if name not in self._schema.names]
+        if missing:
+            raise SourceError(f"{self.full_name} has no column {missing[0]}, which its key needs")
+
+    def _index_file(self, path: str) -> None:
+        """Add all rows of a data file: those that are deleted do no harm."""
+        keys = keys_of_file(path, self._schema, self.key)
+        if keys is not None:
+            self._index.add(path, keys)
+
+    def _keys(self, rows: pa.Table) -> Keys:
+        return keys_of_rows(rows, self._schema, self.key)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def scan(self) -> Iterator[pa.Table]:
+        """All rows that are there, file by file."""
+        for path in self._rows:
+            deleted = self._deleted.get(path, BitMap())
+            for rows, _ in live_batches(path, deleted, self._schema, self._schema.names):
+                if rows.num_rows:
+                    yield rows
+
+    def rows_of(self, keys: pa.Table) -> tuple[np.ndarray[Any, Any], pa.Table]:
+        """The rows that have these keys: (for each key the index of its row, or -1; the rows)."""
+        wanted, places = self._live(self._keys(self._typed(keys)))
+        found = np.full(keys.num_rows, -1, np.int64)
+        parts: list[pa.Table] = []
+        count = 0
+        order = np.argsort(places, kind="stable")
+        wanted, places = wanted[order], places[order]
+        numbers = (places >> _NUMBER_BITS).astype(np.int64)
+        for number in np.unique(numbers):
+            of = numbers == number
+            positions = (places[of] & _POSITION).astype(np.int64)
+            parts.append(rows_at(self._index.path(int(number)), positions.tolist(), self._schema))
+            found[wanted[of]] = np.arange(count, count + len(positions))
+            count += len(positions)
+        return found, pa.concat_tables(parts) if parts else self._schema.empty_table()
+
+    def _typed(self, keys: pa.Table) -> pa.Table:
+        """The columns in the types of the table."""
+        schema = pa.schema([self._schema.field(name) for name in keys.column_names])
+        return conformed(keys, schema)
+
+    def _live(self, keys: Keys) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """(row in `keys`, place) of what is there now."""
+        rows, places = self._index.find(keys)
+        keep = np.zeros(len(rows), bool)
+        numbers = (places >> _NUMBER_BITS).astype(np.int64)
+        for number in np.unique(numbers):
+            path = self._index.path(int(number))
+            if path not in self._rows:
+                continue
+            of = np.flatnonzero(numbers == number)
+            gone = self._deleted.get(path)
+            if not gone:
+                keep[of] = True
+                continue
+            positions = (places[of] & _POSITION).astype(np.uint32)
+            hit = gone & BitMap(array("I", positions.tobytes()))
+            keep[of] = ~np.isin(positions, np.array(hit.to_array(), np.uint32))
+        return rows[keep], places[keep]
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def data_prefix(self) -> str:
+        """What the paths of new data files begin with."""
+        return self._table.data_path(FILE_PREFIX)
+
+    def replace(
+        self,
+        files: Sequence[Mapping[str, Any]],
+        properties: Mapping[str, str],
+        table_properties: Mapping[str, str],
+    ) -> None:
+        """Make the rows of data files, which `DataFileWriter` wrote with `data_prefix`, all there are."""
+        request: dict[str, Any] = {
+            "add": list(files),
+            "properties": dict(properties),
+            "table-properties": dict(table_properties),
+        }
+        if self._snapshot is not None:
+            request["truncate"] = True
+        self._commit(request, {})
+        self.reload()
+
+    def commit(self, change: Change, properties: Mapping[str, str]) -> None:
+        """Commit a change, with `properties` on its snapshot."""
+        if change.schema or change.truncate or change.table_properties:
+            self._commit_structure(change, properties)
+            return
+        if self._index.snapshot != self._snapshot:
+            self.reload()  # the index was not completed after the last commit
+        upserts = None if change.upserts is None else conformed(change.upserts, self._schema)
+        marks = self._marked(upserts, change.deletes)
+        added = self._written(upserts)
+        request: dict[str, Any] = {"add": added, "properties": dict(properties)}
+        request.update(self._delete_files(marks))
+        self._commit(request, marks)
+        if upserts is not None and added:
+            self._index.add(added[0]["file-path"], sorted_keys(self._keys(upserts)))
+        self._index.save(self._snapshot)
+
+    def _commit_structure(self, change: Change, properties: Mapping[str, str]) -> None:
+        if change.upserts is not None or change.deletes is not None:
+            raise ValueError("rows are committed after a change of the structure, not with it")
+        request: dict[str, Any] = {
+            "schema": [list(group) for group in change.schema],
+            "table-properties": dict(change.table_properties),
+            "properties": dict(properties),
+        }
+        if change.truncate:
+            request["truncate"] = True
+        self._commit(request, {})
+        self.reload()
+
+    def _commit(self, request: dict[str, Any], marks: Mapping[str, BitMap]) -> None:
+        request["from"] = -1 if self._snapshot is None else self._snapshot
+        self._table.commit(request)
+        self._take(request, marks)
+
+    def _take(self, request: Mapping[str, Any], marks: Mapping[str, BitMap]) -> None:
+        """Know the files of a commit."""
+        for file in request.get("add", ()):
+            self._rows[file["file-path"]] = file["record-count"]
+            self._files[file["file-path"]] = _without_metrics(file)
+        for path, positions in marks.items():
+            self._deleted[path] = positions
+        for file in request.get("deletes", ()):
+            if file["file-format"] == "puffin":
+                self._vectors[file["referenced-data-file"]] = file
+            else:
+                self._delete_lists[file["file-path"]] = _without_metrics(file)
+        self._look()
+
+    # -- compaction ------------------------------------------------------------------------------
+
+    def file_states(self) -> list[FileState]:
+        """The data files, and how much of them is deleted."""
+        return [
+            FileState(path, rows, len(self._deleted.get(path, ())), file["file-size-in-bytes"])
+            for (path, rows), file in zip(self._rows.items(), self._files.values(), strict=True)
+        ]
+
+    @property
+    def delete_lists(self) -> int:
+        """How many files of position deletes there are (format v2)."""
+        return len(self._delete_lists)
+
+    def rewrite_of(self, group: Sequence[FileState]) -> RewriteOrder:
+        """What another thread needs to write the rows of data files into one."""
+        old = {file.path: self._deleted.get(file.path, BitMap()) for file in group}
+        rows = {path: self._rows[path] for path in old}
+        return RewriteOrder(old, rows, self._schema, self.key, self.data_prefix())
+
+    def commit_rewrites(self, rewrites: Sequence[Rewritten], properties: Mapping[str, str]) -> int:
+        """Put new data files in the place of old ones, with what was deleted meanwhile.
+
+        Rewrites of files that are not all there any more are left out. Files of position deletes become
+        one. Returns how many data files are gone; nothing is committed where there is nothing to do.
+        """
+        sound = [one for one in rewrites if all(path in self._rows for path in one.deleted)]
+        moved = {one.path: one.moved(self._deleted) for one in sound if one.file is not None}
+        marks = {path: positions for path, positions in moved.items() if len(positions)}
+        old = [path for one in sound for path in one.deleted]
+        if not old and len(self._delete_lists) < 2:
+            return 0
+        request: dict[str, Any] = {
+            "from": self._snapshot,
+            "removed": [self._files[path] for path in old],
+            "add": [one.file for one in sound if one.file is not None],
+            "properties": dict(properties),
+            **self._rewritten_deletes(marks, set(old)),
+        }
+        self._table.rewrite(request)
+        for path in old:
+            for known in (self._rows, self._files, self._deleted, self._vectors):
+                known.pop(path, None)
+        for file in request["replaced"]:
+            self._delete_lists.pop(file["file-path"], None)
+        self._take(request, marks)
+        for one in sound:
+            if one.keys is not None:
+                self._index.add(one.path, one.keys)
+        self._index.forget(old)
+        self._index.save(self._snapshot)
+        return len(old)
+
+    def _rewritten_deletes(self, marks: Mapping[str, BitMap], old: set[str]) -> dict[str, Any]:
+        """The deletes of a rewrite, new ones and those that go."""
+        if self._properties.get("binlake.deletes") != "position":
+            replaced = [self._vectors[path] for path in old if path in self._vectors]
+            return {**self._delete_files(marks), "replaced": replaced}
+        # a list may be about files that stay, too: what it says of them goes into the new one
+        all_marks = {
+            path: positions
+            for path, positions in (*self._deleted.items(), *marks.items())
+            if path not in old and len(positions)
+        }
+        found: dict[str, Any] = {"replaced": list(self._delete_lists.values())}
+        if all_marks:
+            path = self._table.data_path(f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}.parquet")
+            found["deletes"] = [position_delete_file(path, all_marks)]
+        return found
+
+    def _written(self, upserts: pa.Table | None) -> list[dict[str, Any]]:
+        """The data file of a commit: one, so that an index run is of one file."""
+        if upserts is None or upserts.num_rows == 0:
+            return []
+        writer = DataFileWriter(self._schema, self.data_prefix(), 1 << 62)
+        return list(writer.write([upserts]))
+
+    def _marked(self, upserts: pa.Table | None, deletes: pa.Table | None) -> dict[str, BitMap]:
+        """All deleted positions, old and new, of the data files in which a change deletes rows."""
+        if self.key:
+            parts = [
+                self._live(self._keys(self._typed(rows)))[1]
+                for rows in self._touched(upserts, deletes)
+            ]
+            places = np.concatenate(parts) if parts else np.empty(0, np.uint64)
+        else:
+            places = self._one_each(deletes)
+        marks: dict[str, BitMap] = {}
+        numbers = (places >> _NUMBER_BITS).astype(np.int64)
+        for number in np.unique(numbers):
+            path = self._index.path(int(number))
+            positions = (places[numbers == number] & _POSITION).astype(np.uint32)
+            marks[path] = self._deleted.get(path, BitMap()) | BitMap(
+                array("I", positions.tobytes())
+            )
+        return marks
+
+    def _touched(self, upserts: pa.Table | None, deletes: pa.Table | None) -> Iterator[pa.Table]:
+        for rows in (upserts, deletes):
+            if rows is not None and rows.num_rows:
+                yield rows.select(list(self.key))
+
+    def _one_each(self, deletes: pa.Table | None) -> np.ndarray[Any, Any]:
+        """For each row to delete the place of one that equals it. Raises IncompleteError."""
+        if deletes is None or deletes.num_rows == 0:
+            return np.empty(0, np.uint64)
+        keys = row_hashes(self._typed(deletes.select(self._schema.names)))
+        _, first, counts = np.unique(keys.ids(), return_index=True, return_counts=True)
+        wanted, places = self._live(keys.take(first))
+        order = np.lexsort((places, wanted))
+        wanted, places = wanted[order], places[order]
+        begins = np.searchsorted(wanted, np.arange(len(first)))
+        ends = np.searchsorted(wanted, np.arange(len(first)), "right")
+        chosen = []
+        for number in range(len(first)):
+            of = places[begins[number] : ends[number]]
+            if len(of) < counts[number]:
+                raise IncompleteError(
+                    f"{self.full_name}: {counts[number]} rows are deleted of which the lake has {len(of)}",
+                    hint="the table differs from its source: `binlake mirror resync` makes it anew",
+                )
+            chosen.append(of[: counts[number]])
+        return np.concatenate(chosen)
+
+    def _delete_files(self, marks: Mapping[str, BitMap]) -> dict[str, Any]:
+        """Write the deletes of a commit; what its request says of them."""
+        if not marks:
+            return {}
+        name = f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}"
+        if self._properties.get("binlake.deletes") == "position":
+            path = self._table.data_path(f"{name}.parquet")
+            new = {file: of - self._deleted.get(file, BitMap()) for file, of in marks.items()}
+            return {"deletes": [position_delete_file(path, new)], "marked": list(marks)}
+        made = vector_files(self._table.data_path(f"{name}.puffin"), marks)
+        replaced = [self._vectors[file] for file in marks if file in self._vectors]
+        return {"deletes": made, "replaced": replaced, "marked": list(marks)}
+
+
+def _without_metrics(file: Mapping[str, Any]) -> dict[str, Any]:
+    """What names a file to Iceberg, without the statistics of its columns."""
+    return {
+        name: value
+        for name, value in file.items()
+        if not isinstance(value, dict) and name != "split-offsets"
+    }

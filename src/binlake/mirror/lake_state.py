@@ -1,0 +1,51 @@
+"""What a mirror keeps on the machine of its driver: the key indexes, and a lock."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+from pathlib import Path
+from typing import IO
+
+from binlake.errors import SourceError
+from binlake.mirror.control import NAMESPACE
+from binlake.source.bytes import is_uri
+
+__all__ = ["index_directory", "lock", "lock_if_free"]
+
+_LOCK = "mirror.lock"
+
+
+def index_directory(lake: str, state: str | None) -> Path:
+    """Where the key indexes of a lake are: in it, or for one in an object store in the user's cache."""
+    if state is not None:
+        return Path(state)
+    if not is_uri(lake):
+        return Path(lake) / NAMESPACE / "index"
+    name = hashlib.sha256(lake.encode()).hexdigest()[:16]
+    return Path.home() / ".cache" / "binlake" / "mirror" / name
+
+
+def lock(indexes: Path, lake: str) -> IO[bytes]:
+    """Keep other mirrors of this machine out of a lake until the file is closed. Raises SourceError."""
+    file = lock_if_free(indexes)
+    if file is None:
+        raise SourceError(
+            f"another process mirrors into {lake}", hint="stop it first, or wait until it has ended"
+        )
+    return file
+
+
+def lock_if_free(indexes: Path) -> IO[bytes] | None:
+    """The same; None where another process has locked it. Raises SourceError."""
+    try:
+        indexes.mkdir(parents=True, exist_ok=True)
+        file = (indexes / _LOCK).open("ab")
+    except OSError as error:
+        raise SourceError(f"{indexes} cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file

@@ -1,0 +1,489 @@
+"""The loop of a mirror: copy new tables, then rounds over the log, until it is stopped.
+
+    mirror = Mirror(spark, "mysql://repl@db1/", "/lake", MirrorOptions(tables=("shop.*",)))
+    mirror.run(once=True)
+
+A round reads a bounded range of log once for all tables that came to its beginning, and commits each
+table by itself, with the place in the log in the same commit. A kill between two commits leaves tables at
+different places: the next round is then for those that are behind, up to where the others are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from binlake.errors import (
+    FormatError,
+    IncompleteError,
+    MissingContextError,
+    SchemaError,
+    SourceError,
+    UnsupportedError,
+)
+from binlake.lake.jobs import SparkEngine
+from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
+from binlake.mirror.commits import commit_range
+from binlake.mirror.control import NAMESPACE, Control, place_key, position_properties
+from binlake.mirror.first_copy import CopyProgress, FirstCopy
+from binlake.mirror.followed import Followed, described, followed, open_table, place_of
+from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
+from binlake.mirror.iceberg.table import Change
+from binlake.mirror.lake_state import index_directory, lock
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.pulse import Pulse
+from binlake.mirror.report import MirrorStatus, mirror_status
+from binlake.mirror.scheduled import ScheduledVerification
+from binlake.mirror.schema_changes import changes_no_column, concerns, effect_of
+from binlake.mirror.sessions import CATALOG
+from binlake.mirror.source_tables import SourceTables
+from binlake.mirror.upkeep import Upkeep
+from binlake.source.replica.url import ServerUrl, without_password
+from binlake.spark.logs import DirectoryLogs, StreamLogs
+from binlake.spark.offsets import StreamOffset
+from binlake.spark.options import check_no_password
+from binlake.spark.planner import StreamPlanner
+from binlake.spark.server_logs import ServerLogs
+from binlake.stream.positions.boundary import UNLIMITED, Limits
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.values.position import Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Mirror"]
+
+# What may be wrong with the values of one table.
+_OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
+_HEARTBEAT_S = 60.0
+_TRIES = 3
+_SPLIT_BYTES = 16 << 20
+# What is wrong with one table, and no reason to stop the others.
+_OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
+
+
+class Mirror:
+    """Keeps the tables of a lake equal to those of a server.
+
+    `logs`: paths of an archive to read the changes from, instead of the server. `state`: a directory of
+    this machine for the key indexes, which can be made anew. `note` takes sentences for people, `watch`
+    how far a copy is, `show` the status every few seconds. Raises OptionError for a URL with a password.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        url: str,
+        lake: str,
+        options: MirrorOptions,
+        *,
+        catalog: str = CATALOG,
+        logs: str | None = None,
+        state: str | None = None,
+        note: Callable[[str], None] = lambda _sentence: None,
+        watch: Callable[[CopyProgress], None] = lambda _progress: None,
+        show: Callable[[MirrorStatus], None] | None = None,
+    ) -> None:
+        check_no_password(url, "url")
+        self.options = options
+        self._note = note
+        self._url = str(ServerUrl.parse_all(url)[0])
+        self._lake = Lake(spark, catalog)
+        self._engine = SparkEngine(spark)
+        read = options.read_options()
+        self._logs: StreamLogs = (
+            ServerLogs(url, read) if logs is None else DirectoryLogs([logs], read)
+        )
+        self._planner = StreamPlanner(self._logs, read)
+        self._indexes = index_directory(lake, state)
+        self._lock = lock(self._indexes, lake)
+        self._staging = tempfile.TemporaryDirectory(prefix="binlake-mirror-")
+        self._control = Control(self._lake, without_password(url), options)
+        self._control.configure(without_password(url), options)
+        self._tables: dict[str, Followed] = {}
+        self._source = SourceTables(self._url, options)
+        self._copy = FirstCopy(
+            self._lake,
+            self._url,
+            self._engine,
+            self._planner,
+            options,
+            self._indexes,
+            note,
+            watch,
+            self._is_interrupted,
+        )
+        self._pulse = Pulse(
+            self._indexes,
+            self._logs.look,
+            lambda: show and show(mirror_status(spark, catalog, self._indexes)),
+        )
+        self._verification = ScheduledVerification(options, self._pulse, note)
+        self._stop = threading.Event()
+        self._copied_anew: Counter[str] = Counter()
+        self._unfinished: set[str] = set()
+        self._recorded = time.monotonic()
+        self._upkeep = Upkeep(self._engine, self._control, options, note)
+
+    def close(self) -> None:
+        """Give back what is held."""
+        self._upkeep.close()
+        self._logs.close()
+        self._staging.cleanup()
+        self._lock.close()
+
+    def stop(self) -> None:
+        """End `run` after the round, or the chunks of a copy, that are being made."""
+        self._stop.set()
+
+    def _is_interrupted(self) -> bool:
+        """Whether a copy is to be continued later."""
+        self._control.refresh()
+        return self._stop.is_set() or self._control.paused
+
+    # -- the loop ----------------------------------------------------------------------------------
+
+    def run(self, *, once: bool, interval_s: float = 1.0) -> None:
+        """Copy new tables and follow the log, until `stop`; `once`: as far as the log reaches now.
+
+        A table that cannot be followed is quarantined. Raises BinlogError for all else; then nothing
+        is lost, and the next run goes on.
+        """
+        self._open_tables()
+        self._add_tables()
+        until = self._planner.latest() if once else None
+        while not self._stop.is_set():
+            self._control.refresh()
+            if not self._control.paused:
+                self._obey()
+                for full_name in sorted(self._unfinished):
+                    self._copy_table(full_name)
+            progressed = not self._control.paused and self._round(until)
+            self._beat(self._pulse.beat)
+            if not self._control.paused:
+                self._upkeep.work(self._tables)
+            if progressed:
+                continue
+            if once:
+                break
+            if not self._control.paused:
+                self._verification.work(self)
+            if time.monotonic() - self._recorded > _HEARTBEAT_S:
+                self._record()
+            self._stop.wait(interval_s)
+        self._record()
+        self._beat(self._pulse.beat_now)
+
+    def _beat(self, beat: Callable[[Position], None]) -> None:
+        if self._tables:
+            places = (table.offset.position for table in self._tables.values())
+            beat(min(places, key=place_key))
+
+    def tidy(self) -> None:
+        """After `run`: compact the tables that need it, and wait until that is done. Raises as `run`."""
+        self._upkeep.finish(self._tables)
+        self._record()
+
+    def reach(self, position: Position) -> None:
+        """After `run`: follow the log up to a position of the source. Raises as `run`."""
+        while not self._stop.is_set() and self._round(StreamOffset(position)):
+            pass
+        self._record()
+
+    @property
+    def url(self) -> str:
+        """The server's URL."""
+        return self._url
+
+    @property
+    def tables(self) -> dict[str, Followed]:
+        """The tables that are followed, by name."""
+        return dict(self._tables)
+
+    @property
+    def quarantined(self) -> dict[str, str]:
+        """The reasons of the tables that are quarantined, by name."""
+        self._control.refresh()
+        return {name: entry.reason for name, entry in self._control.quarantined.items()}
+
+    def _open_tables(self) -> None:
+        """The tables of the lake that a mirror has copied, where they came to."""
+        for namespace, name in self._lake.tables():
+            if namespace == NAMESPACE or f"{namespace}.{name}" in self._control.quarantined:
+                continue
+            properties = self._lake.load(namespace, name).describe()["properties"]
+            if described(properties) is None or not self._source.wants(namespace, name):
+                continue
+            table = open_table(self._lake, namespace, name, self._indexes)
+            try:
+                self._take(followed(table, place_of(table, self._control, self.options)))
+            except CommitConflictError as error:
+                self._quarantine(table.full_name, str(error))
+
+    def _add_tables(self) -> None:
+        """Copy the tables that are not in the lake yet."""
+        quarantined = self._control.quarantined
+        for name in self._source.names():
+            full_name = ".".join(name)
+            if full_name not in self._tables and full_name not in quarantined:
+                self._copy_table(full_name)
+
+    def _copy_table(self, full_name: str) -> None:
+        if not self._source.has(full_name):
+            self._quarantine(full_name, "the server has no such table, or the options leave it out")
+            return
+        self._unfinished.discard(full_name)
+        for attempt in range(_TRIES):
+            try:
+                table, create_table = self._source.read(full_name)
+                made = self._copy.make(table, create_table, self._control.round)
+                if made is None:  # interrupted: it is continued after a pause, or at the next start
+                    self._unfinished.add(full_name)
+                    return
+            except _OF_ONE_TABLE as error:
+                self._quarantine(full_name, str(error))
+                return
+            except CommitConflictError:
+                if attempt == _TRIES - 1:
+                    raise
+                continue
+            self._tables.pop(full_name, None)
+            self._take(made)
+            return
+
+    def _take(self, table: Followed) -> None:
+        self._tables[table.full_name] = table
+
+    def _obey(self) -> None:
+        """Do what other processes have asked for."""
+        for full_name in sorted(self._control.to_resync):
+            self._control.release(full_name)
+            self._tables.pop(full_name, None)
+            self._copy_table(full_name)
+            if full_name not in self._unfinished:
+                self._control.resynced(full_name)
+        to_compact = self._control.to_compact
+        for full_name in sorted(to_compact & self._tables.keys()):
+            self._upkeep.want(self._tables[full_name])
+        if to_compact:
+            self._control.compaction_begins()
+
+    def _quarantine(self, full_name: str, reason: str) -> None:
+        self._tables.pop(full_name, None)
+        self._control.quarantine(full_name, reason)
+        self._note(f"{full_name} is quarantined: {reason}")
+
+    # -- rounds ------------------------------------------------------------------------------------
+
+    def _round(self, until: StreamOffset | None) -> bool:
+        """One round of the tables that are furthest behind; whether there was anything to read."""
+        if not self._tables:
+            return False
+        self._after_failover()
+        places = sorted({place_key(table.offset.position) for table in self._tables.values()})
+        group = [
+            table
+            for table in self._tables.values()
+            if place_key(table.offset.position) == places[0]
+        ]
+        start = group[0].offset
+        ahead = [
+            t.offset for t in self._tables.values() if place_key(t.offset.position) > places[0]
+        ]
+        if until is not None:
+            ahead.append(until)
+        target = min(ahead, key=lambda o: place_key(o.position)) if ahead else None
+        end = self._planner.advance(start, Limits(bytes=self.options.round_bytes), target)
+        if end.place == start.place:
+            return False
+        found = self._decoded(group, start, end)
+        first = self._first_ddl(found, group)
+        if first is None:
+            self._apply(group, found, end)
+        else:
+            self._apply_ddl(group, start, first)
+        self._after_round(end)
+        return True
+
+    def _after_failover(self) -> None:
+        """Where some tables have changed servers, the others do, too: places of two servers have no order."""
+        tables = list(self._tables.values())
+        if len({table.offset.position.server_uuid for table in tables}) > 1:
+            for table in tables:
+                table.offset = self._planner.here(table.offset)
+
+    def _decoded(self, group: list[Followed], start: StreamOffset, end: StreamOffset) -> Decoded:
+        names = tuple(table.full_name for table in group)
+        read = self.options.read_options(names)
+        wanted = Wanted(
+            {table.id: table.decoded_key for table in group},
+            "\n".join(table.create_table for table in group),
+        )
+        splits = self._planner.splits(start, end, _SPLIT_BYTES)
+        refuses = self.options.on_statement == "error"
+        try:
+            return decode_range(
+                splits, read, wanted, self._engine, self._staging.name, refuse_statements=refuses
+            )
+        except _OF_A_VALUE as error:
+            if len(group) == 1:
+                self._quarantine(group[0].full_name, str(error))
+                return Decoded()
+        # one of them has a change that cannot be decoded: each by itself, so that the others go on
+        found = Decoded()
+        for table in group:
+            alone = self._decoded([table], start, end)
+            if self._tables.get(table.full_name) is table:
+                found.changes.update(alone.changes)
+                found.failed.update(alone.failed)
+                found.ddl = alone.ddl
+        return found
+
+    def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
+        """Commit what a range changed, table by table."""
+        for table in group:
+            if self._tables.get(table.full_name) is not table:
+                continue
+            if table.id in found.failed:
+                self._quarantine(table.full_name, found.failed[table.id])
+                continue
+            batches = found.changes.get(table.id, [])
+            try:
+                if batches:
+                    number = self._control.round + 1
+                    rows = commit_range(table, batches, end, number, self.options)
+                    self._pulse.applied(rows)
+                table.offset = end
+            except IncompleteError as error:
+                self._lacks_a_row(table, str(error))
+            except (*_OF_ONE_TABLE, CommitConflictError) as error:
+                self._quarantine(table.full_name, str(error))
+
+    def _lacks_a_row(self, table: Followed, why: str) -> None:
+        """Copy a table again if its copy has read a row later than the log is now; else quarantine it."""
+        name = table.full_name
+        self._copied_anew[name] += 1
+        if table.may_be_ahead and self._copied_anew[name] <= _TRIES:
+            self._note(f"{why}: it is copied again")
+            self._copy_table(name)
+        else:
+            self._quarantine(name, why)
+
+    # -- DDL ---------------------------------------------------------------------------------------
+
+    def _first_ddl(self, found: Decoded, group: list[Followed]) -> DdlStatement | None:
+        """The first statement that may be about a table, or make one that is wanted."""
+        for ddl in found.ddl:
+            if any(concerns(ddl, table.database, table.name) for table in group):
+                return ddl
+            if self._source.may_be_new(ddl):
+                return ddl
+        return None
+
+    def _apply_ddl(self, group: list[Followed], start: StreamOffset, ddl: DdlStatement) -> None:
+        """What comes before a statement, then the statement: a round of its own each."""
+        if self._copied_again(group, ddl):
+            return
+        position = ddl.position
+        place = StreamOffset(Position(start.position.server_uuid, position.file, position.offset))
+        before = self._planner.advance(start, UNLIMITED, place)
+        if before.place != start.place:
+            self._apply(group, self._decoded(group, start, before), before)
+            return
+        end = self._planner.advance(start, Limits(transactions=1))
+        found = self._decoded(group, start, end)
+        for table in group:
+            for statement in found.ddl:
+                followed_still = self._tables.get(table.full_name) is table
+                if followed_still and concerns(statement, table.database, table.name):
+                    self._try_change(table, statement, end)
+        self._apply([t for t in group if self._is_at(t, start)], found, end)
+        self._add_tables()
+
+    def _is_at(self, table: Followed, start: StreamOffset) -> bool:
+        """Whether a table is still followed as it was, from a place on."""
+        same = self._tables.get(table.full_name) is table
+        return same and place_key(table.offset.position) == place_key(start.position)
+
+    def _copied_again(self, group: list[Followed], ddl: DdlStatement) -> bool:
+        """Copy the tables anew that a statement changed while they were copied.
+
+        Nobody knows which of their rows and columns are those before it.
+        """
+        uuid = group[0].offset.position.server_uuid
+        place = Position(uuid, ddl.position.file, ddl.position.offset)
+        again = [
+            table
+            for table in group
+            if concerns(ddl, table.database, table.name)
+            and table.was_copied_after(place)
+            and not changes_no_column(ddl)
+        ]
+        for table in again:
+            self._note(f"{table.full_name}: it was altered while it was copied: it is copied again")
+            self._copy_table(table.full_name)
+        return bool(again)
+
+    def _try_change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
+        try:
+            self._change(table, ddl, end)
+        except (*_OF_ONE_TABLE, CommitConflictError, SourceError) as error:
+            self._quarantine(table.full_name, f"{ddl.position}: {_shortened(ddl.sql)}: {error}")
+
+    def _change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
+        """Do to a table what a statement does to it."""
+        effect = effect_of(ddl, table, self.options.read_options())
+        if effect.is_none:
+            return
+        if effect.refused:
+            self._refused(table, ddl, effect.refused)
+            return
+        properties = position_properties(end, self._control.round + 1)
+        kept = {} if effect.create_table is None else {"binlake.create-table": effect.create_table}
+        if effect.truncate:
+            table.lake.iceberg.tag(f"before-truncate-{ddl.position.file}-{ddl.position.offset}")
+        table.lake.commit(
+            Change(truncate=effect.truncate, schema=effect.steps, table_properties=kept), properties
+        )
+        table.offset = end
+        self._note(f"{table.full_name}: {_shortened(ddl.sql)}")
+
+    def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
+        what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
+        if self.options.on_alter == "resync" and self._source.has(table.full_name):
+            self._note(f"{table.full_name}: {what}: the table is copied again")
+            self._copy_table(table.full_name)
+        else:
+            self._quarantine(
+                table.full_name, f"{what}; `binlake mirror resync` makes the table anew"
+            )
+
+    # -- writing rounds down -----------------------------------------------------------------------
+
+    def _after_round(self, end: StreamOffset) -> None:
+        if time.monotonic() - self._recorded > _HEARTBEAT_S or self._all_at_one_place():
+            self._record()
+
+    def _all_at_one_place(self) -> bool:
+        return len({place_key(t.offset.position) for t in self._tables.values()}) == 1
+
+    def _record(self) -> None:
+        """Write down the place that all tables have reached, if it is a new one."""
+        self._recorded = time.monotonic()
+        if not self._tables or not self._all_at_one_place():
+            return
+        offset = next(iter(self._tables.values())).offset
+        snapshots = {name: table.lake.snapshot for name, table in self._tables.items()}
+        known = {name: found for name, found in snapshots.items() if found is not None}
+        before = self._control.offset
+        if before is None or before.place != offset.place or self._control.snapshots != known:
+            self._control.record(offset, known)
+
+
+def _shortened(sql: str) -> str:
+    text = " ".join(sql.split())
+    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -1,0 +1,128 @@
+"""How a mirror is now, in a file of its machine: written every few seconds, also while the source is idle.
+
+A lake commit says how far a mirror came. It does not say that nothing has happened since, that a mirror is
+running at all, or how far the log has gone on: those are in this file. Its loss harms nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from binlake.errors import BinlogError
+from binlake.spark.logs import LogsNow
+from binlake.values.position import Position
+
+__all__ = ["Beat", "Pulse", "behind_bytes", "last_beat"]
+
+_NAME = "pulse.json"
+_EVERY_S = 2.0
+_WINDOW_S = 60.0
+_SHOWN_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A moment of a mirror. Times are seconds since 1970.
+
+    `behind_bytes`: of log that the lake did not have at `checked_s`; 0: it had everything.
+    `changes_per_second`: rows that were applied in the last minute. `verified_s`: when the loop last
+    compared the tables with the source, 0: never; `different` are those that were not equal.
+    """
+
+    checked_s: float
+    behind_bytes: int
+    changes_per_second: float
+    verified_s: float = 0.0
+    different: tuple[str, ...] = ()
+
+
+class Pulse:
+    """Writes the beats of one mirror. `look` looks at the source's logs; `show` is called after some beats."""
+
+    def __init__(
+        self, directory: Path, look: Callable[[], LogsNow], show: Callable[[], None]
+    ) -> None:
+        self._path = directory / _NAME
+        self._look = look
+        self._show = show
+        self._show_next = float("-inf")
+        self._next = float("-inf")
+        self._applied: deque[tuple[float, int]] = deque()
+        known = last_beat(directory)
+        self._verified_s = 0.0 if known is None else known.verified_s
+        self._different: tuple[str, ...] = () if known is None else known.different
+
+    @property
+    def verified_s(self) -> float:
+        """When all tables were last compared, seconds since 1970; 0: never."""
+        return self._verified_s
+
+    def applied(self, rows: int) -> None:
+        """So many rows have been committed."""
+        self._applied.append((time.monotonic(), rows))
+
+    def verified(self, different: tuple[str, ...]) -> None:
+        """All tables have been compared, and these are not equal."""
+        self._verified_s, self._different = time.time(), different
+        self._next = float("-inf")
+
+    def beat(self, position: Position) -> None:
+        """Write how the mirror is, which has reached `position`, if it is time to. Raises BinlogError."""
+        if time.monotonic() >= self._next:
+            self.beat_now(position)
+
+    def beat_now(self, position: Position) -> None:
+        """Write it in any case."""
+        now = time.monotonic()
+        self._next = now + _EVERY_S
+        beat = Beat(
+            time.time(),
+            behind_bytes(self._look(), position),
+            self._rate(now),
+            self._verified_s,
+            self._different,
+        )
+        new = self._path.with_suffix(".new")
+        try:
+            new.write_text(json.dumps(asdict(beat)), "utf-8")
+            os.replace(new, self._path)  # noqa: PTH105
+        except OSError as error:
+            raise BinlogError(f"{self._path} cannot be written: {error.strerror}") from error
+        if now >= self._show_next:
+            self._show_next = now + _SHOWN_EVERY_S
+            self._show()
+
+    def _rate(self, now: float) -> float:
+        while self._applied and now - self._applied[0][0] > _WINDOW_S:
+            self._applied.popleft()
+        return sum(rows for _, rows in self._applied) / _WINDOW_S
+
+
+def last_beat(directory: Path) -> Beat | None:
+    """The newest beat; None where there is none on this machine."""
+    try:
+        known = json.loads((directory / _NAME).read_text("utf-8"))
+        return Beat(**{**known, "different": tuple(known["different"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def behind_bytes(now: LogsNow, position: Position) -> int:
+    """How much log there is after a position: of files whose sizes are known."""
+    first = now.number_of(position.file)
+    newest = now.numbers[-1]
+    if first is None:
+        first = now.numbers[0]
+        done = 0
+    else:
+        done = position.offset
+    ends = {n: now.files[n].size or 0 for n in now.numbers if n >= first}
+    if now.end is not None:
+        ends[newest] = now.end.offset
+    return max(0, sum(ends.values()) - done)

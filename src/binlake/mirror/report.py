@@ -1,0 +1,204 @@
+"""What the lake says of its mirror: how far it is, its tables, which are quarantined. No server is asked."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from binlake.mirror.control import NAMESPACE, Control, offset_of
+from binlake.mirror.followed import described
+from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.pulse import Beat, last_beat
+from binlake.mirror.sessions import CATALOG
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["MirrorStatus", "TableStatus", "mirror_status"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """One table. `state`: mirrored, quarantined, resync (asked for), or copying.
+
+    `reason` and `since` are those of a quarantine. `rows` are those that are there, `deleted_rows` those
+    that the data files hold beside them; `bytes` is of data files, `index_bytes` of the key index on
+    this machine. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
+    """
+
+    table: str
+    state: str
+    reason: str = ""
+    since: str = ""
+    rows: int = 0
+    deleted_rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    snapshot: int | None = None
+    committed_at: str = ""
+    log_file: str = ""
+    log_pos: int = 0
+    gtid_set: str = ""
+    index_bytes: int = 0
+
+    @property
+    def deleted_share(self) -> float:
+        """The share of the rows in data files that are deleted."""
+        return self.deleted_rows / max(1, self.rows + self.deleted_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorStatus:
+    """A mirror. `commit_time`: of the last transaction before its place in the log; `written_at`:
+    when the newest round was written down.
+
+    What the mirror writes on its machine every few seconds, None elsewhere: `checked_at`, when it last
+    looked whether the source has more; `behind_bytes` of log that the source had more then;
+    `changes_per_second` of the last minute; `verified_at` and `different`: the last comparison by the
+    running mirror, and the tables that were not equal. `lag_seconds`: how old the newest moment is that
+    the lake shows.
+    """
+
+    source: str
+    paused: bool
+    round: int
+    log_file: str
+    log_pos: int
+    gtid_set: str
+    commit_time: str
+    written_at: str
+    tables: tuple[TableStatus, ...]
+    lag_seconds: float | None = None
+    checked_at: str = ""
+    behind_bytes: int | None = None
+    changes_per_second: float | None = None
+    verified_at: str = ""
+    different: tuple[str, ...] = ()
+
+    @property
+    def verified_s(self) -> float | None:
+        """`verified_at` in seconds since 1970."""
+        return datetime.fromisoformat(self.verified_at).timestamp() if self.verified_at else None
+
+    @property
+    def quarantined(self) -> list[str]:
+        """The names of the tables that are left alone."""
+        return [table.table for table in self.tables if table.state == "quarantined"]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+
+def mirror_status(
+    spark: SparkSession, catalog: str = CATALOG, indexes: Path | None = None
+) -> MirrorStatus:
+    """The mirror of a catalog. `indexes`: what it keeps on this machine. Raises SourceError where there is none."""
+    lake = Lake(spark, catalog)
+    beat = None if indexes is None else last_beat(indexes)
+    control = Control(lake, None, None)
+    offset = control.offset
+    position = None if offset is None else offset.position
+    commit_us = None if offset is None else offset.commit_us
+    return MirrorStatus(
+        source=control.source,
+        paused=control.paused,
+        round=control.round,
+        log_file="" if position is None else position.file,
+        log_pos=0 if position is None else position.offset,
+        gtid_set="" if position is None else position.gtid_set,
+        commit_time="" if commit_us is None else _time(commit_us / 1e6),
+        written_at=_ms(control.recorded_ms),
+        tables=tuple(_tables(lake, control, indexes)),
+        lag_seconds=_lag_s(commit_us, beat),
+        checked_at="" if beat is None else _time(beat.checked_s),
+        behind_bytes=None if beat is None else beat.behind_bytes,
+        changes_per_second=None if beat is None else beat.changes_per_second,
+        verified_at="" if beat is None or not beat.verified_s else _time(beat.verified_s),
+        different=() if beat is None else beat.different,
+    )
+
+
+def _lag_s(commit_us: int | None, beat: Beat | None) -> float | None:
+    """Since when the source may have something that is not in the lake: the commit of the last transaction
+    that is, or the last look that found nothing more. None: nothing is known.
+    """
+    moments = [] if commit_us is None else [commit_us / 1e6]
+    if beat is not None and beat.behind_bytes == 0:
+        moments.append(beat.checked_s)
+    return max(0.0, time.time() - max(moments)) if moments else None
+
+
+def _tables(lake: Lake, control: Control, indexes: Path | None) -> list[TableStatus]:
+    quarantined, wanted = control.quarantined, control.to_resync
+    found: dict[str, TableStatus] = {}
+    for namespace, name in lake.tables():
+        if namespace == NAMESPACE:
+            continue
+        known = lake.load(namespace, name).describe()
+        properties = known["properties"]
+        if "binlake.deletes" not in properties:
+            continue  # no mirror made it
+        full_name = described(properties) or f"{namespace}.{name}"
+        state = "mirrored" if described(properties) else "copying"
+        index_bytes = 0 if indexes is None else _bytes_in(indexes / namespace / name)
+        found[full_name] = _status(full_name, state, known, control, index_bytes)
+    for full_name, entry in quarantined.items():
+        if entry is not None:
+            known_status = found.get(full_name, TableStatus(full_name, ""))
+            found[full_name] = _with(
+                known_status, state="quarantined", reason=entry.reason, since=entry.since
+            )
+    for full_name in wanted:
+        found[full_name] = _with(found.get(full_name, TableStatus(full_name, "")), state="resync")
+    return [found[name] for name in sorted(found)]
+
+
+def _bytes_in(directory: Path) -> int:
+    """Bytes of the files of a directory that may change meanwhile."""
+    total = 0
+    for file in directory.glob("*"):
+        try:
+            total += file.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _with(status: TableStatus, **changed: str) -> TableStatus:
+    return TableStatus(**{**asdict(status), **changed})
+
+
+def _status(
+    full_name: str, state: str, known: dict[str, Any], control: Control, index_bytes: int
+) -> TableStatus:
+    summary = known.get("summary", {})
+    own = offset_of(summary)
+    if control.snapshots.get(full_name) == known.get("snapshot") and control.offset is not None:
+        own = control.offset
+    deleted = int(summary.get("total-position-deletes", "0"))
+    return TableStatus(
+        full_name,
+        state,
+        rows=int(summary.get("total-records", "0")) - deleted,
+        deleted_rows=deleted,
+        files=int(summary.get("total-data-files", "0")),
+        bytes=int(summary.get("total-files-size", "0")),
+        snapshot=known.get("snapshot"),
+        committed_at=_ms(known.get("committed_ms")),
+        log_file="" if own is None else own.position.file,
+        log_pos=0 if own is None else own.position.offset,
+        gtid_set="" if own is None else own.position.gtid_set,
+        index_bytes=index_bytes,
+    )
+
+
+def _ms(moment: int | None) -> str:
+    return "" if moment is None else _time(moment / 1000)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,47 @@
+"""Comparisons of all tables with the source, made by the running mirror every so often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from binlake.errors import BinlogError
+from binlake.mirror.equality.compare import VerifyOptions
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.pulse import Pulse
+from binlake.mirror.verification import compare_tables
+
+if TYPE_CHECKING:
+    from binlake.mirror.loop import Mirror
+
+__all__ = ["ScheduledVerification"]
+
+
+class ScheduledVerification:
+    """Compares every `verify_every_s` seconds, also counted over restarts; 0: never."""
+
+    def __init__(self, options: MirrorOptions, pulse: Pulse, note: Callable[[str], None]) -> None:
+        self._every_s = options.verify_every_s
+        self._options = VerifyOptions(sample=options.verify_sample)
+        self._pulse = pulse
+        self._note = note
+        self._due_s = pulse.verified_s + self._every_s
+
+    def work(self, mirror: Mirror) -> None:
+        """Compare if it is time to. A failure is noted, and does not end the mirror."""
+        if not self._every_s or time.time() < self._due_s:
+            return
+        self._due_s = time.time() + self._every_s
+        try:
+            found = compare_tables(mirror, (), self._options)
+        except BinlogError as error:
+            self._note(f"the tables could not be compared with the server: {error}")
+            return
+        different = [table for table in found.tables if table.state == "different"]
+        self._pulse.verified(tuple(table.table for table in different))
+        place = f"{found.log_file}:{found.log_pos}"
+        for table in different:
+            first = str(table.differences[0]) if table.differences else "checksums differ"
+            self._note(f"{table.table} differs from the server at {place}: {first}")
+        self._note(f"compared with the server at {place}: {len(different)} tables differ")

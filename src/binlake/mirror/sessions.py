@@ -1,0 +1,59 @@
+"""The Spark session of a mirror: Iceberg's jar and a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from binlake.errors import OptionError
+from binlake.spark.sessions import start
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["CATALOG", "ICEBERG_PACKAGE", "mirror_session"]
+
+#: The catalog's name in the session, unless another is given.
+CATALOG = "lake"
+#: The jar that is fetched by Spark's own resolver where none is given.
+ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+
+_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+
+def mirror_session(
+    lake: str,
+    *,
+    master: str | None = None,
+    catalog: str = CATALOG,
+    iceberg_jar: str | None = None,
+    config: Mapping[str, str] | None = None,
+    log_file: Path | None = None,
+) -> SparkSession:
+    """A session with a catalog: by default Iceberg's Hadoop catalog in the directory `lake`.
+
+    `config` wins over what is set here: with `spark.sql.catalog.<catalog>.type` in it, or
+    `.catalog-impl`, the catalog is that one, and `lake` its warehouse unless it names another. With
+    `spark.jars`, `spark.jars.packages` or an extra class path in it no jar is added. Raises OptionError, SourceError.
+    """
+    given = dict(config or {})
+    name = f"spark.sql.catalog.{catalog}"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.extensions": _EXTENSIONS,
+        name: "org.apache.iceberg.spark.SparkCatalog",
+        f"{name}.warehouse": lake,
+        f"{name}.cache-enabled": "false",
+    }
+    if f"{name}.catalog-impl" not in given:
+        settings[f"{name}.type"] = "hadoop"
+    if iceberg_jar is not None:
+        if "://" not in iceberg_jar and not Path(iceberg_jar).is_file():
+            raise OptionError(f"there is no file {iceberg_jar}", name="iceberg_jar")
+        settings["spark.jars"] = iceberg_jar
+        # tasks of a mirror are Python: only the driver needs the classes, from the start
+        settings["spark.driver.extraClassPath"] = iceberg_jar
+    elif not given.keys() & {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}:
+        settings["spark.jars.packages"] = ICEBERG_PACKAGE
+    return start("binlake mirror", master=master, config={**settings, **given}, log_file=log_file)

@@ -1,0 +1,119 @@
+"""Parts of a table by its key, in the server's own order.
+
+A bound is a key as SQL literals. The server compares them with the columns, by their collations. So
+every row is in exactly one part, whatever the collation is: case-insensitive, PAD SPACE, or one
+of which this side knows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from binlake.format import column_types as ct
+from binlake.format.charsets import BINARY
+from binlake.mirror.source.tables import SourceTable
+from binlake.source.replica.connection import ServerConnection
+from binlake.table.types.base import ColumnType
+from binlake.table.types.registry import STRING_TYPES
+
+__all__ = ["Bound", "between", "even_bounds", "walked_bounds"]
+
+#: One key: a literal for each of its columns.
+Bound = tuple[str, ...]
+
+_INTEGERS = (
+    ct.MYSQL_TYPE_TINY,
+    ct.MYSQL_TYPE_SHORT,
+    ct.MYSQL_TYPE_INT24,
+    ct.MYSQL_TYPE_LONG,
+    ct.MYSQL_TYPE_LONGLONG,
+)
+_NUMBERS = (*_INTEGERS, ct.MYSQL_TYPE_YEAR, ct.MYSQL_TYPE_NEWDECIMAL)
+_AS_UNSIGNED = (ct.MYSQL_TYPE_BIT, ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
+_REALS = (ct.MYSQL_TYPE_FLOAT, ct.MYSQL_TYPE_DOUBLE)
+_INTRODUCERS = {"utf8mb3": "utf8"}  # the name that every server knows
+
+
+def between(table: SourceTable, lower: Bound | None, upper: Bound | None) -> str:
+    """The condition that a key is beyond `lower` and not beyond `upper`; "" for all rows."""
+    names = [kind.sql_name for kind in _key_types(table)]
+    parts = []
+    if lower is not None:
+        parts.append(_compared(names, lower, ">", ">"))
+    if upper is not None:
+        parts.append(_compared(names, upper, "<", "<="))
+    return " AND ".join(parts)
+
+
+def walked_bounds(server: ServerConnection, table: SourceTable, rows: int) -> Iterator[Bound]:
+    """Every `rows`-th key, in the order of the server. It walks along the key's index."""
+    types = _key_types(table)
+    names = ", ".join(kind.sql_name for kind in types)
+    literals = ", ".join(map(_literal, types))
+    bound: Bound | None = None
+    while True:
+        beyond = f" WHERE {between(table, bound, None)}" if bound is not None else ""
+        found = server.rows(
+            f"SELECT {literals} FROM {table.sql_name}{beyond} ORDER BY {names} LIMIT 1 OFFSET {rows - 1}",
+            len(types),
+        )
+        if not found:
+            return
+        after = tuple(value or "" for value in found[0])
+        if after == bound:  # two keys that one literal stands for: the rest is one part
+            return
+        bound = after
+        yield bound
+
+
+def even_bounds(server: ServerConnection, table: SourceTable, rows: int) -> list[Bound] | None:
+    """Bounds that divide the range of an integer key evenly; None for keys of other types.
+
+    They cost nothing, but parts are equal only as far as the numbers have no gaps.
+    """
+    types = _key_types(table)
+    if len(types) != 1 or types[0].column.type_code not in _INTEGERS:
+        return None
+    name = types[0].sql_name
+    least, most = server.rows(
+        f"SELECT CONCAT(MIN({name}) + 0), CONCAT(MAX({name}) + 0) FROM {table.sql_name}", 2
+    )[0]
+    if least is None or most is None:
+        return []
+    first, last = int(least), int(most)
+    parts = min(-(-table.rows // rows), last - first + 1)
+    return [(str(first + (last - first + 1) * i // parts - 1),) for i in range(1, parts)]
+
+
+def _key_types(table: SourceTable) -> list[ColumnType]:
+    by_name = {kind.column.name: kind for kind in table.types.columns}
+    return [by_name[name] for name in table.key]
+
+
+def _compared(names: Sequence[str], bound: Bound, operator: str, last: str) -> str:
+    """A comparison of rows, spelled so that the first column's index is used."""
+    if len(names) == 1:
+        return f"{names[0]} {last} {bound[0]}"
+    rest = _compared(names[1:], bound[1:], operator, last)
+    name, value = names[0], bound[0]
+    return (
+        f"({name} {operator}= {value} AND"
+        f" ({name} {operator} {value} OR ({name} = {value} AND {rest})))"
+    )
+
+
+def _literal(kind: ColumnType) -> str:
+    """SQL that makes the literal of a key column's value, in ASCII."""
+    column, name = kind.column, kind.sql_name
+    code = column.type_code
+    if code in _NUMBERS:
+        return f"CONCAT({name})"
+    if code in _AS_UNSIGNED:
+        return f"CONCAT(CAST({name} AS UNSIGNED))"
+    if code in _REALS:
+        return f"CONCAT({name} + 0e0)"
+    if code in STRING_TYPES and column.declared is None:
+        charset = kind.charset
+        introducer = "" if charset in (None, BINARY) else f"_{_INTRODUCERS.get(charset, charset)} "
+        return f"CONCAT('{introducer}x''', HEX({name}), '''')"
+    return f"CONCAT('''', CAST({name} AS CHAR), '''')"

@@ -1,0 +1,146 @@
+"""A table as TABLE_MAP would describe it, from the CREATE TABLE that a server prints.
+
+The definitions of a log are what every column type, plan and Arrow schema is made from. Making the same
+from a CREATE TABLE gives a snapshot the types of `log.changes`.
+"""
+
+from __future__ import annotations
+
+from binlake.errors import SchemaError, UnsupportedError
+from binlake.format import column_types as ct
+from binlake.format.charsets import BINARY, CHARSETS
+from binlake.table.schema.declared import A_COLLATION, DeclaredColumn, DeclaredTable, member_bytes
+from binlake.table.types.network import NETWORK_BYTES
+from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+
+__all__ = ["definition_of"]
+
+#: Of the types that TABLE_MAP may give for one SQL type, the one that new tables have.
+_PREFERRED = (
+    ct.MYSQL_TYPE_NEWDECIMAL,
+    ct.MYSQL_TYPE_TIME2,
+    ct.MYSQL_TYPE_DATETIME2,
+    ct.MYSQL_TYPE_TIMESTAMP2,
+    ct.MYSQL_TYPE_DATE,
+    ct.MYSQL_TYPE_BLOB,
+    ct.MYSQL_TYPE_VARCHAR,
+)
+_BLOB_PREFIX_BYTES = {"tiny": 1, "medium": 3, "long": 4}
+_BLOB_BYTES = 2
+_LENGTHS = {
+    ct.MYSQL_TYPE_FLOAT: 4,
+    ct.MYSQL_TYPE_DOUBLE: 8,
+    ct.MYSQL_TYPE_JSON: 4,
+    ct.MYSQL_TYPE_GEOMETRY: 4,
+    ct.MYSQL_TYPE_VECTOR: 4,
+}
+_INTEGERS = frozenset(
+    {
+        ct.MYSQL_TYPE_TINY,
+        ct.MYSQL_TYPE_SHORT,
+        ct.MYSQL_TYPE_INT24,
+        ct.MYSQL_TYPE_LONG,
+        ct.MYSQL_TYPE_LONGLONG,
+    }
+)
+_STRINGS = frozenset({ct.MYSQL_TYPE_STRING, ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_BLOB})
+_FLOAT_BYTES = 4
+
+
+def definition_of(declared: DeclaredTable, flavour: str) -> TableDefinition:
+    """The definition of a table that a live server declares.
+
+    Raises UnsupportedError for what a mirror cannot hold, SchemaError where a character set is unknown.
+    """
+    name = f"{declared.database}.{declared.table}"
+    if declared.system_versioned:
+        raise UnsupportedError(
+            f"{name}: tables with system versioning cannot be mirrored",
+            hint="leave it out with exclude_table",
+        )
+    columns = tuple(
+        _column(ordinal, column, name, flavour) for ordinal, column in enumerate(declared.columns)
+    )
+    ordinals = {column.name.lower(): column.ordinal for column in columns}
+    return TableDefinition(
+        declared.database or "",
+        declared.table,
+        columns,
+        primary_key=tuple(ordinals[part.lower()] for part in declared.primary_key),
+        name_source=NameSource.SCHEMA,
+        flavour=flavour,
+    )
+
+
+def _column(ordinal: int, declared: DeclaredColumn, table: str, flavour: str) -> ColumnDefinition:
+    code = _type_code(declared, flavour)
+    if code == ct.MYSQL_TYPE_YEAR and declared.length == 2:
+        raise UnsupportedError(
+            f"{table}.{declared.name}: YEAR(2) cannot be mirrored",
+            hint="change the column to YEAR",
+        )
+    charset = declared.charset
+    is_text = code in _STRINGS and charset != BINARY
+    if is_text and charset not in CHARSETS:
+        raise SchemaError(f"{table}.{declared.name}: character set {charset} is not known")
+    is_decimal = code == ct.MYSQL_TYPE_NEWDECIMAL
+    return ColumnDefinition(
+        ordinal,
+        declared.name,
+        code,
+        length=0 if is_decimal else _length(code, declared, flavour),
+        precision=declared.length if is_decimal else 0,
+        decimals=_decimals(code, declared),
+        nullable=declared.nullable is not False,
+        unsigned=declared.unsigned if code in _INTEGERS else None,
+        collation_id=A_COLLATION[charset] if code in _STRINGS and charset else None,
+        members=declared.members,
+        declared=declared.special if flavour == "mariadb" else None,
+        generated=declared.generated,
+        virtual=declared.virtual and flavour == "mariadb",
+    )
+
+
+def _type_code(declared: DeclaredColumn, flavour: str) -> int:
+    codes = declared.type_codes
+    if declared.special == "json":
+        return ct.MYSQL_TYPE_JSON if flavour == "mysql" else ct.MYSQL_TYPE_BLOB
+    if declared.special == "vector":
+        return ct.MYSQL_TYPE_VECTOR if flavour == "mysql" else ct.MYSQL_TYPE_VARCHAR
+    if len(codes) == 1:
+        return next(iter(codes))
+    return next(code for code in _PREFERRED if code in codes)
+
+
+def _length(code: int, declared: DeclaredColumn, flavour: str) -> int:
+    """What TABLE_MAP has as the length: bytes, of BIT bits."""
+    if declared.special in NETWORK_BYTES:
+        return NETWORK_BYTES[declared.special]
+    if declared.special == "vector" and flavour == "mariadb":
+        return declared.length * _FLOAT_BYTES
+    if code == ct.MYSQL_TYPE_BLOB:
+        kind = declared.sql
+        return next(
+            (size for start, size in _BLOB_PREFIX_BYTES.items() if kind.startswith(start)),
+            4 if declared.special == "json" else _BLOB_BYTES,
+        )
+    if code in _STRINGS:
+        characters = declared.length
+        if code == ct.MYSQL_TYPE_STRING and "(" not in declared.sql:
+            characters = 1  # CHAR and BINARY without a length
+        if declared.charset == BINARY:
+            return characters
+        return characters * CHARSETS[declared.charset or ""].max_bytes
+    if code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET):
+        return member_bytes(code, len(declared.members or ()))
+    return _LENGTHS.get(code, declared.length if code == ct.MYSQL_TYPE_BIT else 0)
+
+
+def _decimals(code: int, declared: DeclaredColumn) -> int:
+    keeps = (
+        ct.MYSQL_TYPE_NEWDECIMAL,
+        ct.MYSQL_TYPE_TIME2,
+        ct.MYSQL_TYPE_DATETIME2,
+        ct.MYSQL_TYPE_TIMESTAMP2,
+    )
+    return declared.decimals if code in keeps else 0

@@ -1,0 +1,199 @@
+"""The rows that a table has now, in chunks that are read independently and at different times.
+
+    for chunk in Snapshot(url, table).chunks():      # picklable: a task reads a chunk
+        with chunk.read(url) as reading:
+            reading.position                         # apply the log from the oldest position on
+            for batch in reading: ...
+
+No table is locked. A chunk sees every change before its position and maybe later ones. Applying the log
+from the oldest position of all chunks on, by key, leaves the rows as the server has them.
+A table without a key is one chunk, read at exactly its position.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from binlake.errors import OptionError, UnsupportedError
+from binlake.mirror.source.bounds import Bound, between, even_bounds, walked_bounds
+from binlake.mirror.source.read_session import (
+    begin_snapshot,
+    open_session,
+    settled_position,
+    take_raw_text,
+)
+from binlake.mirror.source.table_rows import BatchLimits, RowSelect
+from binlake.mirror.source.tables import SourceTable
+from binlake.values.builds import PickledByName
+
+__all__ = ["ChunkReading", "Snapshot", "SnapshotOptions", "TableChunk"]
+
+_MOST_CHUNKS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions(PickledByName):
+    """How a snapshot is read.
+
+    `chunk_rows`: about how many rows a chunk has. `batch_rows` and `batch_bytes` bound a batch.
+    `max_rows_per_s` bounds the rate of one reader, 0 does not: divide a total by the number of readers.
+    """
+
+    chunk_rows: int = 250_000
+    batch_rows: int = 65_536
+    batch_bytes: int = 32 << 20
+    max_rows_per_s: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("chunk_rows", "batch_rows", "batch_bytes"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name}: 1 or more is expected", name=name)
+        if self.max_rows_per_s < 0:
+            raise OptionError("max_rows_per_s: 0 or more is expected", name="max_rows_per_s")
+
+    @property
+    def limits(self) -> BatchLimits:
+        """The bounds of a batch: about a second's rows where the rate is bounded."""
+        rows = min(self.batch_rows, self.max_rows_per_s or self.batch_rows)
+        return BatchLimits(rows, self.batch_bytes)
+
+
+class Snapshot:
+    """The rows of one table, in chunks."""
+
+    def __init__(
+        self, url: str, table: SourceTable, options: SnapshotOptions | None = None
+    ) -> None:
+        self.url = url
+        self.table = table
+        self.options = options or SnapshotOptions()
+
+    def chunks(self) -> list[TableChunk]:
+        """Divide the table. The bounds stay valid whatever is written: new rows are in some chunk.
+
+        Raises ServerError, OptionError, and UnsupportedError for a table without a key whose engine has
+        no consistent reads.
+        """
+        if not self.table.key:
+            if not self.table.is_transactional:
+                raise UnsupportedError(
+                    f"{self.table.full_name}: a table of engine {self.table.engine} needs a primary key",
+                    hint="add a primary key, or change the engine to InnoDB",
+                )
+            return [TableChunk(self.table, self.options, 0, None, None)]
+        rows = self.options.chunk_rows
+        with open_session(self.url) as server:
+            bounds = even_bounds(server, self.table, rows)
+            if bounds is None:
+                bounds = []
+                for bound in walked_bounds(server, self.table, rows):
+                    bounds.append(bound)
+                    if len(bounds) == _MOST_CHUNKS:
+                        break
+        edges: list[Bound | None] = [None, *bounds, None]
+        return [
+            TableChunk(self.table, self.options, number, lower, upper)
+            for number, (lower, upper) in enumerate(pairwise(edges))
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class TableChunk(PickledByName):
+    """Part of a table: the rows whose keys are beyond `lower` and not beyond `upper`."""
+
+    table: SourceTable
+    options: SnapshotOptions
+    number: int
+    lower: Bound | None
+    upper: Bound | None
+
+    def read(self, url: str) -> ChunkReading:
+        """Log in and note the position; iterating then reads the rows. Raises as `connect`, ServerError."""
+        return ChunkReading(self, url)
+
+    @property
+    def condition(self) -> str:
+        """The rows of the chunk as an SQL condition; "" for all."""
+        if self.lower is None and self.upper is None:
+            return ""
+        return between(self.table, self.lower, self.upper)
+
+    def to_json(self) -> str:
+        """The number and the bounds, to go on with the same chunks later."""
+        return json.dumps({"number": self.number, "lower": self.lower, "upper": self.upper})
+
+    @classmethod
+    def from_json(cls, text: str, table: SourceTable, options: SnapshotOptions) -> TableChunk:
+        """The chunk that `to_json` wrote. Raises ValueError."""
+        known = json.loads(text)
+        lower, upper = (
+            None if known[name] is None else tuple(map(str, known[name]))
+            for name in ("lower", "upper")
+        )
+        return cls(table, options, int(known["number"]), lower, upper)
+
+
+class ChunkReading:
+    """One reading of a chunk: an iterator of record batches, to be closed.
+
+    `position` belongs to it: the rows hold every change before it. `rows`, `bytes` (as sent) and
+    `zero_dates` (which became null) count what has been read so far.
+    """
+
+    def __init__(self, chunk: TableChunk, url: str) -> None:
+        self.chunk = chunk
+        self._select = RowSelect(chunk.table, chunk.options.limits)
+        with ExitStack() as stack:
+            self._server = stack.enter_context(open_session(url))
+            find = settled_position if chunk.table.key else begin_snapshot
+            self.position = find(self._server)
+            take_raw_text(self._server)
+            self._open = stack.pop_all()
+
+    @property
+    def rows(self) -> int:
+        """Rows read so far."""
+        return self._select.rows
+
+    @property
+    def bytes(self) -> int:
+        """Bytes received for them."""
+        return self._select.bytes
+
+    @property
+    def zero_dates(self) -> int:
+        """Zero and partial dates among them that became null."""
+        return self._select.zero_dates
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        rate = self.chunk.options.max_rows_per_s
+        began = time.monotonic()
+        for batch in self._select.batches(self._server, self.chunk.condition):
+            yield batch
+            if rate:
+                # the server waits meanwhile: it can send no more than the connection's buffers hold
+                time.sleep(max(0.0, self.rows / rate - (time.monotonic() - began)))
+
+    def close(self) -> None:
+        """End the session; the rows that were not read are not sent."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

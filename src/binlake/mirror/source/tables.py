@@ -1,0 +1,166 @@
+"""The tables of a live server, as a mirror needs them: their types, their keys, their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import pyarrow as pa
+
+from binlake.errors import SchemaError, SourceError, UnsupportedError
+from binlake.mirror.source.definition import definition_of
+from binlake.mirror.source.read_session import open_session
+from binlake.source.replica.answers import whole_number
+from binlake.source.replica.connection import ServerConnection
+from binlake.table.plan import TableTypes
+from binlake.table.resolve import silent
+from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
+from binlake.table.text.sql_text import quoted_name
+from binlake.table.types.base import Target
+from binlake.values.builds import PickledByName
+from binlake.values.options import ReadOptions
+from binlake.values.plan import TableDefinition
+from binlake.values.table_filter import TableFilter
+
+__all__ = ["SYSTEM_SCHEMAS", "SourceTable", "read_tables"]
+
+#: The databases of the servers themselves, which are never mirrored.
+SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
+_TABLES = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES"
+    " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
+)
+# every engine whose reads are of one moment, and whose commits the binary log orders
+_TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable(PickledByName):
+    """A table of the source.
+
+    `key`: names of the columns that identify a row, in key order: those of the primary key, or else of the
+    first unique key whose columns are all NOT NULL and whole; () where there is none. `rows` is the
+    server's estimate. `options` decide the types, as in `log.changes` (time, zero_date, invalid, columns).
+    `engine` is in lower case.
+    """
+
+    schema: str
+    name: str
+    definition: TableDefinition
+    key: tuple[str, ...]
+    engine: str = "innodb"
+    rows: int = 0
+    options: ReadOptions = field(default_factory=ReadOptions)
+
+    @property
+    def full_name(self) -> str:
+        """`schema.name`, unquoted."""
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def sql_name(self) -> str:
+        """The name quoted for SQL."""
+        return f"{quoted_name(self.schema)}.{quoted_name(self.name)}"
+
+    @property
+    def types(self) -> TableTypes:
+        """The column types and plans, as the log's reader makes them. Raises OptionError."""
+        return _types(self.definition, self.options)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow types of the rows: those that `log.changes` gives for the same columns."""
+        return self.types.schema
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether a consistent snapshot holds for the table's engine."""
+        return self.engine in _TRANSACTIONAL
+
+
+@lru_cache(maxsize=512)
+def _types(definition: TableDefinition, options: ReadOptions) -> TableTypes:
+    return TableTypes.of(definition, options, Target.TYPED, silent)
+
+
+def read_tables(
+    source: str | ServerConnection,
+    patterns: Sequence[str] = (),
+    options: ReadOptions | None = None,
+) -> list[SourceTable]:
+    """The tables of a server that match one of the patterns (`shop.*`), all but the server's own without.
+
+    `options` decide the types; their `exclude_table` leaves tables out. Raises SourceError where no table matches, UnsupportedError
+    and SchemaError for a table that cannot be mirrored, and ServerError.
+    """
+    options = options or ReadOptions()
+    chosen = TableFilter(replace(options, table=tuple(patterns)))
+    with ExitStack() as stack:
+        server = (
+            source
+            if isinstance(source, ServerConnection)
+            else stack.enter_context(open_session(source))
+        )
+        found = [
+            (schema or "", name or "", (engine or "").lower(), whole_number(rows, "TABLE_ROWS"))
+            for schema, name, engine, rows in server.rows(_TABLES, 4)
+        ]
+        wanted = [
+            row
+            for row in found
+            if row[0].lower() not in SYSTEM_SCHEMAS and chosen.wants(row[0], row[1])
+        ]
+        if not wanted:
+            raise SourceError(
+                f"{server.where} has no table that matches {', '.join(patterns) or '*.*'}",
+                hint="the user of the URL sees only tables that it may SELECT from",
+            )
+        return [_table(server, *row, options) for row in wanted]
+
+
+def _table(
+    server: ServerConnection, schema: str, name: str, engine: str, rows: int, options: ReadOptions
+) -> SourceTable:
+    quoted = f"{quoted_name(schema)}.{quoted_name(name)}"
+    text = server.rows(f"SHOW CREATE TABLE {quoted}", 2)[0][1] or ""
+    try:
+        declared = parse_create_table(text, schema, {}, 1)
+    except UnreadableTableError as error:
+        raise SchemaError(f"{schema}.{name}: its definition cannot be read: {error}") from None
+    if declared is None:
+        raise UnsupportedError(f"{schema}.{name} has no columns")
+    definition = definition_of(replace(declared, database=schema), server.flavour)
+    key = _key(server.table(f"SHOW KEYS FROM {quoted}"), definition)
+    ordinals = {column.name: column.ordinal for column in definition.columns}
+    definition = replace(definition, primary_key=tuple(ordinals[part] for part in key))
+    return SourceTable(schema, name, definition, key, engine, rows, options)
+
+
+def _key(
+    listed: tuple[list[str], Iterable[tuple[str | None, ...]]], definition: TableDefinition
+) -> tuple[str, ...]:
+    """The columns of the primary key, or else of the first unique key that no NULL can enter."""
+    names = [name.lower() for name in listed[0]]
+    spelled = {column.name.lower(): column.name for column in definition.columns}
+    keys: dict[str, list[str]] = {}
+    unfit = set()
+    for row in listed[1]:
+        part = dict(zip(names, row, strict=True))
+        key, column = part["key_name"] or "", (part["column_name"] or "").lower()
+        keys.setdefault(key, []).append(spelled.get(column, ""))
+        if (
+            part["non_unique"] != "0"
+            or part["sub_part"]  # unique in its beginning only
+            or (part["null"] or "").upper() == "YES"
+            or column not in spelled  # an expression, or a hidden column
+        ):
+            unfit.add(key)
+    fit = {key: tuple(columns) for key, columns in keys.items() if key not in unfit}
+    if "PRIMARY" in fit:
+        return fit["PRIMARY"]
+    if "PRIMARY" in keys and all(keys["PRIMARY"]):
+        # unique in the beginnings of its columns, hence also in the whole columns
+        return tuple(keys["PRIMARY"])
+    return next(iter(fit.values()), ())

@@ -1,0 +1,108 @@
+"""Which tables of the server a mirror wants, and what they are now."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from binlake.errors import SchemaError, SourceError, UnsupportedError
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.read_session import open_session
+from binlake.mirror.source.tables import SYSTEM_SCHEMAS, SourceTable, read_tables
+from binlake.source.replica.connection import ServerConnection
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.ddl_targets import changed_tables
+from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
+from binlake.table.schema.declared import DeclaredTable
+from binlake.table.schema.schema_text import create_table_text
+from binlake.table.text.sql_text import quoted_name
+from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
+
+__all__ = ["SourceTables"]
+
+_LIST = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+    " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
+)
+_MAKES_TABLE = re.compile(r"\b(?:CREATE\s+(?:OR\s+REPLACE\s+)?TABLE|RENAME)\b", re.IGNORECASE)
+
+
+class SourceTables:
+    """The tables of a server that the options want. Raises ServerError, SourceError."""
+
+    def __init__(self, url: str, options: MirrorOptions) -> None:
+        self._url = url
+        self._options = options
+        self._filter = TableFilter(
+            ReadOptions(table=options.tables, exclude_table=options.exclude_tables)
+        )
+
+    def wants(self, database: str, table: str) -> bool:
+        """Whether the options want a table of this name."""
+        return database.lower() not in SYSTEM_SCHEMAS and self._filter.wants(database, table)
+
+    def names(self) -> list[tuple[str, str]]:
+        """The wanted tables that the server has, database and table."""
+        with open_session(self._url) as server:
+            rows = server.rows(_LIST, 2)
+        return [(a or "", b or "") for a, b in rows if self.wants(a or "", b or "")]
+
+    def has(self, full_name: str) -> bool:
+        """Whether the server has a table now."""
+        return any(".".join(name) == full_name for name in self.names())
+
+    def may_be_new(self, ddl: DdlStatement) -> bool:
+        """Whether a statement may make a table that is wanted."""
+        if not _MAKES_TABLE.search(ddl.sql):
+            return False
+        names = changed_tables(ddl)
+        return names is None or any(self.wants(*name) for name in names)
+
+    def read(self, full_name: str) -> tuple[SourceTable, str]:
+        """A table as it is now, and the CREATE TABLE of it.
+
+        Raises SourceError where there is none, UnsupportedError and SchemaError for one that cannot be
+        mirrored.
+        """
+        options = replace(self._options.read_options(), exclude_table=())
+        found = [
+            table
+            for table in read_tables(self._url, [full_name], options)
+            if table.full_name == full_name
+        ]
+        if not found:
+            raise SourceError(f"the server has no table {full_name}")
+        table = found[0]
+        with open_session(self._url) as server:
+            quoted = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
+            text = server.rows(f"SHOW CREATE TABLE {quoted}", 2)[0][1] or ""
+            logs_cascades = _logs_cascades(server)
+        try:
+            declared = parse_create_table(text, table.schema, {}, 1)
+        except UnreadableTableError as error:
+            raise SchemaError(f"{full_name}: its definition cannot be read: {error}") from None
+        if declared is None:
+            raise SchemaError(f"{full_name}: its definition cannot be read")
+        if self._options.on_cascade == "quarantine" and not logs_cascades:
+            _refuse_cascades(full_name, declared)
+        return table, create_table_text(replace(declared, database=table.schema))
+
+
+def _logs_cascades(server: ServerConnection) -> bool:
+    """Whether the log has the rows that foreign keys change: of MySQL from 9.6 on, of others never."""
+    if server.flavour != "mysql" or server.version < (9, 6):
+        return False
+    return (server.variable("innodb_native_foreign_keys") or "OFF").upper() in ("OFF", "0")
+
+
+def _refuse_cascades(full_name: str, declared: DeclaredTable) -> None:
+    """Raise UnsupportedError for a foreign key whose changes of rows the log does not have."""
+    for key in declared.foreign_keys:
+        actions = {key.on_delete, key.on_update} - {"RESTRICT", "NO ACTION"}
+        if actions:
+            raise UnsupportedError(
+                f"{full_name}: the server does not log the rows that foreign key {key.name} changes "
+                f"({', '.join(sorted(actions))})",
+                hint="leave the table out, or accept the difference with --on-cascade ignore",
+            )

@@ -1,0 +1,298 @@
+"""What keeps lake tables fit to read, between the rounds: compaction, expiry of snapshots, orphans.
+
+    upkeep = Upkeep(engine, control, options, note)
+    upkeep.work(tables)        # after each round: begins what is due, commits what is done
+
+The loop is the only one who commits. Rows are rewritten by tasks beside the rounds, for one table at a
+time and for at most half of the time; what the rounds delete meanwhile is translated at the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from binlake.errors import BinlogError, SourceError
+from binlake.lake.engine import Engine
+from binlake.mirror.control import NAMESPACE, Control, position_properties
+from binlake.mirror.followed import Followed, described, followed, open_table, place_of
+from binlake.mirror.iceberg.compaction import (
+    FileState,
+    RewriteOrder,
+    Rewritten,
+    all_groups,
+    due_groups,
+)
+from binlake.mirror.iceberg.data_files import remove_file
+from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
+from binlake.mirror.iceberg.table import FILE_PREFIX, MirrorTable
+from binlake.mirror.lake_state import lock_if_free
+from binlake.mirror.options import MirrorOptions
+
+__all__ = ["Upkeep", "compact_tables"]
+
+_EXPIRY_S = 60.0
+_ORPHANS_S = 6 * 3600.0
+_LEAST_SNAPSHOTS = 20
+_BACK_OFF_S = 600.0
+
+_Groups = list[list[FileState]]
+
+
+@dataclass
+class _Job:
+    """Rewrites groups of data files of one table in a thread of its own."""
+
+    name: str
+    lake: MirrorTable
+    engine: Engine
+    orders: list[RewriteOrder]
+    began: float = field(default_factory=time.monotonic)
+    done: list[Rewritten] = field(default_factory=list)
+    error: BaseException | None = None
+    thread: threading.Thread | None = None
+    is_unwanted: bool = False
+
+    def start(self) -> None:
+        """Begin."""
+        name = f"binlake-compact-{self.name}"
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.thread is not None and not self.thread.is_alive()
+
+    def wait(self) -> None:
+        """Until it has ended."""
+        if self.thread is not None:
+            self.thread.join()
+
+    def abandon(self) -> None:
+        """Have its files removed, now or when it ends."""
+        self.is_unwanted = True
+        if self.is_over:
+            _discard(self.done)
+
+    def _run(self) -> None:
+        try:
+            tasks = [order.task() for order in self.orders]
+            answers = self.engine.run(tasks, f"compact {self.name}", lambda _done, _all: None)
+            for order, answer in zip(self.orders, answers, strict=True):
+                self.done.append(order.done(json.loads(answer)))
+        except BaseException as error:  # noqa: BLE001 - the loop's thread raises it
+            self.error = error
+        if self.is_unwanted:
+            _discard(self.done)
+
+
+class Upkeep:
+    """Compacts tables, expires snapshots, removes orphans. For the thread of the loop.
+
+    `note` takes sentences for people. Raises SourceError, CommitConflictError.
+    """
+
+    def __init__(
+        self, engine: Engine, control: Control, options: MirrorOptions, note: Callable[[str], None]
+    ) -> None:
+        self._engine = engine
+        self._control = control
+        self._options = options
+        self._note = note
+        self._policy = options.compaction
+        self._job: _Job | None = None
+        self._wanted: dict[str, list[_Groups]] = {}
+        self._looked: dict[str, int | None] = {}
+        self._compacted: dict[str, float] = {}
+        self._rest_until: dict[str, float] = {}
+        self._next_job = self._next_expiry = self._next_orphans = float("-inf")
+
+    def work(self, tables: Mapping[str, Followed]) -> None:
+        """What is due now. Waits for commits only."""
+        self._settle(tables)
+        if self._job is None and time.monotonic() >= self._next_job:
+            self._begin(tables)
+        self._clean(tables)
+
+    def finish(self, tables: Mapping[str, Followed]) -> None:
+        """Compact what is due, and wait until it is done."""
+        while True:
+            if self._job is not None:
+                self._job.wait()
+                self._settle(tables)
+            self._begin(tables)
+            if self._job is None:
+                return
+
+    def close(self) -> None:
+        """Give up what has not been committed."""
+        if self._job is not None:
+            self._job.abandon()
+            self._job = None
+
+    def want(self, table: Followed) -> None:
+        """Compact a table wholly: no deleted rows, no small files."""
+        self._wanted[table.full_name] = list(all_groups(table.lake.file_states(), self._policy))
+
+    # -- compaction --------------------------------------------------------------------------------
+
+    def _begin(self, tables: Mapping[str, Followed]) -> None:
+        """Begin the job of the table that has waited longest."""
+        now = time.monotonic()
+        for name in sorted(
+            tables, key=lambda n: (n not in self._wanted, self._compacted.get(n, 0))
+        ):
+            table = tables[name]
+            groups = self._groups(table) if self._rest_until.get(name, 0) <= now else []
+            if groups:
+                self._compacted[name] = now
+                orders = [table.lake.rewrite_of(group) for group in groups]
+                self._job = _Job(name, table.lake, self._engine, orders)
+                self._job.start()
+                return
+
+    def _groups(self, table: Followed) -> _Groups:
+        name = table.full_name
+        queue = self._wanted.get(name, [])
+        while queue:
+            there = {file.path for file in table.lake.file_states()}
+            groups = [of for of in queue.pop(0) if all(file.path in there for file in of)]
+            if groups:
+                return groups
+        if self._wanted.pop(name, None) is not None:
+            self._lists_to_one(table, 2)
+        if self._options.compact == "off" or self._looked.get(name, -1) == table.lake.snapshot:
+            return []
+        self._looked[name] = table.lake.snapshot
+        groups = due_groups(table.lake.file_states(), self._policy)
+        if not groups:
+            self._lists_to_one(table, self._policy.files)
+        return groups
+
+    def _lists_to_one(self, table: Followed, least: int) -> None:
+        """Make one file of many position deletes of files that need no compaction themselves."""
+        if table.lake.delete_lists >= least:
+            self._commit(table, [])
+
+    def _settle(self, tables: Mapping[str, Followed]) -> None:
+        """Commit a job that has ended."""
+        job = self._job
+        if job is None or not job.is_over:
+            return
+        self._job = None
+        took = time.monotonic() - job.began
+        self._next_job = time.monotonic() + took
+        table = tables.get(job.name)
+        if job.error is not None:
+            # whatever it is: the rows are where they were, and rounds go on
+            self._failed(job, job.error)
+        elif table is not None and table.lake is job.lake:
+            try:
+                gone = self._commit(table, job.done)
+                self._note(f"{job.name}: {gone} data files compacted in {took:.1f} s")
+                self._looked.pop(job.name, None)
+                return
+            except CommitConflictError as error:
+                self._failed(job, error)
+            except BinlogError as error:
+                # nobody knows whether it was committed: the files stay, and the table is looked at anew
+                self._failed(job, error)
+                table.lake.reload()
+                return
+        job.abandon()
+
+    def _failed(self, job: _Job, error: BaseException) -> None:
+        self._rest_until[job.name] = time.monotonic() + _BACK_OFF_S
+        self._wanted.pop(job.name, None)
+        self._note(f"{job.name} was not compacted: {str(error).partition(chr(10))[0]}")
+
+    def _commit(self, table: Followed, rewrites: Iterable[Rewritten]) -> int:
+        properties = position_properties(table.offset, self._control.round)
+        return table.lake.commit_rewrites(list(rewrites), properties)
+
+    # -- what is not needed any more -----------------------------------------------------------------
+
+    def _clean(self, tables: Mapping[str, Followed]) -> None:
+        """Expire old snapshots, and look for orphans, now and then: both read much of the metadata."""
+        now = time.monotonic()
+        if now < self._next_expiry:
+            return
+        self._next_expiry = now + _EXPIRY_S
+        options = self._options
+        before_ms = int((time.time() - options.keep_snapshots_s) * 1000)
+        for table in tables.values():
+            table.lake.iceberg.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
+        self._control.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
+        self._control.compact(self._policy)
+        if now >= self._next_orphans and self._control.orphans_are_due(_ORPHANS_S):
+            self._next_orphans = now + _ORPHANS_S
+            self.remove_orphans(tables)
+
+    def remove_orphans(self, tables: Mapping[str, Followed]) -> None:
+        """Remove old files of killed runs, which no snapshot knows.
+
+        Tables that are to be copied again are left alone: files of a copy are in no snapshot yet.
+        """
+        before_ms = int((time.time() - self._options.orphans_s) * 1000)
+        for name, table in tables.items():
+            if name in self._control.to_resync:
+                continue
+            removed = table.lake.iceberg.remove_orphans(FILE_PREFIX, before_ms)
+            if removed:
+                self._note(f"{name}: {removed} files of killed runs removed")
+        self._control.orphans_removed()
+
+
+def _discard(rewrites: Iterable[Rewritten]) -> None:
+    """Remove new files that no commit names."""
+    for one in rewrites:
+        if one.file is not None:
+            remove_file(one.path)
+
+
+def compact_tables(
+    lake: Lake,
+    engine: Engine,
+    indexes: Path,
+    names: Sequence[str],
+    note: Callable[[str], None],
+) -> None:
+    """Compact tables wholly (all without `names`), here, or by the mirror that runs in another process.
+
+    Raises SourceError for a table that the lake does not have, and where it has no mirror.
+    """
+    control = Control(lake, None, None)
+    options = control.options
+    known = _names(lake) - control.quarantined.keys()
+    if unknown := sorted(set(names) - known):
+        raise SourceError(
+            f"the mirror has no table {', '.join(unknown)}, or it is quarantined",
+            hint="`binlake mirror status` lists its tables",
+        )
+    wanted = set(names) or known
+    locked = lock_if_free(indexes)
+    if locked is None:
+        control.request_compaction(wanted)
+        note("another process mirrors into the lake: it compacts the tables after its next round")
+        return
+    with locked:
+        upkeep = Upkeep(engine, control, options, note)
+        tables: dict[str, Followed] = {}
+        for name in sorted(wanted):
+            namespace, _, table = name.partition(".")
+            opened = open_table(lake, namespace, table, indexes)
+            tables[name] = followed(opened, place_of(opened, control, options))
+            upkeep.want(tables[name])
+        upkeep.finish(tables)
+        upkeep.remove_orphans(tables)
+
+
+def _names(lake: Lake) -> set[str]:
+    """The tables of a lake that a mirror has copied."""
+    pairs = [name for name in lake.tables() if name[0] != NAMESPACE]
+    return {".".join(n) for n in pairs if described(lake.load(*n).describe()["properties"])}

@@ -1,0 +1,178 @@
+"""Triggers and events of a log, kept back until its row changes have been applied.
+
+The log has the rows that a trigger or an event changed, so while these rows are applied it must not
+run. What would create or alter one waits until the end of the script; what drops one, or renames or
+drops the table of a trigger, is applied to those that wait.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from binlake.format.sql_names import NAME
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.schema.alter import new_name
+from binlake.table.schema.sql_tokens import (
+    Token,
+    UnreadableTableError,
+    read_name,
+    split,
+    statement_tokens,
+)
+from binlake.table.text.sql_text import quoted_name
+
+__all__ = ["Deferred", "Deferring", "Name"]
+
+#: Database and name, as the statement spells them.
+Name = tuple[str, str]
+
+_QUALIFIED = rf"(?:(?P<{{0}}database>{NAME})\s*\.\s*)?(?P<{{0}}name>{NAME})"
+_ACCOUNT = rf"(?:{NAME}|'[^']*'|\"[^\"]*\")"
+_PROGRAM = re.compile(
+    rf"(?:\s|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)*+(?P<verb>CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?"
+    rf"(?:DEFINER\s*=\s*{_ACCOUNT}(?:\s*@\s*{_ACCOUNT}|\s*\(\s*\))?\s*)?(?P<kind>TRIGGER|EVENT)\s+"
+    rf"(?:IF\s+(?:NOT\s+)?EXISTS\s+)?{_QUALIFIED.format('')}",
+    re.IGNORECASE,
+)
+_TABLE_OF_TRIGGER = re.compile(
+    rf"\bON\s+(?P<table>{_QUALIFIED.format('of_')})\s+FOR\s+EACH\s+ROW\b", re.IGNORECASE
+)
+_NEW_EVENT_NAME = re.compile(rf"\bRENAME\s+TO\s+{_QUALIFIED.format('')}", re.IGNORECASE)
+_MOVES_TABLES = re.compile(r"\b(?:RENAME|DROP)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A statement that waits: which program it is about, and of a trigger the table.
+
+    `number` is the caller's, to know the statement by; `table` None for an event, `moved` the table's
+    name now, where that is another than the statement's.
+    """
+
+    number: int
+    kind: str
+    verb: str
+    name: Name
+    table: Name | None
+    moved: Name | None = None
+
+    def text(self, sql: bytes) -> bytes:
+        """The statement for the table's name now."""
+        if self.moved is None:
+            return sql
+        text = sql.decode("latin-1")
+        found = _TABLE_OF_TRIGGER.search(text)
+        assert found is not None, "its table was found there"
+        database, table = (quoted_name(part).encode() for part in self.moved)
+        return sql[: found.start("table")] + database + b"." + table + sql[found.end("table") :]
+
+
+class Deferring:
+    """The statements that wait for the end of one script."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Deferred] = []
+        self._count = 0
+
+    def __iter__(self) -> Iterator[Deferred]:
+        return iter(self._waiting)
+
+    def take(self, ddl: DdlStatement) -> Deferred | str | None:
+        """What becomes of a statement: it waits; another takes its place, now ("": none does); or
+        None, it stays as it is.
+        """
+        found = _PROGRAM.match(ddl.sql)
+        if found is None:
+            if self._waiting and _MOVES_TABLES.search(ddl.sql):
+                self._follow(ddl)
+            return None
+        kind, verb = found["kind"].upper(), found["verb"].upper()
+        name = _name(found, "", ddl.database)
+        if verb != "DROP":
+            return self._defer(ddl, kind, verb, name)
+        mine = [w for w in self._waiting if w.kind == kind and _same(w.name, name)]
+        self._waiting = [waiting for waiting in self._waiting if waiting not in mine]
+        if any(waiting.verb == "CREATE" for waiting in mine):
+            return ""
+        # one of the time before the log may not have been restored yet
+        return f"DROP {kind} IF EXISTS {quoted_name(name[0])}.{quoted_name(name[1])}"
+
+    def _defer(self, ddl: DdlStatement, kind: str, verb: str, name: Name) -> Deferred:
+        table = None
+        if kind == "TRIGGER":
+            on = _TABLE_OF_TRIGGER.search(ddl.sql)
+            table = _name(on, "of_", ddl.database) if on is not None else None
+        elif verb == "ALTER" and (renamed := _NEW_EVENT_NAME.search(ddl.sql)) is not None:
+            now = _name(renamed, "", ddl.database)
+            self._waiting = [
+                replace(w, name=now) if w.kind == kind and _same(w.name, name) else w
+                for w in self._waiting
+            ]
+            name = now
+        self._count += 1
+        deferred = Deferred(self._count, kind, verb, name, table)
+        self._waiting.append(deferred)
+        return deferred
+
+    def _follow(self, ddl: DdlStatement) -> None:
+        """Do to the tables of waiting triggers, and to databases, what a statement does."""
+        try:
+            tokens = statement_tokens(ddl.sql)
+            words = [token.word for token in tokens]
+            if words[:1] == ["RENAME"] and words[1:2] in (["TABLE"], ["TABLES"]):
+                self._rename(tokens, ddl.database)
+            elif words[:1] == ["ALTER"] and "TABLE" in words[:4]:
+                at = _after_condition(words, words.index("TABLE") + 1)
+                database, table, at = read_name(tokens, at, ddl.database)
+                if (new := new_name(split(tokens[at:]))) is not None:
+                    to = read_name(new, 0, ddl.database)
+                    self._move((database or "", table), (to[0] or "", to[1]))
+            elif words[:1] == ["DROP"]:
+                self._drop(tokens, words, ddl.database)
+        except UnreadableTableError:
+            return  # if it moved a table, the statement that waits fails, and says which
+
+    def _rename(self, tokens: list[Token], current: str) -> None:
+        for pair in split(tokens[_after_condition([t.word for t in tokens], 2) :]):
+            database, table, at = read_name(pair, 0, current)
+            while at < len(pair) and pair[at].word != "TO":  # MariaDB: WAIT n
+                at += 1
+            to = read_name(pair, at + 1, current)
+            self._move((database or "", table), (to[0] or "", to[1]))
+
+    def _drop(self, tokens: list[Token], words: list[str], current: str) -> None:
+        if words[1:2] in (["DATABASE"], ["SCHEMA"]):
+            name = tokens[_after_condition(words, 2)].text.lower()
+            self._waiting = [w for w in self._waiting if w.name[0].lower() != name]
+        elif words[1:2] in (["TABLE"], ["TABLES"]):
+            for item in split(tokens[_after_condition(words, 2) :]):
+                database, table, _ = read_name(item, 0, current)
+                gone = (database or "", table)
+                self._waiting = [w for w in self._waiting if not _same(w.moved or w.table, gone)]
+
+    def _move(self, old: Name, new: Name) -> None:
+        self._waiting = [
+            replace(w, moved=new) if _same(w.moved or w.table, old) else w for w in self._waiting
+        ]
+
+
+def _after_condition(words: list[str], at: int) -> int:
+    return at + 2 * (words[at : at + 2] == ["IF", "EXISTS"])
+
+
+def _same(one: Name | None, other: Name) -> bool:
+    return one is not None and (one[0].lower(), one[1].lower()) == (
+        other[0].lower(),
+        other[1].lower(),
+    )
+
+
+def _name(found: re.Match[str], prefix: str, database: str) -> Name:
+    said = found[f"{prefix}database"]
+    return (_unquoted(said) if said else database, _unquoted(found[f"{prefix}name"]))
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name

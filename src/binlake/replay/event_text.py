@@ -1,0 +1,131 @@
+"""What all events have in common as text: the line of the header, hex dumps, BINLOG statements.
+
+Text is bytes here: statements and values are in the character sets of their sessions and columns.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+__all__ = [
+    "DELIMITER",
+    "HEADER_BYTES",
+    "Base64",
+    "TextOptions",
+    "clock_text",
+    "mariadb_dump",
+    "mysql_dump",
+    "sealed",
+]
+
+#: Ends a statement, since statements may hold semicolons.
+DELIMITER = b"/*!*/;"
+HEADER_BYTES = 19
+_CHECKSUM_BYTES = 4
+_DUMP_BYTES = 16
+_LENGTH_AT = 9
+
+
+class Base64(StrEnum):
+    """When row changes are printed as BINLOG statements (--base64-output)."""
+
+    AUTO = "auto"  # rows and what they need
+    NEVER = "never"  # no row changes
+    DECODE_ROWS = "decode-rows"  # pseudo-SQL comments only: nothing is replayed
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """What is printed of the chosen events, by the names that the servers' tools give it.
+
+    `verbose` counts -v. `databases` are those shown (all when empty); `rewrite_db` maps old names to
+    new ones. `local_load` is the folder for the files of LOAD DATA. `restores_gtid_variables`: at the
+    end, MariaDB's session gets its own server and domain back.
+    """
+
+    base64_output: Base64 = Base64.AUTO
+    verbose: int = 0
+    hexdump: bool = False
+    short_form: bool = False
+    skip_gtids: bool = False
+    skip_annotate_row_events: bool = False
+    print_row_count: bool = True
+    print_table_metadata: bool = False
+    idempotent: bool = False
+    disable_log_bin: bool = False
+    set_charset: str | None = None
+    databases: frozenset[str] = frozenset()
+    rewrite_db: dict[str, str] = field(default_factory=dict)
+    local_load: str | None = None
+    restores_gtid_variables: bool = False
+
+    @property
+    def prints_base64(self) -> bool:
+        """Whether BINLOG statements are printed."""
+        return self.base64_output is Base64.AUTO and not self.short_form
+
+    def renamed(self, database: str) -> str:
+        """The database's name after `rewrite_db`."""
+        return self.rewrite_db.get(database, database)
+
+    def shows(self, database: str) -> bool:
+        """Whether `databases` includes a database.
+
+        A statement of a session without a default database (database "") belongs to none, so
+        `databases` leaves it out, as both servers' tools do.
+        """
+        return not self.databases or database in self.databases
+
+
+def sealed(raw: bytes, *, checksum: bool) -> bytes:
+    """An event (given without checksum) with its length right, and a checksum if it has one."""
+    length = len(raw) + _CHECKSUM_BYTES * checksum
+    sized = raw[:_LENGTH_AT] + length.to_bytes(4, "little") + raw[_LENGTH_AT + 4 :]
+    return sized + zlib.crc32(sized).to_bytes(4, "little") if checksum else sized
+
+
+def clock_text(timestamp: int) -> str:
+    """A time as the servers' tools write it, in the local zone."""
+    local = time.localtime(timestamp)
+    return f"{local.tm_year % 100:02d}{local.tm_mon:02d}{local.tm_mday:02d} {local.tm_hour:2d}:{local.tm_min:02d}:{local.tm_sec:02d}"
+
+
+# --- hex dumps, from `at` on
+
+
+def mysql_dump(raw: bytes, at: int) -> Iterator[bytes]:
+    """The dump between the header's line and the event's own words, as MySQL's tool has it."""
+    yield b"\n# Position  Timestamp   Type   Source ID        Size      Source Pos    Flags \n"
+    groups = "   ".join(raw[a:b].hex(" ") for a, b in _FIELDS)
+    yield f"# {at:08x} {groups}\n".encode()
+    for offset in range(HEADER_BYTES, len(raw), _DUMP_BYTES):
+        part = raw[offset : offset + _DUMP_BYTES]
+        text = "".join(chr(b) if chr(b).isascii() and chr(b).isalnum() else "." for b in part)
+        yield f"# {at + offset:08x} {_hex_columns(part):<48} |{text}|\n".encode()
+    yield b"# "
+
+
+def mariadb_dump(raw: bytes, at: int) -> Iterator[bytes]:
+    """The same as MariaDB's tool has it."""
+    yield b"\n# Position\n"
+    yield b"#           |Timestamp   |Type |Master ID   |Size        |Master Pos  |Flags\n"
+    groups = [raw[a:b].hex(" ") for a, b in _FIELDS]
+    groups[1] += "  "
+    yield f"# {at:8x}  |{' |'.join(groups)}\n#\n".encode()
+    for offset in range(HEADER_BYTES, len(raw), _DUMP_BYTES):
+        part = raw[offset : offset + _DUMP_BYTES]
+        text = "".join(chr(b) if 0x20 <= b < 0x7F else "." for b in part)
+        yield f"# {at + offset:8x}  {_hex_columns(part):<48}  |{text}|\n".encode()
+    yield b"# Event: " if len(raw) == HEADER_BYTES else b"#\n# Event: "
+
+
+# timestamp, type, server id, length, end position, flags
+_FIELDS = ((0, 4), (4, 5), (5, 9), (9, 13), (13, 17), (17, HEADER_BYTES))
+
+
+def _hex_columns(part: bytes) -> str:
+    return (part[:8].hex(" ") + "  " + part[8:].hex(" ")).rstrip()

@@ -1,0 +1,203 @@
+"""The fast way through a log: plain events as compiled text, all others by the printer.
+
+`core.replay_text` writes transactions whose words the printer has said before. What it stops at is
+printed by `Printer.show`, and what that says about a table, about rows or at a BEGIN is kept
+here, so that each is worked out once. The text is the printer's either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from binlake.core.replay_text import PlainKind, ReplayText
+from binlake.events.base import Event
+from binlake.events.common.format_description import table_id_bytes
+from binlake.events.common.query import QueryEvent
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.table_map import TableMapEvent
+from binlake.format.event_types import (
+    ANNOTATE_ROWS_EVENT,
+    ANONYMOUS_GTID_LOG_EVENT,
+    EVENT_TYPES,
+    GTID_EVENT,
+    GTID_LOG_EVENT,
+    QUERY_EVENT,
+    ROWS_QUERY_LOG_EVENT,
+    TABLE_MAP_EVENT,
+    XID_EVENT,
+    Role,
+)
+from binlake.replay.event_text import TextOptions
+from binlake.replay.printer import Printer
+from binlake.replay.shown import Shown, shown_event
+from binlake.replay.statement_events import starts_group
+from binlake.stream.log_events import LogEvent, first_bad_of
+from binlake.stream.runs import Piece
+from binlake.values.frame import EventFormat
+
+__all__ = ["PlainEvents"]
+
+_KINDS = {
+    GTID_LOG_EVENT: PlainKind.GTID,
+    ANONYMOUS_GTID_LOG_EVENT: PlainKind.GTID,
+    GTID_EVENT: PlainKind.MARIADB_GTID,
+    QUERY_EVENT: PlainKind.QUERY,
+    TABLE_MAP_EVENT: PlainKind.TABLE_MAP,
+    XID_EVENT: PlainKind.XID,
+    ROWS_QUERY_LOG_EVENT: PlainKind.ROWS_QUERY,
+    ANNOTATE_ROWS_EVENT: PlainKind.ANNOTATE,
+}
+_HEADER_BYTES = 19
+_CHECKSUM_BYTES = 4
+_CRC32 = 1
+_MOST_WORDS = 1 << 12
+
+
+class PlainEvents:
+    """Prints the events of one log that `printer` would print the same way."""
+
+    def __init__(self, printer: Printer, options: TextOptions) -> None:
+        self._printer = printer
+        self._options = options
+        self._format: EventFormat | None = None
+        self._text: ReplayText | None = None
+        self._piece: Piece | None = None
+        self._usable = False
+        #: states of the session: a number for each, and what restores it
+        self._numbers: dict[Any, int] = {}
+        self._sessions: list[dict[str, Any]] = []
+
+    def print(self, piece: Piece, first: int, stop: int | None) -> int:
+        """Print frames of a piece from `first` on, none at or after the file offset `stop`; how many
+        they are.
+        """
+        if piece is not self._piece:
+            self._piece = piece
+            self._usable = self._is_usable(piece)
+        printer = self._printer
+        if not self._usable or not printer.is_between_statements:
+            return 0
+        window = piece.window
+        block = window.block
+        end = int(block.end(piece.last - 1))
+        if stop is not None and stop < end:
+            index = block.find(stop)
+            if index <= first:
+                return 0
+            end = int(block.end(index - 1))
+        text = self._of_format(window.format)
+        changes = None
+        if printer.wants_changes:
+            changes = printer.pseudo.whole(window, first)
+            if changes is None:
+                return 0
+        printer.lend(text)
+        text.state = before = self._state()
+        start = int(block.frame(first).offset) - window.base
+        _, frames = text.write(window.data, start, end - window.base, window.base, changes)
+        if not frames:
+            return 0
+        printer.write(memoryview(text.take()))
+        printer.take_back(text)
+        if text.state != before:
+            vars(printer.session).update(self._sessions[text.state])
+        return frames
+
+    def show(self, event: LogEvent) -> None:
+        """Print one event with the printer, and keep what it says. Raises BinlogError."""
+        printer = self._printer
+        if not self._usable or event.outer is not None:
+            printer.show(event)
+            return
+        before = self._state()
+        said: list[bytes | memoryview] = []
+        write, printer.write = printer.write, said.append
+        try:
+            printer.show(event)
+        finally:
+            printer.write = write
+            text = b"".join(said)
+            write(text)
+        heads = printer.statement.heads
+        if isinstance(event.event, RowsEvent) and heads:
+            text += heads[-1]
+        self._learn(event.event, shown_event(event), text, before)
+
+    def _learn(self, event: Event, shown: Shown, text: bytes, before: int) -> None:
+        """Keep the words that follow the header line of an event."""
+        if self._text is None or not isinstance(event, TableMapEvent | RowsEvent | QueryEvent):
+            return
+        line = b"\n" + shown.line()
+        at = text.find(line)
+        if at < 0:
+            return
+        words = text[at + len(line) :]
+        body = bytes(shown.raw[_HEADER_BYTES:-_CHECKSUM_BYTES])
+        if isinstance(event, TableMapEvent):
+            tables = self._text.table_words
+            if len(tables) >= _MOST_WORDS:
+                tables.clear()
+            tables[(self._text.server_version, body)] = words
+        elif isinstance(event, RowsEvent):
+            code = event.frame.type_code
+            head = body[: table_id_bytes(code, shown.format) + 2]
+            rows = self._text.rows_words
+            if len(rows) >= _MOST_WORDS:
+                rows.clear()
+            rows[(code, head)] = words[: words.index(b"\n") + 1]
+        elif starts_group(event) and event.frame.type_code == QUERY_EVENT:
+            queries = self._text.queries
+            if len(queries) >= _MOST_WORDS:
+                queries.clear()
+            marker = b"SET TIMESTAMP="
+            stamp = b"%s%d" % (marker, event.frame.timestamp)
+            if words.count(marker) == 1 and stamp in words:
+                ahead, _, behind = words.partition(stamp)
+                key = (before, event.frame.flags, body)
+                queries[key] = (ahead + marker, behind, self._state())
+
+    def _is_usable(self, piece: Piece) -> bool:
+        fmt = piece.window.format
+        return (
+            piece.outer is None
+            and fmt.checksum_alg == _CRC32
+            and fmt.checksum_bytes == _CHECKSUM_BYTES
+            and fmt.header_length == _HEADER_BYTES
+            and not self._options.hexdump
+            and not self._options.short_form
+            and not self._options.skip_gtids
+            and not self._options.print_table_metadata
+            and not self._options.skip_annotate_row_events
+            and not self._options.databases
+            and not self._options.rewrite_db
+            and first_bad_of(piece) < 0
+        )
+
+    def _of_format(self, fmt: EventFormat) -> ReplayText:
+        if self._text is None or fmt != self._format:
+            self._format = fmt
+            kinds = bytearray(256)
+            for code, kind in _KINDS.items():
+                kinds[code] = kind
+            for code, known in EVENT_TYPES.items():
+                if known.role is Role.ROWS and known.rows_version and not known.compressed:
+                    kinds[code] = PlainKind.ROWS
+            id_bytes = bytes(table_id_bytes(code, fmt) for code in range(256))
+            self._text = self._printer.replay_text(bytes(kinds), id_bytes)
+            self._text.server_version = 0
+        return self._text
+
+    def _state(self) -> int:
+        """The number of the session's state."""
+        state = vars(self._printer.session)
+        key = tuple(map(_hashable, state.values()))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._sessions)
+            self._sessions.append(dict(state))
+        return number
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(sorted(value.items())) if isinstance(value, Mapping) else value

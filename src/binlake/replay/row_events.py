@@ -1,0 +1,321 @@
+"""Row changes: BINLOG statements that a server applies, and pseudo-SQL comments to read.
+
+A statement's TABLE_MAPs and rows events belong together: a server takes them in one BINLOG, which
+ends with the rows event that has STMT_END. So they are kept until then, on disk when they are many.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from tempfile import SpooledTemporaryFile
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.core.replay_lines import base64_lines
+from binlake.core.table_sink import TableSink
+from binlake.core.text_rows import RowTemplate, write_values
+from binlake.core.walk import RowWalker
+from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
+from binlake.events.body.reader import BodyReader
+from binlake.events.common.rows import RowsEvent
+from binlake.events.common.table_map import TableMapEvent
+from binlake.format.event_types import TABLE_MAP_EVENT
+from binlake.format.flags import ROWS_STMT_END_F
+from binlake.printable import printable
+from binlake.replay.event_text import DELIMITER, TextOptions
+from binlake.replay.shown import Shown
+from binlake.source.window import Window
+from binlake.table.sql.pseudo_sql import PseudoTable, quoted_name
+from binlake.table.text.json_values import int64_array
+from binlake.values.frame import EventFormat, Frame
+
+__all__ = ["PseudoSql", "RowStatement", "rows_flags_text"]
+
+_IN_MEMORY_BYTES = 8 << 20
+_CHUNK_BYTES = 1 << 20
+
+# as the servers' tools spell them
+_FLAG_WORDS = (
+    (0x0001, "STMT_END_F"),
+    (0x0002, "NO_FOREIGN_KEY_CHECKS_F"),
+    (0x0004, "RELAXED_UNIQUE_CHECKS_F"),
+    (0x0008, "COMPLETE_ROWS_F"),
+)
+_MYSQL_FLAG_WORDS = (*_FLAG_WORDS, (0x0010, "USE_SQL_FOREIGN_KEY_F"))
+_MARIADB_FLAG_WORDS = (*_FLAG_WORDS, (0x0080, "NO_CHECK_CONSTRAINT_CHECKS_F"))
+
+
+def rows_flags_text(flags: int, flavour: str) -> str:
+    """The flags of a rows event by the flavour's names, unknown bits as hex; "" for none."""
+    words = []
+    rest = flags
+    for bit, word in _MARIADB_FLAG_WORDS if flavour == "mariadb" else _MYSQL_FLAG_WORDS:
+        if flags & bit:
+            words.append(word)
+            rest &= ~bit
+    if rest:
+        words.append(f"UNKNOWN_FLAG(0x{rest:x})")
+    return " flags: " + " ".join(words) if words else ""
+
+
+_HELD_BYTES = 32 << 20  # decoded before the text of it is written
+
+
+class RowChanges(NamedTuple):
+    """What an event changed: how many rows, and their comments."""
+
+    rows: int
+    comments: bytes | memoryview
+
+    def followed_by(self, more: RowChanges) -> RowChanges:
+        """These, and more of the same event."""
+        return RowChanges(self.rows + more.rows, b"".join((self.comments, more.comments)))
+
+
+class PseudoSql:
+    """Decodes the rows events of a log for their comments; called with events in their order.
+
+    The rows of a whole window are decoded at its first event. Where that fails, the window's
+    events are decoded one by one, so that only those that cannot be decoded have no rows.
+    `name_of(table_map)` is what the statements call a table.
+    """
+
+    def __init__(self, options: TextOptions, name_of: Callable[[TableMapEvent], bytes]) -> None:
+        self._has_types = options.verbose > 1
+        self._is_shown = bool(options.verbose) and not options.short_form
+        self._name_of = name_of
+        self._window: Window | None = None
+        self._whole: dict[int, RowChanges] | None = None  # by the event's offset in the window
+        self._open_maps: list[tuple[Window, int]] = []  # of the statement that has not ended
+        self._start()
+
+    def _start(self) -> None:
+        """Also after an error, when the walker no longer knows the tables of the statement."""
+        self._walker = RowWalker(self._resolve, _HELD_BYTES)
+        self._walker.begin_transaction(None, 0, None, 0)
+
+    def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink:
+        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
+        event = TableMapEvent.decode(frame, BodyReader(body), fmt)
+        table = PseudoTable(event, self._name_of(event))
+        sink = table.new_sink()
+        sink.purpose = table
+        return sink
+
+    def whole(self, window: Window, index: int) -> dict[int, RowChanges] | None:
+        """The changes of a window from an event on, by the offsets of rows events; None where not
+        all of them can be decoded.
+        """
+        self._enter(window, index)
+        return self._whole
+
+    def take_table(self, window: Window, index: int) -> None:
+        """Take in a TABLE_MAP. What is wrong with it is told when it has rows."""
+        self._enter(window, index)
+        self._open_maps.append((window, index))
+        if self._whole is None:
+            self._take_alone(window, index)
+
+    def _take_alone(self, window: Window, index: int) -> None:
+        try:
+            self._walk(window, index, index + 1)
+        except (UnsupportedError, FormatError):
+            self._start()
+
+    def changes(self, window: Window, index: int, event: RowsEvent) -> RowChanges:
+        """The decoded changes of a rows event. Raises FormatError.
+
+        Where they cannot be decoded (an unknown table, a type of old), the comment is one line that
+        says why, and there are no rows.
+        """
+        self._enter(window, index)
+        if event.is_statement_end:
+            self._open_maps.clear()
+        if event.is_dummy:
+            return RowChanges(0, b"")
+        if self._whole is not None:
+            return self._whole.get(event.frame.offset, RowChanges(0, b""))
+        try:
+            return _whole_changes(self._decoded(window, index, index + 1))
+        except MissingContextError:
+            self._start()
+            return RowChanges(0, f"### Row event for unknown table #{event.table_id}\n".encode())
+        except UnsupportedError as error:
+            self._start()
+            return RowChanges(0, f"### {printable(error.message)}\n".encode())
+        except BinlogError:
+            self._start()
+            raise
+
+    def _enter(self, window: Window, index: int) -> None:
+        """Decode a window from this event on, if that was not done yet."""
+        if window is self._window:
+            return
+        self._window = window
+        try:
+            self._whole = self._decoded(window, index, len(window))
+        except BinlogError:
+            self._whole = None
+        if self._whole is None:
+            # not before the error is gone: it keeps the walker, whose tables may be many
+            self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._start()
+        for window, index in self._open_maps:
+            self._take_alone(window, index)
+
+    def _decoded(self, window: Window, first: int, last: int) -> dict[int, RowChanges]:
+        """The changes of events [first, last), by their offsets."""
+        found: dict[int, RowChanges] = {}
+        at = first
+        while at < last:
+            at = self._walk(window, at, last)
+            for position, more in self._written().items():
+                begun = found.get(position)
+                found[position] = more if begun is None else begun.followed_by(more)
+        return found
+
+    def _walk(self, window: Window, first: int, last: int) -> int:
+        self._walker.set_format(window.format)
+        return self._walker.run_rows(window.data, window.base, window.block, first, last)
+
+    def _written(self) -> dict[int, RowChanges]:
+        """What the walker has collected, by event."""
+        found = self._walker.finish().tables
+        if not found:
+            return {}
+        templates, positions, sequences = [], [], []
+        for sink, rows in found:
+            table: PseudoTable = sink.purpose
+            shown = table.template(rows, comments=self._has_types) if self._is_shown else None
+            templates.append(shown or RowTemplate(rows.count))
+            positions.append(int64_array(rows.pos, rows.count))
+            sequences.append(int64_array(rows.seq, rows.count))
+        order = pc.sort_indices(pa.concat_arrays(sequences))
+        written, offsets = write_values(templates, order.buffers()[1])
+        text, starts = memoryview(written), memoryview(offsets).cast("q")
+        runs = pc.run_end_encode(pa.concat_arrays(positions).take(order))
+        result = {}
+        first = 0
+        ends = zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True)
+        for position, end in ends:
+            result[position] = RowChanges(end - first, text[starts[first] : starts[end]])
+            first = end
+        return result
+
+
+def _whole_changes(found: dict[int, RowChanges]) -> RowChanges:
+    """What one event changed."""
+    return next(iter(found.values()), RowChanges(0, b""))
+
+
+class RowStatement:
+    """The rows of one statement, up to STMT_END: heads, base64 and comments."""
+
+    def __init__(self, options: TextOptions) -> None:
+        self._options = options
+        self._base64: _Spool = _Spool()
+        self._comments: _Spool = _Spool()
+        self._last: tuple[bytes, EventFormat] | None = None
+        self.heads: list[bytes] = []
+        self.rows = 0
+        self.is_open = False
+
+    def add(self, shown: Shown) -> None:
+        """Take in a TABLE_MAP or rows event."""
+        self.is_open = True
+        if self._options.prints_base64:
+            self._keep()
+            self._last = (shown.raw, shown.format)
+
+    def add_comments(self, text: bytes | memoryview) -> None:
+        """Take in the pseudo-SQL of an event."""
+        self._comments.write((text,))
+
+    def _keep(self) -> None:
+        if self._last is not None:
+            self._base64.write((base64_lines(self._last[0]),))
+            self._last = None
+
+    def finish(self, write: Callable[[bytes | memoryview], object]) -> None:
+        """Print it all, and start the next statement."""
+        self._say_heads(write)
+        if self._last is not None:
+            self._last = (_ending_statement(*self._last), self._last[1])
+        self._keep()
+        if not self._base64.is_empty:
+            write(b"\nBINLOG '\n")
+            self._base64.drain(write)
+            write(b"'" + DELIMITER + b"\n")
+        self._comments.drain(write)
+        self._start_next()
+
+    def drop(self, write: Callable[[bytes | memoryview], object]) -> None:
+        """Print only that the events were there: what ends them is missing."""
+        self._say_heads(write)
+        for spool in (self._base64, self._comments):
+            spool.drain(lambda _: None)
+        self._start_next()
+
+    def _say_heads(self, write: Callable[[bytes | memoryview], object]) -> None:
+        for head in self.heads:
+            write(head)
+        self.heads = []
+
+    def _start_next(self) -> None:
+        self._last = None
+        self.rows = 0
+        self.is_open = False
+
+
+class _Spool:
+    """Text that waits: in memory, or on disk when it is much."""
+
+    def __init__(self) -> None:
+        self._file: SpooledTemporaryFile[bytes] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self._file is None
+
+    def write(self, texts: Iterable[bytes | memoryview]) -> None:
+        for text in texts:
+            if self._file is None:
+                self._file = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
+            self._file.write(text)
+
+    def drain(self, write: Callable[[bytes | memoryview], object]) -> None:
+        """Hand over everything, and be empty."""
+        if self._file is None:
+            return
+        with self._file as file:
+            self._file = None
+            file.seek(0)
+            while chunk := file.read(_CHUNK_BYTES):
+                write(chunk)
+
+
+def _ending_statement(raw: bytes, fmt: EventFormat) -> bytes:
+    """A statement's last rows event, with STMT_END where the one that had it is not shown.
+
+    Without the flag a server would keep the tables open, and refuse what comes next.
+    """
+    if raw[4] == TABLE_MAP_EVENT:
+        return raw
+    flags_at = fmt.header_length + fmt.table_id_bytes(raw[4])
+    if raw[flags_at] & ROWS_STMT_END_F:
+        return raw
+    body_end = len(raw) - fmt.checksum_bytes
+    patched = (
+        raw[:flags_at] + bytes((raw[flags_at] | ROWS_STMT_END_F,)) + raw[flags_at + 1 : body_end]
+    )
+    return patched + zlib.crc32(patched).to_bytes(4, "little")[: fmt.checksum_bytes]
+
+
+def table_name(event: TableMapEvent, options: TextOptions) -> bytes:
+    """`database`.`table`, renamed as the options say."""
+    return quoted_name(options.renamed(event.database)) + b"." + quoted_name(event.table)

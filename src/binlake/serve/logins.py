@@ -1,0 +1,100 @@
+"""Connections that have not logged in yet: counted apart from replicas, and the oldest gives way.
+
+Anyone who reaches the port can open connections that never log in. They have a limit of their own, so
+they cannot take the places of replicas. A new one replaces an older one, so they cannot keep a replica
+from logging in either: an honest login takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+
+from binlake.serve.channel import Channel
+
+__all__ = ["Logins", "Pending"]
+
+_MOST_OF_ALL_HOSTS = 4  # times as many as of one host
+# A wrong password is answered later each time, up to this.
+_FIRST_DELAY_SECONDS = 0.2
+_LAST_DELAY_SECONDS = 5.0
+_FORGET_SECONDS = 60.0
+_HOSTS_REMEMBERED = 1024
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A connection that is logging in; `dropped` is set when it has to give way."""
+
+    channel: Channel
+    host: str
+    dropped: threading.Event = field(default_factory=threading.Event)
+
+    def drop(self) -> None:
+        """End it, whatever its thread waits for."""
+        self.dropped.set()
+        self.channel.abort()
+
+
+class Logins:
+    """Logins under way and wrong passwords, by host. `max_logins` is the limit of one host."""
+
+    def __init__(self, max_logins: int) -> None:
+        self._max_logins = max_logins
+        self._lock = threading.Lock()
+        self._pending: OrderedDict[int, Pending] = OrderedDict()
+        self._by_host: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._number = 0
+
+    def begin(self, channel: Channel, host: str) -> tuple[Pending, Pending | None]:
+        """A new login, and the one that has to give way to it (the caller drops it)."""
+        with self._lock:
+            made = Pending(channel, host)
+            self._number += 1
+            self._pending[self._number] = made
+            return made, self._one_too_many(host)
+
+    def end(self, pending: Pending) -> bool:
+        """A login has ended; whether it may go on, not having been dropped meanwhile."""
+        with self._lock:
+            for number, one in self._pending.items():
+                if one is pending:
+                    del self._pending[number]
+                    break
+            return not pending.dropped.is_set()
+
+    def drop_all(self) -> None:
+        """End every login."""
+        with self._lock:
+            for pending in self._pending.values():
+                pending.drop()
+
+    def delay(self, host: str) -> float:
+        """Seconds to wait before telling a host that its password is wrong again."""
+        with self._lock:
+            count, at = self._by_host.pop(host, (0, 0.0))
+            now = time.monotonic()
+            count = 1 if now - at > _FORGET_SECONDS else count + 1
+            self._by_host[host] = count, now
+            while len(self._by_host) > _HOSTS_REMEMBERED:
+                self._by_host.popitem(last=False)
+        return min(_FIRST_DELAY_SECONDS * 2.0 ** min(count - 1, 10), _LAST_DELAY_SECONDS)
+
+    def forget(self, host: str) -> None:
+        """A host has logged in."""
+        with self._lock:
+            self._by_host.pop(host, None)
+
+    def _one_too_many(self, host: str) -> Pending | None:
+        """The oldest login of a host that has too many, or of the host that has most of them."""
+        counts = Counter(one.host for one in self._pending.values())
+        if counts[host] <= self._max_logins:
+            if len(self._pending) <= self._max_logins * _MOST_OF_ALL_HOSTS:
+                return None
+            host = counts.most_common(1)[0][0]
+        number = next(n for n, one in self._pending.items() if one.host == host)
+        oldest = self._pending.pop(number)
+        oldest.dropped.set()
+        return oldest

@@ -1,0 +1,44 @@
+"""How the logs of one read are opened: with which keys, and with how much memory for their claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from binlake.source.chain import LogPath
+from binlake.source.keyring import Keyring
+from binlake.source.log_file import LogFile
+from binlake.values.frame import DEFAULT_MAX_MEMORY
+from binlake.values.options import ReadOptions
+
+__all__ = ["DEFAULT_ACCESS", "Access"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Opens logs alike. `keyring` opens encrypted ones; `max_memory` is the option of that name, in
+    bytes. Picklable.
+    """
+
+    keyring: Keyring | None = None
+    max_memory: int = DEFAULT_MAX_MEMORY
+
+    @classmethod
+    def of(cls, options: ReadOptions) -> Self:
+        """The access that the options describe. Raises OptionError."""
+        return cls(Keyring.of(options), options.max_memory)
+
+    def expect_keyring(self) -> None:
+        """Raise SourceError if a keyring is named and does not exist, even if no log is encrypted."""
+        if self.keyring is not None:
+            self.keyring.expect_file()
+
+    def open(self, path: str | LogPath, ordinal: int = 0, start: int = 0) -> LogFile:
+        """Open a log as `LogFile.open` does."""
+        return LogFile.open(
+            path, ordinal, keyring=self.keyring, start=start, max_memory=self.max_memory
+        )
+
+
+#: Without keys, and with the default of max_memory.
+DEFAULT_ACCESS = Access()

@@ -1,0 +1,118 @@
+"""Arrow arrays and scalars of Python values, made without pandas.
+
+`pyarrow.array` and `pyarrow.scalar` import pandas where it is installed, to recognise its values.
+That takes longer than reading a small log, in every command and every Spark worker. So does a
+Python value among the arguments of a `pyarrow.compute` function: pass a `scalar`.
+"""
+
+from __future__ import annotations
+
+from array import array as machine_array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["array", "runs", "scalar", "table"]
+
+_TYPES = {bool: pa.bool_(), int: pa.int64(), str: pa.string(), type(None): pa.null()}
+_INTEGER_CODES = {8: "b", 16: "h", 32: "i", 64: "q"}
+
+
+def array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
+    """Return the array `pyarrow.array(values, kind)`; None is null.
+
+    Integers, floating-point numbers, booleans, text, bytes, times as integers, and lists and structs
+    of them need no pandas.
+    Raises what `pyarrow.array` raises; an integer out of range is an OverflowError.
+    """
+    items = values if isinstance(values, list | tuple) else list(values)
+    if not items or pa.types.is_null(kind):
+        return pa.nulls(len(items), kind)
+    if pa.types.is_boolean(kind):
+        return _fixed("b", pa.int8(), items).cast(kind)
+    if pa.types.is_integer(kind):
+        code = _INTEGER_CODES[kind.bit_width]
+        return _fixed(code if pa.types.is_signed_integer(kind) else code.upper(), kind, items)
+    if pa.types.is_float32(kind) or pa.types.is_float64(kind):
+        return _fixed("f" if pa.types.is_float32(kind) else "d", kind, items)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        texts = [None if item is None else item.encode() for item in items]
+        return _variable(texts, kind, pa.types.is_large_string(kind))
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return _variable(items, kind, pa.types.is_large_binary(kind))
+    if pa.types.is_list(kind):
+        return _lists(items, kind)
+    if pa.types.is_struct(kind):
+        return _structs(items, kind)
+    is_time = pa.types.is_timestamp(kind) or pa.types.is_duration(kind)
+    if is_time and all(item is None or isinstance(item, int) for item in items):
+        return _fixed("q", kind, items)
+    return pa.array(items, kind)
+
+
+def scalar(value: Any, kind: pa.DataType | None = None) -> pa.Scalar:
+    """Return the scalar `pyarrow.scalar(value, kind)`; the default type is that of the value."""
+    return array([value], kind or _TYPES[type(value)])[0]
+
+
+def table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Return the table `pyarrow.Table.from_pylist(rows, schema)`, with the types of `array`."""
+    columns = [array([row[name] for row in rows], schema.field(name).type) for name in schema.names]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def runs(ends: Sequence[int], values: Sequence[int]) -> pa.Array:
+    """Return each value (int32) as often as its run is long: `ends` are where the runs end."""
+    children = [array(ends, pa.int32()), array(values, pa.int32())]
+    kind = pa.run_end_encoded(pa.int32(), pa.int32())
+    encoded = pa.RunEndEncodedArray.from_buffers(kind, ends[-1], [None], children=children)
+    return pc.run_end_decode(encoded)
+
+
+def _fixed(code: str, kind: pa.DataType, items: Sequence[Any]) -> pa.Array:
+    validity = _validity(items)
+    if validity is not None:
+        items = [0 if item is None else item for item in items]
+    values = pa.py_buffer(machine_array(code, items))
+    return pa.Array.from_buffers(kind, len(items), [validity, values])
+
+
+def _variable(items: Sequence[bytes | None], kind: pa.DataType, is_large: bool) -> pa.Array:
+    offsets = _offsets(items, is_large)
+    data = pa.py_buffer(b"".join(filter(None, items)))
+    return pa.Array.from_buffers(kind, len(items), [_validity(items), offsets, data])
+
+
+def _lists(items: Sequence[Sequence[Any] | None], kind: pa.DataType) -> pa.Array:
+    members = array(
+        [member for item in items if item is not None for member in item], kind.value_type
+    )
+    buffers = [_validity(items), _offsets(items, is_large=False)]
+    return pa.Array.from_buffers(kind, len(items), buffers, children=[members])
+
+
+def _structs(items: Sequence[dict[str, Any] | None], kind: pa.DataType) -> pa.Array:
+    members = [
+        array([None if item is None else item.get(field.name) for item in items], field.type)
+        for field in kind
+    ]
+    return pa.Array.from_buffers(kind, len(items), [_validity(items)], children=members)
+
+
+def _offsets(items: Sequence[Sequence[Any] | bytes | None], is_large: bool) -> pa.Buffer:
+    lengths = [0 if item is None else len(item) for item in items]
+    return pa.py_buffer(machine_array("q" if is_large else "i", accumulate(lengths, initial=0)))
+
+
+def _validity(items: Sequence[Any]) -> pa.Buffer | None:
+    """The bitmap of the items that are not None; None if all are."""
+    if None not in items:
+        return None
+    bitmap = bytearray((len(items) + 7) // 8)
+    for number, item in enumerate(items):
+        if item is not None:
+            bitmap[number >> 3] |= 1 << (number & 7)
+    return pa.py_buffer(bitmap)

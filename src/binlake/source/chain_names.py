@@ -1,0 +1,96 @@
+"""What the chains of an input are called, so that a person can choose one: the option `source`.
+
+A chain lies in a directory and has a base name. Its name is the shortest of these that tells it from
+the others of the input: the directory's own name, the base name, `directory/base`, the whole path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from binlake.errors import OptionError
+from binlake.source.replica.url import is_server_url
+
+if TYPE_CHECKING:
+    from binlake.source.chain import Chain
+
+__all__ = ["named_apart", "names_of", "of_source", "several_sources"]
+
+_MOST_NAMED = 10
+
+
+def named_apart(chains: Sequence[Chain]) -> list[Chain]:
+    """The same chains, and each file with the name of its chain as `source` if there are several."""
+    if len(chains) < 2:
+        return list(chains)
+    for spelling in _SPELLINGS:
+        names = [spelling(chain) for chain in chains]
+        if len(set(names)) == len(names):
+            break
+    return [
+        replace(
+            chain,
+            source=name,
+            files=tuple(replace(file, source=name) for file in chain.files),
+        )
+        for chain, name in zip(chains, names, strict=True)
+    ]
+
+
+def names_of(chain: Chain) -> set[str]:
+    """All that a person may call a chain."""
+    return {chain.source, chain.directory, *(spelling(chain) for spelling in _SPELLINGS)} - {""}
+
+
+def of_source(chains: Sequence[Chain], source: str | None) -> list[Chain]:
+    """The chains that the option `source` names; all without it. Raises OptionError."""
+    if source is None:
+        return list(chains)
+    wanted = source.rstrip("/")
+    exact = [chain for chain in chains if chain.source == wanted]
+    found = exact or [chain for chain in chains if wanted in names_of(chain)]
+    if not found:
+        raise OptionError(
+            f"option source: there is no source {source!r}",
+            name="source",
+            value=source,
+            hint=f"there {'are' if len(chains) > 1 else 'is'} {_listed(chains)}",
+        )
+    return found
+
+
+def several_sources(why: str, chains: Sequence[Chain], name: str) -> OptionError:
+    """The error that asks for a source; `why` says what it is needed for, `name` the option."""
+    return OptionError(
+        f"{why}, and the logs of {len(chains)} sources are given",
+        name=name,
+        hint=f"the option source takes one of {_listed(chains)}",
+    )
+
+
+def _listed(chains: Sequence[Chain]) -> str:
+    names = [chain.source or _by_base(chain) for chain in chains]
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _by_directory(chain: Chain) -> str:
+    name = chain.directory.rpartition("/")[2]
+    return (name.rpartition("@")[2] if is_server_url(chain.directory) else name) or "."
+
+
+def _by_base(chain: Chain) -> str:
+    return chain.base
+
+
+def _by_both(chain: Chain) -> str:
+    return f"{_by_directory(chain)}/{chain.base}"
+
+
+def _by_path(chain: Chain) -> str:
+    return f"{chain.directory}/{chain.base}"
+
+
+_SPELLINGS: tuple[Callable[[Chain], str], ...] = (_by_directory, _by_base, _by_both, _by_path)

@@ -1,0 +1,274 @@
+"""Directories, globs and index files, on this machine and in object stores."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+import stat
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from binlake.errors import SourceError
+from binlake.source.bytes import file_system_for, is_uri, refuse_secrets
+from binlake.source.reader import source_error
+
+__all__ = ["Location", "has_wildcards", "location"]
+
+_WILDCARDS = re.compile(r"[*?\[]")
+_MAX_INDEX_BYTES = 64 << 20
+
+
+def location(path: str) -> Location:
+    """The place that a local path or a URI names. Raises SourceError."""
+    return _StorePath(path) if is_uri(path) else _LocalPath(path)
+
+
+def has_wildcards(path: str) -> bool:
+    """Whether a path that does not exist may be meant as a glob."""
+    return _WILDCARDS.search(path) is not None
+
+
+class Location(ABC):
+    """What finding log files needs of a path: a file, a directory, a glob, or nothing."""
+
+    shown: str
+
+    @abstractmethod
+    def kind(self) -> str:
+        """One of file, directory, missing."""
+
+    @abstractmethod
+    def size(self) -> int | None:
+        """The length in bytes of the file, None if the place does not tell."""
+
+    @abstractmethod
+    def entries(self) -> list[tuple[str, int | None]]:
+        """The files of the directory, not those below it: (path, size)."""
+
+    @abstractmethod
+    def directories(self) -> list[str]:
+        """The directories in the directory, in the order of their names."""
+
+    @abstractmethod
+    def matches(self) -> list[tuple[str, int | None]]:
+        """The files that the wildcards match: (path, size)."""
+
+    @abstractmethod
+    def read(self) -> bytes:
+        """The content of the file: of an index file, which is small."""
+
+    @abstractmethod
+    def beside(self, entry: str) -> str:
+        """The path of an entry relative to the directory of this file."""
+
+    @abstractmethod
+    def size_of(self, path: str) -> int | None:
+        """The size of another file, None if it is not there."""
+
+    @abstractmethod
+    def files_beside(self) -> dict[str, tuple[str, int | None] | None]:
+        """Path and size of the regular files in the directory of this file, by their names.
+
+        None for a link to a file in another directory.
+        """
+
+    @abstractmethod
+    def regular_file(self, path: str) -> tuple[str, int | None] | None:
+        """Path and size of a regular file that lies in this directory, None if `path` is none."""
+
+    @abstractmethod
+    def is_elsewhere(self, entry: str) -> bool:
+        """Whether an entry of this index file is a file that lies in another directory."""
+
+
+class _LocalPath(Location):
+    def __init__(self, path: str) -> None:
+        self.shown = path
+        self._path = Path(path)
+
+    def kind(self) -> str:
+        try:
+            if self._path.is_dir():
+                return "directory"
+            return "file" if self._path.exists() else "missing"
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def size(self) -> int | None:
+        return self.size_of(self.shown)
+
+    def entries(self) -> list[tuple[str, int | None]]:
+        try:
+            with os.scandir(self._path) as entries:
+                return [
+                    (os.path.join(self.shown, entry.name), entry.stat().st_size)  # noqa: PTH118
+                    for entry in entries
+                    if entry.is_file()
+                ]
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def directories(self) -> list[str]:
+        try:
+            return sorted(str(path) for path in self._path.iterdir() if path.is_dir())
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def matches(self) -> list[tuple[str, int | None]]:
+        return [
+            (path, found.st_size)
+            for path in glob.glob(self.shown)  # noqa: PTH207
+            if (found := _regular(path)) is not None
+        ]
+
+    def read(self) -> bytes:
+        try:
+            with self._path.open("rb") as file:
+                return file.read(_MAX_INDEX_BYTES)
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def beside(self, entry: str) -> str:
+        return os.path.normpath(self._path.parent / entry)
+
+    def size_of(self, path: str) -> int | None:
+        found = _regular(path)
+        return None if found is None else found.st_size
+
+    def files_beside(self) -> dict[str, tuple[str, int | None] | None]:
+        folder = _LocalPath(str(self._path.parent))
+        real = os.path.realpath(folder.shown)
+        return {
+            Path(path).name: (os.path.normpath(path), size)
+            if not Path(path).is_symlink() or _is_below(path, real)
+            else None
+            for path, size in folder.entries()
+        }
+
+    def regular_file(self, path: str) -> tuple[str, int | None] | None:
+        found = _regular(path)
+        if found is None or not _is_below(path, os.path.realpath(self.shown)):
+            return None
+        return path, found.st_size
+
+    def is_elsewhere(self, entry: str) -> bool:
+        path = os.path.join(self._path.parent, entry)  # noqa: PTH118 -- there may be very many
+        if not os.path.exists(path):  # noqa: PTH110
+            return False
+        return not _is_below(path, os.path.realpath(self._path.parent))
+
+
+def _regular(path: str) -> os.stat_result | None:
+    """What the system says of a regular file; None for a device, a pipe, or nothing."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _is_below(path: str, real_directory: str) -> bool:
+    """Whether a path lies in a directory or below it, links followed."""
+    return os.path.realpath(path).startswith(real_directory.rstrip("/") + "/")
+
+
+class _StorePath(Location):
+    """A place in a pyarrow file system. Paths stay URIs, so that workers can open them."""
+
+    def __init__(self, uri: str) -> None:
+        refuse_secrets(uri)  # the whole of it: ? is a wildcard here
+        self.shown = uri
+        self._uri = uri.rstrip("/")
+        self._files, self._path = file_system_for(self._literal(uri))
+
+    def kind(self) -> str:
+        from pyarrow import fs
+
+        if has_wildcards(self._uri):
+            return "missing"
+        kind = self._info(self._path).type
+        names = {fs.FileType.File: "file", fs.FileType.Directory: "directory"}
+        return names.get(kind, "missing")
+
+    def size(self) -> int | None:
+        return self._known_size(self._info(self._path))
+
+    def entries(self) -> list[tuple[str, int | None]]:
+        return self._listing(self._path, self._uri)
+
+    def directories(self) -> list[str]:
+        from pyarrow import fs
+
+        found = self._children(self._path, fs.FileType.Directory)
+        return sorted(f"{self._uri}/{info.base_name}" for info in found)
+
+    def matches(self) -> list[tuple[str, int | None]]:
+        parent, _, pattern = self._uri.rpartition("/")
+        if has_wildcards(parent):
+            raise SourceError(f"{self._uri}: wildcards may only stand in the last part")
+        path = self._path.rstrip("/")
+        names = self._listing(path, parent)
+        return [item for item in names if fnmatch.fnmatchcase(item[0].rpartition("/")[2], pattern)]
+
+    def read(self) -> bytes:
+        try:
+            with self._files.open_input_file(self._path) as file:
+                data: bytes = file.read(_MAX_INDEX_BYTES)
+                return data
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def beside(self, entry: str) -> str:
+        return f"{self._uri.rpartition('/')[0]}/{entry.removeprefix('./')}"
+
+    def size_of(self, path: str) -> int | None:
+        from pyarrow import fs
+
+        files, inner = file_system_for(path)
+        info = files.get_file_info(inner)
+        return self._known_size(info) if info.type == fs.FileType.File else None
+
+    def files_beside(self) -> dict[str, tuple[str, int | None] | None]:
+        folder = _StorePath(self._uri.rpartition("/")[0])
+        return {path.rpartition("/")[2]: (path, size) for path, size in folder.entries()}
+
+    def regular_file(self, path: str) -> tuple[str, int | None] | None:
+        folder, _, name = path.rpartition("/")
+        if folder != self._uri:
+            return None
+        return next((item for item in self.entries() if item[0] == f"{folder}/{name}"), None)
+
+    def is_elsewhere(self, entry: str) -> bool:
+        return is_uri(entry) and entry.rpartition("/")[0] != self._uri.rpartition("/")[0]
+
+    def _literal(self, uri: str) -> str:
+        """The URI, or that of the directory of a glob: wildcards mean nothing to the store."""
+        return uri.rpartition("/")[0] if has_wildcards(uri.rpartition("/")[2]) else uri
+
+    def _info(self, path: str) -> Any:
+        try:
+            return self._files.get_file_info(path)
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+
+    def _listing(self, path: str, uri: str) -> list[tuple[str, int | None]]:
+        from pyarrow import fs
+
+        found = self._children(path, fs.FileType.File)
+        return [(f"{uri}/{info.base_name}", self._known_size(info)) for info in found]
+
+    def _children(self, path: str, kind: Any) -> list[Any]:
+        from pyarrow import fs
+
+        try:
+            infos = self._files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        except OSError as error:
+            raise source_error(self.shown, error) from error
+        return [info for info in infos if info.type == kind]
+
+    @staticmethod
+    def _known_size(info: Any) -> int | None:
+        return None if info.size is None else int(info.size)

@@ -1,0 +1,38 @@
+"""A task that runs out of memory says what it has and what it needs.
+
+Spark's `spark.executor.pyspark.memory` limits the address space of a Python worker, not the memory that
+is in use. What a worker cannot get then shows as a MemoryError, or as a thread or a library that does
+not start.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+
+from binlake.errors import SourceError
+
+__all__ = ["ENOUGH_BYTES", "memory_error"]
+
+#: The address space in which a task with default options reads any log (docs/spark.md).
+ENOUGH_BYTES = 1 << 30
+
+# what Python and the loader say where the limit is too small to start anything
+_STARTS_NOTHING = ("can't start new thread", "failed to map segment", "cannot allocate memory")
+
+
+def memory_error(error: BaseException) -> SourceError | None:
+    """The error to raise in the place of one that came of too little memory; None for others."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    is_limited = limit != resource.RLIM_INFINITY
+    starved = is_limited and any(words in str(error).lower() for words in _STARTS_NOTHING)
+    if not isinstance(error, MemoryError) and not starved:
+        return None
+    where = f"host {socket.gethostname()}: the task ran out of memory"
+    lower = "lower the options batch_bytes and max_memory, or run fewer tasks at a time"
+    if not is_limited:
+        return SourceError(where, hint=f"give the executor more memory; {lower}")
+    return SourceError(
+        f"{where}: its address space is limited to {limit >> 20} MB",
+        hint=f"set spark.executor.pyspark.memory to {ENOUGH_BYTES >> 30}g for each core; {lower}",
+    )

@@ -1,0 +1,201 @@
+"""Lag and rates of streams for Prometheus, from what Spark reports of each micro-batch.
+
+    from binlake.spark import stream_metrics
+
+    metrics = stream_metrics(spark, 9464)      # http://127.0.0.1:9464/metrics
+    …
+    metrics.close()
+
+A listener of the session receives the progress of all its streaming queries. Those that read binary logs
+are shown, by their name or id. It works alike on all versions of Spark: what a batch has reached is in its
+end offset.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from binlake.archive.metrics import bound_connections
+from binlake.errors import OptionError, SourceError
+from binlake.spark.offsets import StreamOffset
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["STREAM_METRICS", "StreamMetrics", "stream_metrics"]
+
+_PREFIX = "binlake_stream_"
+
+
+@dataclass
+class _Query:
+    """What is known of one query. Times are seconds since 1970, NaN: not known."""
+
+    name: str
+    active: bool = True
+    failed: bool = False
+    idle: bool = False
+    commit_s: float = math.nan
+    batches: int = 0
+    rows: int = 0
+    rows_per_second: float = math.nan
+    batch_s: float = math.nan
+    sums: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def lag_s(self) -> float:
+        """Age of the last transaction that was read; 0 while nothing new is there."""
+        return 0.0 if self.idle else max(0.0, time.time() - self.commit_s)
+
+
+#: Name without `binlake_stream_`, kind, meaning, and how a query has it.
+STREAM_METRICS: tuple[tuple[str, str, str, Callable[[_Query], float]], ...] = (
+    ("active", "gauge", "1 while the query runs", lambda q: q.active),
+    ("failed", "gauge", "1 if the query ended with an error", lambda q: q.failed),
+    (
+        "lag_seconds", "gauge", "Age of the last transaction read; 0 if there is nothing new",
+        lambda q: q.lag_s,
+    ),
+    (
+        "commit_timestamp_seconds", "gauge", "Commit time of the last transaction read",
+        lambda q: q.commit_s,
+    ),
+    ("batches", "counter", "Micro-batches with rows or progress", lambda q: q.batches),
+    ("rows", "counter", "Rows read", lambda q: q.rows),
+    (
+        "rows_per_second", "gauge", "Rows read per second of the last micro-batch",
+        lambda q: q.rows_per_second,
+    ),
+    ("batch_seconds", "gauge", "Duration of the last micro-batch", lambda q: q.batch_s),
+    (
+        "unshown", "gauge", "Changes that rows cannot show, since the checkpoint began",
+        lambda q: q.sums.get("unshown", 0),
+    ),
+    (
+        "skipped_bytes", "gauge", "Bytes lost to damage, since the checkpoint began",
+        lambda q: q.sums.get("skipped_bytes", 0),
+    ),
+)  # fmt: skip
+
+
+class StreamMetrics(StreamingQueryListener):
+    """Keeps what the queries of a session last reported. `collect` gives it to Prometheus.
+
+    Counters begin with the listener. A query that ended stays, with `active` 0, until one of its name
+    starts again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queries: dict[str, _Query] = {}  # by run
+        self._end: Callable[[], None] = lambda: None
+
+    # -- what Spark calls
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
+        return
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        progress = event.progress
+        reached = next(filter(None, (_offset(s.endOffset) for s in progress.sources)), None)
+        if reached is None:
+            return
+        name = progress.name or str(progress.id)
+        with self._lock:
+            run = str(progress.runId)
+            query = self._queries.get(run)
+            if query is None:
+                self._forget(name)
+                query = self._queries[run] = _Query(name)
+            query.idle = False
+            query.batches += 1
+            query.rows += progress.numInputRows
+            query.rows_per_second = progress.processedRowsPerSecond
+            query.batch_s = progress.durationMs.get("triggerExecution", math.nan) / 1000
+            query.sums = dict(reached.sums)
+            if reached.commit_us is not None:
+                query.commit_s = reached.commit_us / 1e6
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        with self._lock:
+            query = self._queries.get(str(event.runId))
+            if query is not None:
+                query.idle = True
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        with self._lock:
+            query = self._queries.get(str(event.runId))
+            if query is not None:
+                query.active = query.idle = False
+                query.failed = event.exception is not None
+
+    def _forget(self, name: str) -> None:
+        """A query that ended has no more to say when one of its name runs."""
+        for run in [run for run, query in self._queries.items() if query.name == name]:
+            del self._queries[run]
+
+    # -- what Prometheus asks
+
+    def collect(self) -> Iterator[Any]:
+        """The metrics, each with a sample for each query."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        kinds: dict[str, Any] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
+        with self._lock:
+            queries = list(self._queries.values())
+        for name, kind, meaning, value in STREAM_METRICS:
+            family = kinds[kind](_PREFIX + name, meaning, labels=["query"])
+            for query in queries:
+                family.add_metric([query.name], float(value(query)))
+            yield family
+
+    def close(self) -> None:
+        """Stop listening and serving."""
+        self._end()
+
+
+def stream_metrics(spark: SparkSession, port: int, address: str = "127.0.0.1") -> StreamMetrics:
+    """Serve the metrics of a session's streams at http://<address>:<port>/metrics.
+
+    Needs the extra [server]. Raises OptionError without it, SourceError where it cannot listen.
+    """
+    try:
+        from prometheus_client import CollectorRegistry, start_http_server
+    except ImportError:
+        raise OptionError(
+            "stream_metrics needs prometheus_client", hint="pip install 'binlake[server]'"
+        ) from None
+    metrics = StreamMetrics()
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    try:
+        server, thread = start_http_server(port, addr=address, registry=registry)
+    except (OSError, OverflowError) as error:
+        raise SourceError(f"metrics cannot be served on {address}:{port}: {error}") from None
+    bound_connections(server)
+    spark.streams.addListener(metrics)
+
+    def end() -> None:
+        spark.streams.removeListener(metrics)
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    metrics._end = end
+    return metrics
+
+
+def _offset(text: str | None) -> StreamOffset | None:
+    """The end offset of a source, if it is one of ours."""
+    try:
+        return StreamOffset.from_json(json.loads(text or "null"))
+    except (SourceError, ValueError):
+        return None

@@ -1,0 +1,452 @@
+"""The planner of a stream: where it begins, how far the next batch goes, what its tasks read.
+
+    planner = StreamPlanner(logs, options)
+    start = planner.begin()
+    end = planner.advance(start, limits)
+    splits = planner.splits(start, end, max_partition_bytes)
+
+An offset is checked against the logs whenever it is used. Where they are not the ones that it was
+made from (another server has taken over, a file of that name was begun anew), the place is found
+again by GTID set, or lost; a stream never begins elsewhere by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from binlake.errors import OptionError, PositionLostError
+from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
+from binlake.spark.logs import LogsNow, StreamLogs
+from binlake.spark.offsets import StreamOffset
+from binlake.stream.filters import TransactionFilter
+from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Keeps, Limits, Wants, seek
+from binlake.stream.positions.gtid_progress import GtidProgress, shown_before
+from binlake.stream.positions.gtid_search import head_gtids
+from binlake.stream.positions.splits import Split, StreamSplit, cut
+from binlake.stream.runs import ChainPosition
+from binlake.table.counting.row_totals import RowTotals
+from binlake.values.gtid import GtidFilter, parse_gtid_filter
+from binlake.values.options import FilePosition, ReadOptions
+from binlake.values.position import Position
+
+__all__ = ["StreamPlanner"]
+
+_LATEST_US = 1 << 62
+_NUMBER = re.compile(r"\.(\d+)$")
+_NEW_CHECKPOINT = "start with a new checkpoint, and say with starting_offsets where"
+
+
+class StreamPlanner:
+    """Plans batches over `logs`; `options` are those of the read. Holds nothing between calls."""
+
+    def __init__(self, logs: StreamLogs, options: ReadOptions) -> None:
+        self._logs = logs
+        self._options = options
+        self._on_damage = Damage(options.on_error)
+
+    # -- where a new query begins ---------------------------------------------------------------
+
+    def earliest(self) -> StreamOffset:
+        """The beginning of the oldest file. Raises BinlogError."""
+        now = self._logs.look()
+        return self._file_start(now, now.numbers[0])
+
+    def latest(self) -> StreamOffset:
+        """The last boundary that there is. Raises BinlogError."""
+        return self._latest(self._logs.look())
+
+    def _latest(self, now: LogsNow) -> StreamOffset:
+        start = self._file_start(now, now.numbers[-1])
+        if start.log_created is None and len(now.numbers) > 1:  # its head is not written yet
+            start = self._file_start(now, now.numbers[-2])
+        return self._advanced(now, start, UNLIMITED, None)
+
+    def after_gtids(self, gtids: str) -> StreamOffset:
+        """Before the first transaction that is not in a GTID set. Raises BinlogError."""
+        return self._by_gtids(self._logs.look(), gtids, "option starting_offsets")
+
+    def head(self) -> StreamOffset:
+        """About where the logs end, told without reading them. Raises BinlogError."""
+        now = self._logs.look()
+        newest = now.files[now.numbers[-1]]
+        end = now.end or Position(now.server_uuid, newest.name, newest.size or FIRST_EVENT)
+        return StreamOffset(end)
+
+    def at_time(self, time_us: int) -> StreamOffset:
+        """Before the first transaction that was committed at a time or later. Raises BinlogError."""
+        now = self._logs.look()
+        numbers = now.numbers
+        first = next((n for n in reversed(numbers) if self._begun_before(now, n, time_us)), None)
+        if first is None:
+            first = numbers[0]
+            if self._file_start(now, first).position.gtid_set or first > 1:
+                raise PositionLostError(
+                    f"{now.files[first].name}, the first log, begins after "
+                    "starting_timestamp: what was changed in between may be purged",
+                    hint="starting_offsets=earliest begins with what is there",
+                )
+        for number in numbers[numbers.index(first) :]:
+            found = self._sought(
+                now,
+                number,
+                lambda mask: mask.keep_times(time_us, _LATEST_US),
+                lambda group: group.commit_us >= time_us,
+            )
+            if found is not None:
+                return found
+        return self._latest(now)
+
+    def at_position(self, place: FilePosition) -> StreamOffset:
+        """Before the first transaction at or after FILE:POS. Raises OptionError, BinlogError."""
+        now = self._logs.look()
+        number = now.number_of(place.file) if place.file else None
+        if number is None:
+            raise OptionError(
+                f"option starting_offsets: there is no file {place.file!r}",
+                name="starting_offsets",
+                hint=f"there are {now.shown}",
+            )
+        found = self._sought(
+            now,
+            number,
+            lambda mask: mask.keep_offsets(place.pos, _LATEST_US),
+            lambda group: group.start.offset >= place.pos,
+        )
+        if found is not None:
+            return found
+        return self._end_of_file(now, number)
+
+    # -- how far the next batch goes ------------------------------------------------------------
+
+    def advance(
+        self, start: StreamOffset, limits: Limits, until: StreamOffset | None = None
+    ) -> StreamOffset:
+        """Where a batch that begins at `start` ends: at a boundary within `limits`, and not beyond
+        `until`. Without anything new, the place of `start`.
+
+        Raises PositionLostError, BinlogError.
+        """
+        now = self._logs.look()
+        return self._advanced(now, self._valid(now, start), limits, until)
+
+    def splits(self, start: StreamOffset, end: StreamOffset, split_bytes: int) -> list[Split]:
+        """What the tasks of the batch from `start` to `end` read.
+
+        Raises PositionLostError, BinlogError.
+        """
+        now = self._logs.look()
+        filters = self._filters(now)
+        begin = self._valid(now, start)
+        if self._misfit(now, end) is not None:
+            # the batch was planned on a server that is gone: the same transactions, by GTID
+            again = self._valid(now, end)
+            wanted = parse_gtid_filter(shown_before(end.position.gtid_set))
+            filters = replace(filters, at_gtid=wanted)
+            end = self._latest(now) if again.shown else again
+        if begin.shown:
+            filters = replace(filters, excluded_gtids=self._excluded(begin.shown))
+        return [*self._ranges(now, begin, end, filters, split_bytes)]
+
+    def here(self, offset: StreamOffset) -> StreamOffset:
+        """The same place in the logs that are there now, also after a failover.
+
+        Raises PositionLostError, BinlogError.
+        """
+        return self._valid(self._logs.look(), offset)
+
+    def _ranges(
+        self,
+        now: LogsNow,
+        begin: StreamOffset,
+        end: StreamOffset,
+        filters: TransactionFilter,
+        split_bytes: int,
+    ) -> Iterator[Split]:
+        first, last = self._number(now, begin), self._number(now, end)
+        if (first, begin.position.offset) > (last, end.position.offset):
+            raise PositionLostError(
+                f"the batch would begin at {begin.position} and end before that, at {end.position}",
+                hint="the checkpoint belongs to another source, or was made with other options",
+            )
+        parts: list[tuple[int, int, int | None]] = []  # of which file, from where, up to where
+        for number in now.between(first, last):
+            if filters.byte_range(number) is None:
+                continue
+            start = begin.position.offset if number == first else FIRST_EVENT
+            stop = end.position.offset if number == last else None
+            if stop is None or start < stop:
+                parts.append((number, start, stop))
+        created = self._logs.created_all(now, [number for number, _, _ in parts])
+        for number, start, stop in parts:
+            file = now.files[number]
+            borders = (start,) if stop is None else (start, stop)
+            for low, high in cut(file, split_bytes, start, stop):
+                yield StreamSplit(
+                    now.inputs,
+                    file,
+                    number,
+                    low,
+                    high,
+                    filters,
+                    index_directories=self._options.index_directory,
+                    borders=borders,
+                    created=created[number],
+                    fingerprint=begin.fingerprint if low == start and number == first else None,
+                )
+
+    def _advanced(
+        self, now: LogsNow, start: StreamOffset, limits: Limits, until: StreamOffset | None
+    ) -> StreamOffset:
+        first, last = self._number(now, start), now.numbers[-1]
+        stops = {} if now.end is None else {last: now.end.offset}
+        if until is not None and self._misfit(now, until) is None:
+            last = self._number(now, until)
+            stops[last] = min(until.position.offset, stops.get(last, until.position.offset))
+        numbers = now.between(first, last)
+        if not numbers or (first == last and self._at_end(now, start, stops.get(last))):
+            return start
+        numbers = self._begun(now, numbers)
+        if not limits.any:
+            numbers = self._only_newest(now, start, numbers)
+        # the GTIDs before a file are told by its head, but for those shown elsewhere
+        known = start.position.gtid_set if numbers[0] == first or start.shown else ""
+        counter = RowTotals(self._options) if limits.rows is not None else None
+        scan = BoundaryScan(limits, GtidProgress(known), counter, self._on_damage)
+        shown = start.shown
+        for number in numbers:
+            begin = start.position.offset if number == first else FIRST_EVENT
+            fingerprint = start.fingerprint if number == first else None
+            with self._logs.open(
+                now, number, begin if fingerprint is None else fingerprint.start
+            ) as log:
+                if number == first and not _is_of(log, start):
+                    raise PositionLostError(_another(start.position), hint=_NEW_CHECKPOINT)
+                if begin == FIRST_EVENT and shown and self._head_has(log, start):
+                    shown = ""
+                walk = scan.as_far_as if number == now.numbers[-1] else scan.through
+                walk(log, begin, stops.get(number))
+                created = log.created
+                fingerprint = (
+                    scan.fingerprint if log.ibb is None else None
+                )  # those bytes are made here
+            if fingerprint is not None:
+                self._logs.saw(now, number, fingerprint)
+            if scan.full:
+                break
+        position = Position(now.server_uuid, now.files[number].name, scan.offset, scan.gtids.text)
+        if (position.file, position.offset) == (start.position.file, start.position.offset):
+            return start
+        commit_us = start.commit_us if scan.commit_us is None else scan.commit_us
+        return StreamOffset(position, created, shown, commit_us, fingerprint=fingerprint)
+
+    def _at_end(self, now: LogsNow, start: StreamOffset, stop: int | None) -> bool:
+        """Whether nothing can be behind `start` in its file."""
+        end = now.files[self._number(now, start)].size if stop is None else stop
+        return end is not None and end <= start.position.offset
+
+    def _begun(self, now: LogsNow, numbers: list[int]) -> list[int]:
+        """Without the newest file as long as its format description is not whole."""
+        if len(numbers) == 1 or numbers[-1] != now.numbers[-1]:
+            return numbers
+        return numbers if self._logs.created(now, numbers[-1]) is not None else numbers[:-1]
+
+    def _only_newest(self, now: LogsNow, start: StreamOffset, numbers: list[int]) -> list[int]:
+        """The newest of the files to scan: its head tells the GTIDs of those before it.
+
+        All of them where it does not, though there are GTIDs.
+        """
+        if len(numbers) == 1:
+            return numbers
+        with self._logs.open(now, numbers[-1]) as log:
+            known = head_gtids(log) is not None
+        return numbers[-1:] if known or not start.position.gtid_set else numbers
+
+    # -- places ---------------------------------------------------------------------------------
+
+    def _number(self, now: LogsNow, offset: StreamOffset) -> int:
+        number = now.number_of(offset.position.file)
+        assert number is not None, "the offset was checked against this look"
+        return number
+
+    def _file_start(self, now: LogsNow, number: int) -> StreamOffset:
+        with self._logs.open(now, number) as log:
+            head = head_gtids(log)
+            position = Position(
+                now.server_uuid, log.name, FIRST_EVENT, "" if head is None else str(head)
+            )
+            return StreamOffset(position, log.created)
+
+    def _end_of_file(self, now: LogsNow, number: int) -> StreamOffset:
+        """The last boundary in a file; the beginning of the next if there is one."""
+        following = [n for n in now.numbers if n > number]
+        if following:
+            return self._file_start(now, following[0])
+        return self._advanced(now, self._file_start(now, number), UNLIMITED, None)
+
+    def _begun_before(self, now: LogsNow, number: int, time_us: int) -> bool:
+        # in whole seconds: the file before may have transactions of the same second
+        created = self._logs.created(now, number)
+        return created is not None and (created + 1) * 1_000_000 <= time_us
+
+    def _sought(self, now: LogsNow, number: int, keep: Keeps, wants: Wants) -> StreamOffset | None:
+        gtids = GtidProgress()
+        with self._logs.open(now, number) as log:
+            offset = seek(log, gtids, keep, wants)
+            if offset is None:
+                return None
+            position = Position(now.server_uuid, log.name, offset, gtids.text)
+            return StreamOffset(position, log.created)
+
+    def _head_has(self, log: LogFile, start: StreamOffset) -> bool:
+        """Whether all that was shown before lies before this file."""
+        head = head_gtids(log)
+        known = GtidProgress("" if head is None else str(head))
+        return known.has_all(GtidProgress(start.position.gtid_set))
+
+    # -- is it the same log? --------------------------------------------------------------------
+
+    def _valid(self, now: LogsNow, offset: StreamOffset) -> StreamOffset:
+        """The offset, or the same place in the logs that are there now."""
+        why = self._misfit(now, offset)
+        if why is None:
+            return offset
+        position = offset.position
+        if not position.gtid_set:
+            raise PositionLostError(
+                why, hint=f"without GTIDs the place cannot be found again; {_NEW_CHECKPOINT}"
+            )
+        if position.server_uuid and now.server_uuid and position.server_uuid != now.server_uuid:
+            return self._by_gtids(now, position.gtid_set, why)
+        return self._behind_purged(now, offset, why)
+
+    def _behind_purged(self, now: LogsNow, offset: StreamOffset, why: str) -> StreamOffset:
+        """The beginning of the oldest log, if the offset was the end of the one before it.
+
+        On one server (or one of which nothing is known) nothing else can be said: logs that were
+        reset number transactions anew, and so one GTID has two meanings.
+        """
+        oldest = self._file_start(now, now.numbers[0])
+        seen, head = GtidProgress(offset.position.gtid_set), GtidProgress(oldest.position.gtid_set)
+        number = _NUMBER.search(offset.position.file)
+        later = number is not None and int(number[1]) < now.numbers[0]
+        if later and seen.has_all(head) and head.has_all(seen):
+            return oldest
+        missing = seen.lacks(head) if later else ""
+        purged = f"; these transactions, which it has not seen, are purged: {missing}"
+        raise PositionLostError(why + (purged if missing else ""), hint=_NEW_CHECKPOINT)
+
+    def _misfit(self, now: LogsNow, offset: StreamOffset) -> str | None:
+        """Why an offset is not one of these logs; None if it is."""
+        position = offset.position
+        if position.server_uuid and now.server_uuid and position.server_uuid != now.server_uuid:
+            return (
+                f"the stream came to {position} of server {position.server_uuid}, and this is "
+                f"server {now.server_uuid}"
+            )
+        number = now.number_of(position.file)
+        if number is None:
+            return (
+                f"the stream came to {position}, and that file is not there: there are {now.shown}"
+            )
+        size = now.files[number].size
+        if size is not None and size < position.offset > FIRST_EVENT:
+            return f"the stream came to {position}, and that file has only {size} bytes"
+        if offset.log_created not in (None, self._logs.created(now, number)):
+            return _another(position)
+        if offset.fingerprint is not None and not self._logs.has(now, number, offset.fingerprint):
+            return _another(position)
+        return None
+
+    def _by_gtids(self, now: LogsNow, text: str, why: str) -> StreamOffset:
+        """Before the first transaction that is not in a GTID set."""
+        shown = GtidProgress(text)
+        first, head = None, GtidProgress()
+        for number in reversed(now.numbers):
+            head = GtidProgress(self._file_start(now, number).position.gtid_set)
+            if shown.has_all(head):
+                first = number
+                break
+        if first is None:
+            raise PositionLostError(
+                f"{why}; these transactions, which the stream has not seen, are purged: "
+                f"{shown.lacks(head)}",
+                hint=_NEW_CHECKPOINT,
+            )
+        here = GtidProgress(self._latest(now).position.gtid_set)
+        if not here.has_all(shown):
+            raise PositionLostError(
+                f"{why}; these transactions, which the stream has seen, are not in the logs: "
+                f"{here.lacks(shown)}",
+                hint=f"this is not a server that has taken over, or it lags; {_NEW_CHECKPOINT}",
+            )
+        return self._first_unseen(now, first, shown)
+
+    def _first_unseen(self, now: LogsNow, first: int, shown: GtidProgress) -> StreamOffset:
+        known = parse_gtid_filter(shown_before(shown.text))
+
+        def contains(sid: bytes, gno: int) -> bool:
+            return known.contains_mysql(sid, "", gno)
+
+        for number in [n for n in now.numbers if n >= first]:
+            found = self._sought(
+                now,
+                number,
+                lambda steps: steps.drop_gtids(contains, known.contains_mariadb),
+                lambda group: group.gtid is None or not known.contains_text(group.gtid),
+            )
+            if found is not None:
+                break
+        else:
+            found = self._latest(now)
+        seen_here = GtidProgress(found.position.gtid_set)
+        later = "" if seen_here.has_all(shown) else shown_before(shown.text)
+        return replace(found, position=replace(found.position, gtid_set=shown.text), shown=later)
+
+    # -- filters --------------------------------------------------------------------------------
+
+    def _filters(self, now: LogsNow) -> TransactionFilter:
+        """The options' filters; places are those of files by number (see `StreamSplit`)."""
+        options = self._options
+        if options.at is not None:
+            raise OptionError(
+                "option at names one transaction, and a stream does not end",
+                name="at",
+                hint="spark.read.format('binlog') reads that transaction",
+            )
+        [filters] = TransactionFilter.of_chains(replace(options, start=None, stop=None), [()])
+        return replace(
+            filters,
+            start=_numbered_position(options.start, "start"),
+            stop=_numbered_position(options.stop, "stop"),
+        )
+
+    def _excluded(self, shown: str) -> GtidFilter:
+        """What is left out: by the option, and because it was shown before."""
+        asked = self._options.exclude_gtid
+        return parse_gtid_filter(shown if asked is None else f"{asked},{shown}")
+
+
+def _is_of(log: LogFile, offset: StreamOffset) -> bool:
+    """Whether a file is the one in which a stream came to an offset."""
+    if offset.log_created not in (None, log.created):
+        return False
+    return offset.fingerprint is None or offset.fingerprint.is_in(log)
+
+
+def _another(position: Position) -> str:
+    return f"the stream came to {position}, and that file is another log now"
+
+
+def _numbered_position(place: FilePosition | None, option: str) -> ChainPosition | None:
+    if place is None:
+        return None
+    number = _NUMBER.search(place.file)
+    if number is None:
+        raise OptionError(
+            f"option {option}: {str(place)!r}: which file? A stream's logs come and go",
+            name=option,
+            hint="say FILE:POS, for example binlog.000012:4",
+        )
+    return ChainPosition(int(number[1]), place.file, place.pos)

@@ -1,0 +1,1 @@
+"""Events to transactions: grouping, XA, savepoints, fragments, relay logs."""

@@ -1,0 +1,87 @@
+"""The one transaction that the option `at` means by a position.
+
+It is the transaction that starts at the position, else the one that the position lies in, else the
+one that ends there: replicas report the end of a transaction. Most positions between transactions are
+the end of one and the start of the next. There the start counts, and the ledger names the other.
+"""
+
+from __future__ import annotations
+
+from binlake.source.log_file import LogFile
+from binlake.stream.groups.group import Group
+from binlake.stream.groups.step_table import opens_transaction
+from binlake.stream.runs import ChainPosition, PlainRun
+from binlake.values.ledger import Ledger
+
+__all__ = ["AtPosition"]
+
+_TYPE_AT = 4  # of an event's header, in every version
+_HEADER_BYTES = 13  # of the shortest
+
+
+class AtPosition:
+    """Tells which transactions are at `place`; remarks go to `ledger`."""
+
+    def __init__(self, place: ChainPosition, ledger: Ledger) -> None:
+        self._place = place
+        self._ledger = ledger
+        self._file: LogFile | None = None
+        self._starts: bool | None = None
+
+    def reading(self, file: LogFile) -> None:
+        """A file is read now: that of the position is looked into."""
+        if file.ordinal == self._place.ordinal:
+            self._file = file
+
+    def means(self, group: Group) -> bool:
+        """Whether a group is the one that is meant. Raises BinlogError."""
+        place = self._place[::2]
+        if group.start[::2] <= place < group.end[::2]:
+            return True
+        return group.end[::2] == place and not self._another_starts(group.start)
+
+    def may_be(self, group: Group) -> bool:
+        """Whether the position lies in a group, its end included."""
+        return group.start[::2] <= self._place[::2] <= group.end[::2]
+
+    def narrowed(self, run: PlainRun) -> PlainRun | None:
+        """The part of a run that is meant; of the run, the position lies in each transaction.
+
+        Raises BinlogError.
+        """
+        if run.window.file.ordinal != self._place.ordinal:
+            return None  # read for the XA COMMIT of the transaction at the position
+        start, offset = run.start, self._place.offset
+        if start < offset and run.groups > 1:
+            self._name_other(start)
+            return run.part(run.high - 1, run.high)
+        if start < offset == run.end:
+            here = ChainPosition(run.window.file.ordinal, run.window.file.name, start)
+            return None if self._another_starts(here) else run
+        return run
+
+    def _another_starts(self, before: ChainPosition) -> bool:
+        """Whether a transaction starts at the position, where the one that began at `before` ends."""
+        if self._starts is None:
+            self._starts = self._begins_here()
+        if self._starts:
+            self._name_other(before.offset)
+        return self._starts
+
+    def _begins_here(self) -> bool:
+        file = self._file
+        if file is None or file.format is None:
+            return False
+        if file.closed:
+            with file.reopen() as again:
+                header = again.reader.read_at(self._place.offset, _HEADER_BYTES)
+        else:
+            header = file.reader.read_at(self._place.offset, _HEADER_BYTES)
+        return len(header) == _HEADER_BYTES and opens_transaction(file.format, header[_TYPE_AT])
+
+    def _name_other(self, start: int) -> None:
+        name = self._place.file
+        self._ledger.warn(
+            f"{self._place} is where one transaction ends and the next starts: the one that starts"
+            f" there is meant; the one that ends there is at={name}:{start}"
+        )

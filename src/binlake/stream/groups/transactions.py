@@ -1,0 +1,494 @@
+"""Transactions of a chain of files: what was committed, in commit order.
+
+    reader = TransactionReader(options, ledger)
+    for run in reader.runs(ranges): …          # PlainRun | Transaction, see stream/runs.py
+
+Only committed transactions are given (all of them with the option `uncommitted`); the others
+are counted. The rule:
+
+- A transaction counts with the event that ends it; see the grammar in `stream/groups/group.py`.
+- XA: a prepared group waits for its XA COMMIT or XA ROLLBACK, which may be in a later file.
+  Its changes then take commit time, GTID and order of that later group, and keep their own
+  positions. One whose XA PREPARE lies before what is read (a split, a `start` option) is looked
+  for in the log before it; if the log does not have it, the XA COMMIT is counted as unshown.
+- A transaction that the log does not end is torn: the log ends inside it, or another
+  transaction starts. In relay logs it may go on in the next file.
+
+`Ledger.transactions` counts by outcome those that pass the filters. A prepared one counts
+where its XA PREPARE is, and no longer once it is decided, so that ledgers of splits add up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from binlake.errors import FormatError, IncompleteError
+from binlake.events.common.xa_prepare import xid_text
+from binlake.source.access import Access
+from binlake.source.chain import LogPath
+from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
+from binlake.stream.filters import TransactionFilter
+from binlake.stream.groups.at_position import AtPosition
+from binlake.stream.groups.fragments import join_fragments
+from binlake.stream.groups.group import Group
+from binlake.stream.groups.grouper import Ended, Grouper, every_group_alone, plain_runs
+from binlake.stream.groups.plain_transaction import plain_transactions
+from binlake.stream.runs import ChainPosition, Outcome, PlainRun, Run, Transaction
+from binlake.stream.sql.ddl import TakesDdl, nobody
+from binlake.stream.sql.ddl_targets import changed_tables
+from binlake.stream.sql.statements import (
+    ACCOUNT,
+    CHANGE_KINDS,
+    DDL,
+    INCIDENT,
+    ORPHAN_XA_COMMIT,
+    ROLLED_BACK_STATEMENT,
+    TRUNCATE,
+    Xid,
+)
+from binlake.values.ledger import Ledger, SkippedRange
+from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+    from binlake.stream.groups.elsewhere import Elsewhere
+
+__all__ = ["FileRange", "TransactionReader", "transaction_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Frames to read: those of `file` that start in [start, stop), whole transactions.
+
+    `start` is None or the start of a transaction (or of the file), `stop` None (the end of the
+    file) or such a start. `passed` counts wanted committed transactions before it that an index
+    says to have no change of the tables that are read.
+    """
+
+    file: LogFile
+    start: int | None = None
+    stop: int | None = None
+    passed: int = 0
+
+
+class TransactionReader:
+    """Reads ranges of one chain, in order, and follows transactions from one to the next.
+
+    `elsewhere` knows the rest of the chain, for XA transactions; None when there is no rest.
+    `reached` is the offset of the byte after the last event read of the current range.
+    """
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        ledger: Ledger,
+        *,
+        filters: TransactionFilter | None = None,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        self._options = options
+        self._ledger = ledger
+        self._filters = filters or TransactionFilter()
+        at = self._filters.at
+        self._at = None if at is None else AtPosition(at, ledger)
+        self._elsewhere = elsewhere
+        self._prepared: dict[Xid, Group] = {}
+        self._decided_here: set[Xid] = set()
+        skips = options.on_error == Damage.SKIP
+        self._on_damage = self._note_damage if skips else None
+        self._grouper = Grouper()
+        self._on_ddl: TakesDdl = nobody
+        self._tables = TableFilter(options)
+        self._shown_kinds: Container[str] = ()
+        self._ordinal = 0
+        self.reached = 0
+
+    @property
+    def inside_relay(self) -> bool:
+        """Whether a transaction of a relay log is open, which may go on in the next file."""
+        return self._grouper.open is not None and self._grouper.open.file.is_relay
+
+    def prove_border(self, log: LogPath, ordinal: int, end: int) -> None:
+        """Raises IncompleteError if the range read last, which stopped at byte `end` of a log,
+        turns out to end inside of an event or of a transaction.
+
+        Where a transaction starts was found without reading what is before (source.resync). Bytes
+        made to mislead that search would make a split that tears a transaction; the driver's
+        proof sees it too, but not every reading of splits has one.
+        """
+        group = self._grouper.open
+        if self.reached <= end:
+            if group is None:
+                return
+            with Access.of(self._options).open(log, ordinal) as file:
+                skip = Damage(self._options.on_error)
+                if not self._grouper.goes_on(file.windows(end, verify=False, on_damage=skip)):
+                    return  # torn in the log itself
+        raise IncompleteError(
+            f"the split that ends at byte {end} ends inside of a transaction",
+            file=log.name,
+            event_pos=None if group is None else group.start.offset,
+            hint="the log holds bytes made to look like a transaction's start; read the file"
+            " as one split (max_partition_bytes)",
+        )
+
+    @property
+    def expects_more(self) -> bool:
+        """Whether what is wanted may go on in a file where nothing wanted starts: a transaction
+        of a relay log, or the XA COMMIT of the transaction at the option `at`.
+        """
+        at = self._at
+        return self.inside_relay or (
+            at is not None and any(at.may_be(group) for group in self._prepared.values())
+        )
+
+    def runs(
+        self,
+        ranges: Iterable[FileRange],
+        on_ddl: TakesDdl = nobody,
+        shown_kinds: Container[str] = (),
+    ) -> Iterator[Run]:
+        """Plain runs and single transactions, in commit order. Raises BinlogError.
+
+        Committed statements of `shown_kinds` are not counted, nor refused, as changes that rows cannot
+        show: the caller shows or counts them. `on_ddl` is told of the DDL of all transactions, also of those that filters leave out,
+        before the runs that follow it (and before the rows of its own transaction). A file is
+        closed when its range has been read and nothing that is open or prepared needs it.
+        """
+        self._shown_kinds = shown_kinds
+        yield from self._read(ranges, on_ddl)
+
+    def transactions(
+        self, ranges: Iterable[FileRange], on_ddl: TakesDdl = nobody
+    ) -> Iterator[Transaction]:
+        """The same, every transaction on its own. Raises BinlogError."""
+        self._shown_kinds = ()
+        for run in self._read(ranges, on_ddl):
+            if isinstance(run, PlainRun):
+                yield from plain_transactions(run)
+            else:
+                yield run
+
+    def groups(self, ranges: Iterable[FileRange]) -> Iterator[Ended]:
+        """Every wanted group as the log has it: what XA prepared and what decided it stay two.
+
+        In the order of the log, whatever their outcome; nothing but bytes and events is counted.
+        Raises BinlogError, for changes that rows cannot show too if the options refuse them.
+        """
+        grouper = self._grouper = Grouper(every_group_alone, self._on_damage)
+        for part in ranges:
+            with part.file:
+                for window in self._windows(part):
+                    for item in grouper.window(window):
+                        if isinstance(item, Ended):
+                            yield from self._group(item)
+                self._say_tail(part.file)
+        for ended in grouper.finish():
+            yield from self._group(ended)
+
+    def _group(self, ended: Ended) -> Iterator[Ended]:
+        if self._wants(ended.group):
+            yield ended
+        self._refuse_unshown([ended])
+
+    def _refuse_unshown(self, items: Iterable[PlainRun | Ended]) -> None:
+        """Raise IncompleteError for a change that rows cannot show, if the options refuse it: also
+        where it is read as what it is, an event or a statement.
+        """
+        if self._options.on_unshown == "error":
+            for item in items:
+                if isinstance(item, Ended):
+                    deque(self._ended(*item), maxlen=0)
+
+    def windows(self, ranges: Iterable[FileRange]) -> Iterator[Window]:
+        """All events of the ranges, checksums not verified. Raises BinlogError, as `groups`."""
+        refuses = self._options.on_unshown == "error"
+        grouper = self._grouper = Grouper(plain_runs, self._on_damage)
+        for part in ranges:
+            self.reached = FIRST_EVENT
+            with part.file:
+                windows = part.file.windows(
+                    part.start,
+                    part.stop,
+                    verify=False,
+                    ledger=self._ledger,
+                    on_damage=Damage(self._options.on_error),
+                )
+                for window in windows:
+                    self.reached = window.end
+                    yield window
+                    if refuses:
+                        self._refuse_unshown(grouper.window(window))
+                self._say_tail(part.file)
+        if refuses:
+            self._refuse_unshown(grouper.finish())
+
+    def _read(self, ranges: Iterable[FileRange], on_ddl: TakesDdl) -> Iterator[Run]:
+        self._on_ddl = on_ddl
+        grouper = self._grouper = Grouper(plain_runs, self._on_damage)
+        self._prepared = {}
+        self._decided_here = set()
+        files: list[LogFile] = []
+        try:
+            for part in ranges:
+                files.append(part.file)
+                yield from self._read_range(grouper, part)
+                files = self._close_passed(files)
+            for ended in grouper.finish():
+                yield from self._ended(*ended)
+            yield from self._still_prepared()
+        except FormatError:
+            if grouper.open is not None and self._wants(grouper.open):
+                self._ledger.transactions[Outcome.TORN] += 1
+            raise
+        finally:
+            for file in files:
+                file.close()
+
+    def _note_damage(self, window: Window, index: int, error: FormatError) -> None:
+        """The option on_error=skip: an event that is whole and cannot be decoded."""
+        frame = window.frame(index)
+        self._ledger.skipped.append(
+            SkippedRange(window.file.shown, frame.offset, frame.end, str(error))
+        )
+
+    def _close_passed(self, files: list[LogFile]) -> list[LogFile]:
+        """Close the files that no waiting group needs; returns the others."""
+        waiting = self._waiting()
+        kept = []
+        for file in files:
+            if any(group.frames.start_in(file) is not None for group in waiting):
+                kept.append(file)
+            else:
+                file.close()
+        return kept
+
+    def _waiting(self) -> list[Group]:
+        """Groups whose frames may be read again: prepared, or open."""
+        opened = self._grouper.open
+        return [*self._prepared.values(), *([opened] if opened is not None else [])]
+
+    def _read_range(self, grouper: Grouper, part: FileRange) -> Iterator[Run]:
+        file = part.file
+        wanted = self._filters.byte_range(file.ordinal)
+        stop_at = wanted[1] if wanted is not None else FIRST_EVENT
+        self._ordinal = file.ordinal
+        if part.passed:
+            self._ledger.transactions[Outcome.COMMITTED] += part.passed
+        for window in self._windows(part):
+            for item in grouper.window(window):
+                yield from self._item(item)
+            passed = stop_at is not None and window.end >= stop_at
+            if passed and grouper.open is None and not self.expects_more:
+                return
+        self._say_tail(file)
+
+    def _say_tail(self, file: LogFile) -> None:
+        """Warn of the torn tail of a file in use; any other is an error, or a skipped range."""
+        if file.tail is not None and file.tail.in_use:
+            self._ledger.warn(f"{file.shown}: {file.tail.message}")
+
+    def _windows(self, part: FileRange) -> Iterator[Window]:
+        """The windows of a range. A stream keeps what may be wanted again: the window that is
+        being read, and what open and prepared groups hold.
+        """
+        file = part.file
+        if self._at is not None:
+            self._at.reading(file)
+        file.reader.retain(FIRST_EVENT if part.start is None else part.start)
+        windows = file.windows(
+            part.start,
+            part.stop,
+            verify=self._options.verify_checksum,
+            ledger=self._ledger,
+            on_damage=Damage(self._options.on_error),
+        )
+        self.reached = FIRST_EVENT
+        for window in windows:
+            self.reached = window.end
+            yield window
+            self._retain(file, window.end)
+
+    def _retain(self, file: LogFile, end: int) -> None:
+        """Tell a stream from where on bytes may still be wanted again."""
+        starts = [group.frames.start_in(file) for group in self._waiting()]
+        file.reader.retain(min((start for start in starts if start is not None), default=end))
+
+    def _item(self, item: PlainRun | Ended) -> Iterator[Run]:
+        if isinstance(item, Ended):
+            yield from self._ended(item.group, item.outcome)
+        elif self._filters.everything:
+            yield self._counted(item)
+        else:
+            wanted, unknown_threads = self._filters.select(item)
+            for run in wanted:
+                meant = run if self._at is None else self._at.narrowed(run)
+                if meant is not None:
+                    yield self._counted(meant)
+            if unknown_threads:
+                self._ledger.warn(_NO_THREAD)
+
+    def _counted(self, run: PlainRun) -> PlainRun:
+        self._ledger.transactions[Outcome.COMMITTED] += run.groups
+        return run
+
+    # -- groups one by one ----------------------------------------------------------------------
+
+    def _ended(self, group: Group, outcome: Outcome) -> Iterator[Transaction]:
+        for sentence in group.warnings:
+            self._ledger.warn(sentence)
+        if outcome is Outcome.COMMITTED:
+            for statement in (*group.ddl, *group.truncates):
+                self._on_ddl(statement)
+        if group.decides is not None:
+            yield from self._decided(group, *group.decides)
+        elif outcome is Outcome.PREPARED and group.xid is not None:
+            group.frames.release()
+            self._prepared[group.xid] = group
+            self._decided_here.discard(group.xid)
+            self._ledger.transactions[Outcome.PREPARED] += self._wants(group)
+        elif self._wants(group):
+            yield from self._shown(group, outcome, group)
+
+    def _wants(self, group: Group, rows: Group | None = None) -> bool:
+        at = self._at
+        if self._filters.wants(group) and (
+            at is None or at.means(group) or (rows is not None and at.means(rows))
+        ):
+            return True
+        if self._filters.thread_ids and group.thread_id is None:
+            self._ledger.warn(_NO_THREAD)
+        return False
+
+    def _decided(self, group: Group, xid: Xid | None, outcome: Outcome) -> Iterator[Transaction]:
+        """An XA COMMIT or XA ROLLBACK of its own: show, or count, what was prepared."""
+        rows = self._prepared_as(xid) if xid is not None else None
+        if rows is None:
+            if self._wants(group):
+                if outcome is Outcome.COMMITTED:
+                    self._unshown(ORPHAN_XA_COMMIT, group)
+                yield from self._shown(group, outcome, group)
+            return
+        self._ledger.transactions[Outcome.PREPARED] -= self._wants(rows)
+        if self._wants(group, rows):
+            yield from self._shown(rows, outcome, group)
+
+    def _prepared_as(self, xid: Xid) -> Group | None:
+        """The group that this XID prepared last, unless it has been decided since."""
+        rows = self._prepared.pop(xid, None)
+        if rows is None and xid not in self._decided_here and self._elsewhere is not None:
+            rows = self._elsewhere.prepared_before(xid)
+        self._decided_here.add(xid)
+        return rows
+
+    def _still_prepared(self) -> Iterator[Transaction]:
+        if not self._options.uncommitted:
+            return
+        end = ChainPosition(self._ordinal, "", self.reached)
+        for xid, group in self._prepared.items():
+            decided = self._elsewhere is not None and self._elsewhere.decided_after(xid, end)
+            if not decided and self._wants(group):
+                yield self._transaction(group, Outcome.PREPARED, group)
+
+    def _shown(self, rows: Group, outcome: Outcome, decider: Group) -> Iterator[Transaction]:
+        """Count a wanted transaction and give it, if transactions of its outcome are shown."""
+        self._ledger.transactions[outcome] += 1
+        for statement in rows.statements:
+            if outcome is not Outcome.COMMITTED or statement.undone:
+                if statement.kind in CHANGE_KINDS:
+                    self._unshown(ROLLED_BACK_STATEMENT, rows)
+            elif statement.kind in self._shown_kinds:
+                continue
+            elif statement.kind in CHANGE_KINDS or statement.kind == INCIDENT:
+                self._unshown(statement.kind, rows)
+        if outcome is Outcome.COMMITTED or self._options.uncommitted:
+            yield self._transaction(rows, outcome, decider)
+
+    def _unshown(self, kind: str, group: Group) -> None:
+        """Count, or refuse, a change that rows cannot show; of other tables than the wanted ones it
+        is only counted, where its text tells.
+        """
+        of_others = self._is_of_others(kind, group)
+        if self._options.on_unshown == "error" and not of_others:
+            raise IncompleteError(
+                f"the log holds a change that rows cannot show: {kind}",
+                file=group.start.file,
+                event_pos=group.start.offset,
+                hint="on_unshown=count reads on and counts such changes",
+            )
+        self._ledger.unshown[kind] += 1
+        self._ledger.unshown_of_others += of_others
+
+    def _is_of_others(self, kind: str, group: Group) -> bool:
+        """Whether the statements of this kind in a group change no table that is wanted."""
+        if not (self._options.table or self._options.exclude_table):
+            return False
+        if kind not in (DDL, TRUNCATE):
+            return kind == ACCOUNT
+        statements = [s for s in group.statements if s.kind in (DDL, TRUNCATE)]
+        texts = [*group.ddl, *group.truncates]
+        if len(statements) != len(texts):  # those that failed are not among them
+            return False
+        tables = [changed_tables(statement) for statement in texts]
+        return all(
+            names is not None and not any(self._tables.may_want(*name) for name in names)
+            for names in tables
+        )
+
+    def _transaction(self, rows: Group, outcome: Outcome, decider: Group) -> Transaction:
+        undone = () if self._options.uncommitted else tuple(rows.undone)
+        return transaction_of(rows, outcome, decider, undone)
+
+
+def transaction_of(
+    rows: Group, outcome: Outcome, decider: Group, undone: Sequence[tuple[int, int]] = ()
+) -> Transaction:
+    """The transaction whose changes `rows` holds and that `decider` ends (often the same group).
+
+    `undone` are the ranges of its frames to leave out.
+    """
+    threads = (rows.thread_id, decider.thread_id)
+    return Transaction(
+        outcome=outcome,
+        start=rows.start,
+        end=rows.end,
+        decided=decider.start,
+        commit_us=decider.commit_us,
+        server_id=rows.server_id,
+        thread_id=next((thread for thread in threads if thread is not None), None),
+        file=rows.file,
+        statements=tuple(rows.statements),
+        bytes=rows.file_bytes,
+        gtid_event=decider.gtid_event,
+        xid=rows.xid_event.xid if rows.xid_event is not None else None,
+        xa_xid=_xid_text(rows),
+        duration_us=_duration_us(rows, decider),
+        is_remarked=bool(rows.warnings or decider.warnings),
+        needs_file=rows.file.is_relay or not rows.frames.is_held,
+        held_bytes=rows.frames.size,
+        _pieces=lambda: join_fragments(rows.frames.pieces(undone)),
+    )
+
+
+def _duration_us(rows: Group, decider: Group) -> int:
+    """From the first statement to the commit, both in whole seconds: headers have no others, and a
+    fraction at one end only would be off by up to a second, always to the same side.
+    """
+    committed = decider.commit_us - decider.commit_us % 1_000_000
+    return max(0, max(committed, decider.last_us) - rows.begun_us)
+
+
+def _xid_text(group: Group) -> str | None:
+    """The name of the XA transaction that a group prepares or decides."""
+    xid = group.xid or (group.decides[0] if group.decides is not None else None)
+    if xid is None:
+        return None
+    format_id, gtrid, bqual = xid
+    return xid_text(gtrid, bqual, format_id)
+
+
+_NO_THREAD = "transactions whose thread the log does not tell were left out by option thread"

@@ -1,0 +1,288 @@
+"""The index beside a log: where its transactions are, when they committed, what they changed.
+
+    binlog.000012
+    binlog.000012.index.parquet      of binlog.000012.zst too
+
+One row per committed transaction of one log (`COLUMNS`), and in the file's metadata what the log
+was when it was read: its length, and digests of its first and last bytes. An index that does not
+fit its log is not used, and said so.
+
+An index saves reading; it never changes a result. It says which bytes may be passed over: those of
+*plain* transactions that no filter wants. All other bytes are read as ever: what is wanted, and
+what a reader has to see in any case (DDL, statements, XA, what was rolled back or is damaged), none
+of which is plain. So a missing row costs time and loses nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from binlake.source.arrays import array, scalar
+from binlake.source.log_file import FIRST_EVENT
+from binlake.source.reader import ByteReader
+from binlake.stream.filters import TransactionFilter
+from binlake.values.gtid import GtidFilter
+from binlake.values.intervals import inside, intervals
+from binlake.values.table_filter import TableFilter
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["COLUMNS", "LogIndex", "Passage", "Stamp"]
+
+#: `pos` and `end_pos` in the log; `commit_us`, `duration_us`, `server_id`, `thread_id`, `gtid` as
+#: transactions have them; `inserts` … `bytes` of all its tables; `tables` as `database.table`.
+#: `plain`: it changes rows and nothing else, all of which are counted.
+COLUMNS = pa.schema(
+    [
+        ("pos", pa.int64()),
+        ("end_pos", pa.int64()),
+        ("bytes", pa.int64()),
+        ("commit_us", pa.int64()),
+        ("duration_us", pa.int64()),
+        ("server_id", pa.int64()),
+        ("thread_id", pa.int64()),
+        ("gtid", pa.string()),
+        ("inserts", pa.int64()),
+        ("updates", pa.int64()),
+        ("deletes", pa.int64()),
+        ("tables", pa.list_(pa.string())),
+        ("plain", pa.bool_()),
+    ]
+)
+
+_METADATA = b"binlake.log_index"
+_VERSION = 1
+_DIGEST_BYTES = 4096
+# Opening a file in the middle costs about as much as reading this.
+_WORTH_A_JUMP_BYTES = 256 << 10
+# Sets of more intervals are asked number by number.
+_FEW_INTERVALS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells a log from another, and from itself when it has grown."""
+
+    name: str
+    bytes: int
+    head: str
+    tail: str
+
+    @classmethod
+    def of(cls, name: str, reader: ByteReader) -> Stamp | None:
+        """The stamp of an open log; None where its length is not known (compressed logs).
+
+        Raises SourceError.
+        """
+        size = reader.size
+        if size is None:
+            return None
+        tail_at = max(0, size - _DIGEST_BYTES)
+        return cls(
+            name, size, _digest(reader, 0, min(size, _DIGEST_BYTES)), _digest(reader, tail_at, size)
+        )
+
+
+def _digest(reader: ByteReader, start: int, end: int) -> str:
+    return hashlib.sha256(reader.read_at(start, end - start)).hexdigest()
+
+
+class Passage(NamedTuple):
+    """Bytes [start, stop) of a log that are to be read; `stop` None: to its end. Both ends are
+    between transactions.
+
+    `passed` counts the transactions that lie between the passage before and this one, and that no
+    filter but those by table and operation leaves out.
+    """
+
+    start: int
+    stop: int | None
+    passed: int
+
+
+class LogIndex:
+    """An index in memory: `table` has columns of COLUMNS, in the order of `pos`."""
+
+    def __init__(self, table: pa.Table, stamp: Stamp) -> None:
+        self.table = table
+        self.stamp = stamp
+
+    # -- as a file -----------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """The Parquet file."""
+        about = {"version": _VERSION, "log": self.stamp.name, "bytes": self.stamp.bytes,
+                 "head": self.stamp.head, "tail": self.stamp.tail}  # fmt: skip
+        table = self.table.replace_schema_metadata({_METADATA: json.dumps(about).encode()})
+        sink = pa.BufferOutputStream()
+        numbers = ["pos", "end_pos", "bytes", "commit_us"]
+        pq.write_table(
+            table,
+            sink,
+            compression="zstd",
+            use_dictionary=[name for name in COLUMNS.names if name not in (*numbers, "gtid")],
+            column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+        )
+        return bytes(sink.getvalue())
+
+    @classmethod
+    def of_file(cls, source: Any) -> LogIndex:
+        """Read the Parquet file, of which `source` is an open file. Raises ValueError if it is
+        not an index of this version.
+        """
+        try:
+            with pq.ParquetFile(source) as file:
+                about = json.loads((file.schema_arrow.metadata or {})[_METADATA])
+                if about["version"] != _VERSION:
+                    raise ValueError(f"it is of version {about['version']}")
+                table = file.read(use_threads=False).replace_schema_metadata(None)
+            stamp = Stamp(about["log"], about["bytes"], about["head"], about["tail"])
+        except (pa.ArrowException, KeyError, TypeError, RecursionError) as error:
+            raise ValueError("it is damaged, or no index") from error
+        if not table.schema.equals(COLUMNS):
+            raise ValueError("it has other columns")
+        return cls(table, stamp)
+
+    # -- what it answers -----------------------------------------------------------------------
+
+    def passages(
+        self,
+        filters: TransactionFilter,
+        tables: TableFilter | None,
+        ordinal: int,
+        start: int | None = None,
+        stop: int | None = None,
+    ) -> Iterator[Passage]:
+        """What of the log, file `ordinal` of its chain, has to be read; near ones are one.
+
+        Of bytes [start, stop), both of which are between transactions, or the ends of the log.
+        """
+        chosen = self._chosen(filters, ordinal)
+        wanted = chosen if tables is None else pc.and_(chosen, self._changes(tables))
+        skipped = pc.and_(self.table["plain"], pc.invert(wanted))
+        if start is not None:
+            skipped = pc.and_(skipped, pc.greater_equal(self.table["pos"], scalar(start)))
+        if stop is not None:
+            skipped = pc.and_(skipped, pc.less_equal(self.table["end_pos"], scalar(stop)))
+        rows = self.table.select(["pos", "end_pos"]).append_column("chosen", chosen)
+        at, passed = FIRST_EVENT if start is None else start, 0
+        for pos, end, count in _stretches(rows.filter(skipped)):
+            if end - pos < _WORTH_A_JUMP_BYTES:
+                continue
+            if at < pos:
+                yield Passage(at, pos, passed)
+                passed = 0
+            at, passed = end, passed + count
+        yield Passage(at, stop, passed)
+
+    def find(self, gtid: str) -> dict[str, Any] | None:
+        """The row of a transaction by its GTID, or None."""
+        at = pc.index(self.table["gtid"], scalar(gtid)).as_py()
+        if at < 0:
+            return None
+        row: dict[str, Any] = self.table.slice(at, 1).to_pylist()[0]
+        return row
+
+    def _changes(self, tables: TableFilter) -> pa.Array:
+        """Of each transaction: whether it changes such a table."""
+        lists = self.table["tables"].combine_chunks()
+        names = lists.flatten()
+        wanted = [
+            name for name in pc.unique(names).to_pylist() if tables.wants(*name.split(".", 1))
+        ]
+        hits = pc.is_in(names, value_set=array(wanted, pa.string()))
+        rows = pc.unique(pc.list_parent_indices(lists).filter(hits))
+        return pc.is_in(self._ordinals, value_set=rows.cast(pa.int64()))
+
+    @cached_property
+    def _ordinals(self) -> pa.Array:
+        return array(range(self.table.num_rows), pa.int64())
+
+    def _chosen(self, filters: TransactionFilter, ordinal: int) -> pa.ChunkedArray:
+        """Of each transaction: whether the filters by time, place, GTID, server and thread want it."""
+        rows = self.table
+        mask = pc.is_valid(rows["pos"])
+        if filters.since_us is not None:
+            mask = pc.and_(mask, pc.greater_equal(rows["commit_us"], scalar(filters.since_us)))
+        if filters.until_us is not None:
+            mask = pc.and_(mask, pc.less(rows["commit_us"], scalar(filters.until_us)))
+        if filters.start is not None and filters.start.ordinal == ordinal:
+            mask = pc.and_(mask, pc.greater_equal(rows["pos"], scalar(filters.start.offset)))
+        if filters.stop is not None and filters.stop.ordinal == ordinal:
+            mask = pc.and_(mask, pc.less(rows["pos"], scalar(filters.stop.offset)))
+        if filters.at is not None and filters.at.ordinal == ordinal:
+            at = scalar(filters.at.offset)
+            around = pc.and_(pc.less_equal(rows["pos"], at), pc.greater_equal(rows["end_pos"], at))
+            mask = pc.and_(mask, around)
+        if filters.server_ids:
+            servers = array(sorted(filters.server_ids), pa.int64())
+            mask = pc.and_(mask, pc.is_in(rows["server_id"], value_set=servers))
+        if filters.thread_ids:
+            threads = array(sorted(filters.thread_ids), pa.int64())
+            known = pc.is_in(rows["thread_id"], value_set=threads)
+            # whose thread is not known is read, because that is said
+            mask = pc.and_(mask, pc.or_(known, pc.is_null(rows["thread_id"])))
+        for gtids in (filters.gtids, filters.at_gtid):
+            if gtids is not None:
+                mask = pc.and_(mask, self._gtids_in(gtids))
+        if filters.excluded_gtids is not None:
+            mask = pc.and_(mask, pc.invert(self._gtids_in(filters.excluded_gtids)))
+        return mask
+
+    def _gtids_in(self, gtids: GtidFilter) -> pa.ChunkedArray:
+        """Of each transaction: whether its GTID is in a set."""
+        source, number = self._gtid_parts
+        result = pc.and_(pc.is_valid(source), scalar(False))
+        for name in pc.unique(source).to_pylist():
+            if name is not None:
+                bounds = gtids.bounds_of(name)
+                if bounds:
+                    mine = pc.equal(source, scalar(name)).fill_null(scalar(False))
+                    result = pc.or_(result, pc.and_(mine, _inside(number, bounds)))
+        return result
+
+    @cached_property
+    def _gtid_parts(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """Of each GTID: the source, and the number that it gave (null: no GTID)."""
+        pattern = r"^(?P<source>.*)[:-](?P<number>\d+)$"
+        parts = pc.extract_regex(self.table["gtid"], pattern)
+        source, number = pc.struct_field(parts, "source"), pc.struct_field(parts, "number")
+        return source, number.cast(pa.uint64())
+
+
+def _inside(numbers: pa.ChunkedArray, bounds: list[int]) -> pa.ChunkedArray:
+    if len(bounds) > 2 * _FEW_INTERVALS:
+        found = [number is not None and inside(bounds, number) for number in numbers.to_pylist()]
+        return pa.chunked_array([array(found, pa.bool_())])
+    result = pa.chunked_array([array([False] * len(numbers), pa.bool_())])
+    for start, end in intervals(bounds):
+        low = pc.greater_equal(numbers, scalar(start, pa.uint64()))
+        high = pc.less_equal(numbers, scalar(end - 1, pa.uint64()))
+        result = pc.or_(result, pc.and_(low, high).fill_null(scalar(False)))
+    return result
+
+
+def _stretches(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
+    """Rows back to back: (pos of the first, end_pos of the last, how many are `chosen`)."""
+    if not rows.num_rows:
+        return
+    columns = (rows[name].to_pylist() for name in ("pos", "end_pos", "chosen"))
+    start = end = counts = 0
+    for pos, stop, chosen in zip(*columns, strict=True):
+        if pos != end:
+            if end:
+                yield start, end, counts
+            start, counts = pos, 0
+        end = stop
+        counts += chosen
+    yield start, end, counts

@@ -1,0 +1,1 @@
+"""Positions in a chain of logs: GTIDs, splits, boundaries of batches, fingerprints."""

@@ -1,0 +1,296 @@
+"""How far a batch reaches: the transaction boundaries ahead of a place in a log.
+
+    scan = BoundaryScan(Limits(bytes=64 << 20), GtidProgress(position.gtid_set))
+    scan.through(log, start)         # a finished file: to its end, or until a limit is reached
+    scan.as_far_as(log, start)       # the newest file: what is still being written stays for later
+    scan.offset, scan.full, scan.gtids.text, scan.commit_us
+
+A boundary is the first byte of a file, and every byte after a whole transaction, or after an event
+between transactions. Headers are scanned, by the same grouper that readers use; no row is decoded,
+and none counted unless there is a limit on rows.
+
+Limits count everything in the log, and never cut a transaction: one that is larger than a limit is
+a batch of its own. A file that ends inside of a transaction, and is followed by another, was ended
+by a crash; that transaction never committed, and the boundary is the file's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from binlake.core.plain_groups import GroupMask
+from binlake.errors import TruncatedError
+from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
+from binlake.source.reader import TORN_TAIL
+from binlake.stream.groups.grouper import Ended, Grouper
+from binlake.stream.groups.transactions import transaction_of
+from binlake.stream.positions.gtid_progress import GtidProgress
+from binlake.stream.positions.log_fingerprint import LogFingerprint
+from binlake.stream.runs import Outcome, PlainRun, Run
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.values.ledger import Ledger
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+    from binlake.stream.groups.group import Group
+
+__all__ = ["UNLIMITED", "BoundaryScan", "CountsRows", "Keeps", "Limits", "Wants", "seek"]
+
+_LARGEST_WINDOW = 8 << 20
+_SMALLEST_WINDOW = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one batch may hold; None: any amount. `bytes` of the log, `rows` changed."""
+
+    bytes: int | None = None
+    rows: int | None = None
+    transactions: int | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a limit."""
+        return (self.bytes, self.rows, self.transactions) != (None, None, None)
+
+
+UNLIMITED = Limits()
+
+#: Keeps the wanted transactions of a plain run.
+Keeps = Callable[[GroupMask], object]
+#: Whether another transaction is wanted.
+Wants = Callable[["Group"], bool]
+
+
+class CountsRows(Protocol):
+    """Counts the row changes of runs, and hears of the DDL in between."""
+
+    def count(self, run: Run) -> Sequence[tuple[int, int]]:
+        """(start of a transaction in its file, its row changes), in order; without those that
+        have none. Raises FormatError.
+        """
+        ...
+
+    def on_ddl(self, statement: DdlStatement) -> None:
+        """A committed DDL statement was passed."""
+        ...
+
+
+class BoundaryScan:
+    """Goes from file to file. `offset` is the boundary reached in the file looked at last.
+
+    `bytes`, `rows` and `transactions` are those taken so far, `commit_us` the commit time of the
+    last of them (None: none was taken), `full` whether a limit ended the scan. `gtids` is kept up
+    to `offset`. With a limit on rows, `rows` needs a counter.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        gtids: GtidProgress,
+        counter: CountsRows | None = None,
+        on_damage: Damage = Damage.STOP,
+    ) -> None:
+        if limits.rows is not None and counter is None:
+            raise ValueError("a limit on rows needs somebody who counts them")
+        self.gtids = gtids
+        self.offset = FIRST_EVENT
+        self.bytes = self.rows = self.transactions = 0
+        self.commit_us: int | None = None
+        self.full = False
+        self._fingerprint: LogFingerprint | None = None
+        self._limits = limits
+        self._counter = counter if limits.rows is not None else None
+        self._on_damage = on_damage
+        self._start = FIRST_EVENT
+        self._bytes_before = 0
+
+    @property
+    def fingerprint(self) -> LogFingerprint | None:
+        """The events right before `offset`; None if none of that file were passed."""
+        fingerprint = self._fingerprint
+        return fingerprint if fingerprint is not None and fingerprint.end == self.offset else None
+
+    def through(self, log: LogFile, start: int, stop: int | None = None) -> None:
+        """Scan a file that nobody writes any more, from the boundary `start` to its end (or to the
+        boundary `stop`), or until a limit is reached. Raises BinlogError.
+        """
+        opened, window = self._scan(log, start, stop)
+        if opened is not None and window is not None and not self.full:
+            self._reach(opened.end.offset)
+            self._leave_trail(window)
+
+    def as_far_as(self, log: LogFile, start: int, stop: int | None = None) -> None:
+        """The same for the newest file: what it ends in, if it is not whole yet, is left.
+
+        Raises BinlogError.
+        """
+        try:
+            opened, _ = self._scan(log, start, stop)
+        except TruncatedError as error:
+            if error.kind != TORN_TAIL:
+                raise
+            return
+        if opened is not None and not self.full:
+            self._reach(opened.start.offset)
+
+    # -- walking --------------------------------------------------------------------------------
+
+    def _scan(
+        self, log: LogFile, start: int, stop: int | None
+    ) -> tuple[Group | None, Window | None]:
+        """The transaction that is open where the walk ended, and the window that was last."""
+        self._start = self.offset = start
+        self._fingerprint = None
+        self._bytes_before = self.bytes
+        grouper = Grouper()
+        window = None
+        for window in self._windows(log, start, stop):
+            self.gtids.pass_head(window)
+            for item in grouper.window(window):
+                if isinstance(item, Ended):
+                    self._take_group(item)
+                else:
+                    self._take_run(item)
+                if self.full:
+                    self._leave_trail(window)
+                    return grouper.open, window
+            opened = grouper.open
+            self._reach(window.end if opened is None else opened.start.offset)
+            self._leave_trail(window)
+            if opened is not None and self._too_much(opened, window):
+                self.full = True
+                return grouper.open, window
+        return grouper.open, window
+
+    def _windows(self, log: LogFile, start: int, stop: int | None) -> Iterator[Window]:
+        size = _LARGEST_WINDOW
+        if self._limits.bytes is not None:
+            size = min(size, max(self._limits.bytes, _SMALLEST_WINDOW))
+        return log.windows(
+            start, stop, verify=False, ledger=Ledger(), on_damage=self._on_damage, window_bytes=size
+        )
+
+    def _leave_trail(self, window: Window) -> None:
+        """Note what is before the boundary, if that has come into this window."""
+        if window.start < self.offset <= window.end:
+            self._fingerprint = LogFingerprint.before(window, self.offset)
+
+    def _reach(self, offset: int) -> None:
+        self.offset = offset
+        self.bytes = self._bytes_before + offset - self._start
+
+    def _too_much(self, opened: Group, window: Window) -> bool:
+        """Whether a transaction whose end is not seen yet is more than the batch has room for."""
+        limit = self._limits.bytes
+        return (
+            limit is not None
+            and self.transactions > 0
+            and self.bytes + window.end - opened.start.offset > limit
+        )
+
+    # -- taking ---------------------------------------------------------------------------------
+
+    def _room(self, end: int, rows: int, transactions: int) -> bool:
+        """Whether the batch may reach to byte `end` of the file with so many more of the others."""
+        limits = self._limits
+        size = self._bytes_before + end - self._start
+        return (
+            (limits.bytes is None or size <= limits.bytes)
+            and (limits.rows is None or self.rows + rows <= limits.rows)
+            and (
+                limits.transactions is None
+                or self.transactions + transactions <= limits.transactions
+            )
+        )
+
+    def _note(self, end: int, rows: int, transactions: int) -> None:
+        self._reach(end)
+        self.rows += rows
+        self.transactions += transactions
+        limits = self._limits
+        self.full = (
+            self.bytes == limits.bytes
+            or self.rows == limits.rows
+            or self.transactions == limits.transactions
+        )
+
+    def _take_group(self, ended: Ended) -> None:
+        group, outcome = ended
+        rows = 0
+        if self._counter is not None and outcome is not Outcome.TORN:
+            counted = self._counter.count(transaction_of(group, outcome, group))
+            rows = sum(count for _, count in counted)
+        if self.transactions and not self._room(group.end.offset, rows, 1):
+            self._reach(group.start.offset)
+            self.full = True
+            return
+        if outcome is Outcome.COMMITTED and self._counter is not None:
+            for statement in group.ddl:
+                self._counter.on_ddl(statement)
+        if outcome is not Outcome.TORN:
+            self.gtids.add(group.gtid_event)
+            self.commit_us = group.commit_us
+        self._note(group.end.offset, rows, 1)
+
+    def _take_run(self, run: PlainRun) -> None:
+        plain = run.plain
+        rows_at = self._counter.count(run) if self._counter is not None else ()
+        rows = sum(count for _, count in rows_at)
+        if self._room(run.end, rows, run.groups):
+            self._take_plain(run, rows)
+            return
+        high, rows = run.low, 0
+        by_start = dict(rows_at)
+        while high < run.high:
+            more = by_start.get(plain.start(high), 0)
+            fits = self._room(plain.end(high), rows + more, high + 1 - run.low)
+            if not fits and (high > run.low or self.transactions):
+                break
+            high, rows = high + 1, rows + more
+            if not fits:
+                break
+        if high > run.low:
+            self._take_plain(run.part(run.low, high), rows)
+        else:
+            self._reach(run.start)
+        self.full = True
+
+    def _take_plain(self, run: PlainRun, rows: int) -> None:
+        self.gtids.add_plain(run)
+        self.commit_us = run.plain.commit_us[run.high - 1]
+        self._note(run.end, rows, run.groups)
+
+
+def seek(log: LogFile, gtids: GtidProgress, keep: Keeps, wants: Wants) -> int | None:
+    """Where the first wanted transaction of a file starts; None if it has none (that is whole).
+
+    `gtids` gets what is before that place. Raises BinlogError.
+    """
+    grouper = Grouper()
+    try:
+        for window in log.windows(verify=False):
+            gtids.pass_head(window)
+            for item in grouper.window(window):
+                if isinstance(item, Ended):
+                    if wants(item.group):
+                        return item.group.start.offset
+                    if item.outcome is not Outcome.TORN:
+                        gtids.add(item.group.gtid_event)
+                    continue
+                mask = item.mask
+                keep(mask)
+                wanted = mask.stretches()
+                if not wanted:
+                    gtids.add_plain(item)
+                    continue
+                first = wanted[0][0]
+                if first > item.low:
+                    gtids.add_plain(item.part(item.low, first))
+                return item.plain.start(first)
+    except TruncatedError as error:
+        if error.kind != TORN_TAIL:
+            raise
+    return None

@@ -1,0 +1,133 @@
+"""Which of several chains of logs a read means.
+
+Files of different servers, or of different histories of one server, have the same names, and a
+position or a GTID says nothing of whose it is. So a read by position reads the one chain that has the
+file, a read by GTID the one that holds a transaction of the set. If several do, the option `source`
+has to name one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from binlake.errors import BinlogError, OptionError
+from binlake.source.access import Access
+from binlake.source.chain import Chain
+from binlake.source.chain_names import names_of, of_source, several_sources
+from binlake.stream.positions.gtid_search import holds_any
+from binlake.values.gtid import parse_gtid_filter
+from binlake.values.options import FilePosition, ReadOptions, parse_at
+
+__all__ = ["chosen_chains", "only_read", "the_only_chain"]
+
+
+def chosen_chains(
+    chains: Sequence[Chain],
+    options: ReadOptions,
+    say: Callable[[str], object] = lambda _: None,
+) -> list[Chain]:
+    """The chains that a read with these options means, in their order; `say` is told of what is left
+    out because of a position or a GTID.
+
+    Raises OptionError where several chains could be meant, and where none has the file.
+    """
+    chains = of_source(chains, options.source)
+    chosen = chains
+    for name, place in _positions(options):
+        if len(chains) > 1:
+            having = _having(name, place, chains)
+            chosen = [chain for chain in chosen if chain in having]
+            if not chosen:
+                raise OptionError(
+                    "options start and stop are positions in the logs of different sources",
+                    name=name,
+                )
+    if len(chosen) > 1 and any(True for _ in _positions(options)):
+        name, place = next(_positions(options))
+        raise several_sources(f"position {place} may be in the logs of any of them", chosen, name)
+    if len(chosen) > 1:
+        for name, text in _gtids(options):
+            chosen = _holding(name, text, chosen, options)
+    if len(chosen) < len(chains):
+        say(only_read(chosen))
+    return chosen
+
+
+def only_read(chosen: Sequence[Chain]) -> str:
+    """The remark that a position or a GTID is of one chain, so that the others are not read."""
+    return f"only the logs of {chosen[0].source} are read: the other sources do not have the place asked for"
+
+
+def the_only_chain(chains: Sequence[Chain], why: str, name: str = "FILE") -> Chain:
+    """The chain, if there is one. Raises OptionError, which begins with `why` there may be one only."""
+    if len(chains) > 1:
+        raise several_sources(why, chains, name)
+    return chains[0]
+
+
+def _positions(options: ReadOptions) -> Iterator[tuple[str, FilePosition]]:
+    """The options that are positions."""
+    if options.start is not None:
+        yield "start", options.start
+    if options.stop is not None:
+        yield "stop", options.stop
+    if options.at is not None:
+        place = parse_at(options.at)
+        if isinstance(place, FilePosition):
+            yield "at", place
+
+
+def _gtids(options: ReadOptions) -> Iterator[tuple[str, str]]:
+    """The options that choose transactions by GTID."""
+    if options.at is not None and not isinstance(parse_at(options.at), FilePosition):
+        yield "at", options.at
+    if options.gtid is not None:
+        yield "gtid", options.gtid
+
+
+def _having(name: str, place: FilePosition, chains: Sequence[Chain]) -> list[Chain]:
+    """The chains in which a position can lie. Raises OptionError if there is none."""
+    if not place.file:
+        return list(chains)
+    having = [chain for chain in chains if place.file in chain.names]
+    if not having:
+        raise OptionError(
+            f"option {name}: there is no file {place.file} among those that are read",
+            name=name,
+            value=str(place),
+            hint="they are " + ", ".join(f"{chain.source}/{_range(chain)}" for chain in chains),
+        )
+    if place.directory:
+        return [chain for chain in having if _lies_in(chain, place.directory)] or having
+    return having
+
+
+def _lies_in(chain: Chain, directory: str) -> bool:
+    """Whether a person may call a chain's directory that."""
+    return directory in names_of(chain) or chain.directory.endswith(f"/{directory}")
+
+
+def _range(chain: Chain) -> str:
+    first, last = chain.names[0], chain.names[-1]
+    return first if first == last else f"{first} to {last}"
+
+
+def _holding(name: str, text: str, chains: Sequence[Chain], options: ReadOptions) -> list[Chain]:
+    """The one chain that holds a transaction of a set, or all if none does. Raises OptionError."""
+    wanted, access = parse_gtid_filter(text), Access.of(options)
+    holding = [
+        chain for chain in chains if _may_hold(chain, lambda c: holds_any(c, wanted, access))
+    ]
+    if len(holding) > 1:
+        raise several_sources(f"transactions of {text} are in the logs of several", holding, name)
+    return holding or list(chains)
+
+
+def _may_hold(chain: Chain, holds: Callable[[Chain], bool]) -> bool:
+    """Whether a chain holds such a transaction, for all that is known of a damaged one."""
+    if any(file.path == "-" for file in chain.files):
+        return True  # it cannot be read twice
+    try:
+        return holds(chain)
+    except BinlogError:
+        return True

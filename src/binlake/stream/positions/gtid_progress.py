@@ -1,0 +1,108 @@
+"""The GTIDs of everything before a place in a log, kept up as reading goes on.
+
+A file begins with what was executed before it (PREVIOUS_GTIDS, GTID_LIST); what its transactions
+add is told by the grouper while it walks. The text is that of `values.position.Position`: MySQL's
+set with all of its intervals, MariaDB's `gtid_binlog_state` (the last of every domain and server,
+the current one of a domain last). "" where the log has no GTIDs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from binlake.errors import SourceError
+from binlake.events.mariadb.gtid import MariadbGtidEvent
+from binlake.events.mariadb.gtid_list import GtidListEvent
+from binlake.events.mysql.gtid import GtidEvent
+from binlake.events.mysql.previous_gtids import PreviousGtidsEvent
+from binlake.format.event_types import GTID_LIST_EVENT, PREVIOUS_GTIDS_LOG_EVENT
+from binlake.stream.event_at import event_at
+from binlake.stream.positions.gtid_search import HEAD_BYTES
+from binlake.stream.runs import PlainRun
+from binlake.values.gtid import GtidSet, MariaGtid, MariaGtidIntervals, MariaGtidSet
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+
+__all__ = ["GtidProgress", "shown_before"]
+
+_MARIADB = re.compile(r"\d+-\d+-\d+")
+_HEADS = re.compile(
+    b"[" + re.escape(bytes((PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT))) + b"]", re.DOTALL
+)
+
+
+class GtidProgress:
+    """A set of either flavour that only grows. `text` is how it is written down."""
+
+    def __init__(self, text: str = "") -> None:
+        text = "".join(text.split())
+        self._mariadb = MariaGtidSet()
+        self._mysql = GtidSet()
+        if _MARIADB.match(text):
+            self._mariadb = MariaGtidSet.parse(text)
+        else:
+            self._mysql = GtidSet.parse(text)
+
+    @property
+    def text(self) -> str:
+        """As its flavour spells it. Raises SourceError for a log with GTIDs of both."""
+        if self._mysql and len(self._mariadb):
+            raise SourceError("the logs hold GTIDs of MySQL and of MariaDB")
+        return str(self._mysql or self._mariadb)
+
+    def pass_head(self, window: Window) -> None:
+        """The head of a file may be in this window: add what it says was before the file."""
+        if window.start >= HEAD_BYTES:
+            return
+        codes = bytes(window.block.type_code[: len(window)])
+        for match in _HEADS.finditer(codes):
+            event = event_at(window, match.start())
+            if isinstance(event, PreviousGtidsEvent):
+                self._mysql |= event.gtids
+            elif isinstance(event, GtidListEvent):
+                self._add_list(event.gtid_set)
+
+    def _add_list(self, before: MariaGtidSet) -> None:
+        for gtid in before:
+            if self._reached(gtid) < gtid.seq_no:
+                self._mariadb.add(gtid)
+
+    def _reached(self, gtid: MariaGtid) -> int:
+        """The last sequence number of its domain and server, -1 for none."""
+        last = self._mariadb.last(gtid.domain_id, gtid.server_id)
+        return -1 if last is None else last
+
+    def add_plain(self, run: PlainRun) -> None:
+        """Add the GTIDs of the transactions of a run."""
+        for sid, first, last in run.plain.mysql_intervals(run.low, run.high):
+            self._mysql.add_interval(sid, "", first, last + 1)
+        for domain, server, _, last in run.plain.mariadb_intervals(run.low, run.high):
+            self._mariadb.add(MariaGtid(domain, server, last))
+
+    def add(self, event: GtidEvent | MariadbGtidEvent | None) -> None:
+        """Add the GTID of one transaction, if it has one."""
+        if isinstance(event, MariadbGtidEvent):
+            self._mariadb.add(MariaGtid(event.domain_id, event.frame.server_id, event.seq_no))
+        elif event is not None and event.gtid is not None:
+            self._mysql.add(event.sid, event.gno, event.tag)
+
+    def has_all(self, other: GtidProgress) -> bool:
+        """Whether everything in `other` is in this set."""
+        return other._mysql <= self._mysql and all(
+            self._reached(gtid) >= gtid.seq_no for gtid in other._mariadb
+        )
+
+    def lacks(self, other: GtidProgress) -> str:
+        """What of `other` is not in this set, as text."""
+        missing = str(other._mysql - self._mysql)
+        ahead = [str(gtid) for gtid in other._mariadb if self._reached(gtid) < gtid.seq_no]
+        return missing or ",".join(ahead)
+
+
+def shown_before(text: str) -> str:
+    """The GTIDs up to a position, as the option `exclude_gtid` takes them; "" for none."""
+    if _MARIADB.match(text):
+        return str(MariaGtidIntervals.up_to(MariaGtidSet.parse(text)))
+    return text

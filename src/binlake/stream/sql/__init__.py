@@ -1,0 +1,1 @@
+"""The SQL text that a log contains: what statements do, DDL, digests."""

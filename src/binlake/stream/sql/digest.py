@@ -1,0 +1,63 @@
+"""Statements that differ only in their values, as one text: the digest.
+
+    UPDATE orders SET state = 'paid' WHERE id IN (7, 8)      UPDATE orders SET state = ? WHERE id IN (...)
+    insert into t values (1, NULL), (2, 'x') -- nightly      INSERT INTO t VALUES (...)
+
+Literals become `?`, lists of them `(...)`, several such lists one; comments and superfluous white space go;
+keywords are in upper case. The text is for people and for grouping: no server has to read it.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["digest_text"]
+
+_KEYWORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """ADD AFTER ALL ALTER AND ANY AS ASC BEGIN BETWEEN BY CALL CASCADE CASE CHANGE CHARACTER CHECK COLUMN COMMENT
+    COMMIT CONSTRAINT CREATE CROSS DATABASE DATA DEFAULT DEFINER DELETE DESC DISTINCT DO DROP DUPLICATE EACH ELSE
+    END ENGINE EVENT EXISTS FOR FOREIGN FROM FULL FUNCTION GRANT GROUP HAVING IDENTIFIED IF IGNORE IN INDEX INFILE
+    INNER INSERT INTERVAL INTO IS JOIN KEY LEFT LIKE LIMIT LOAD LOCAL LOW_PRIORITY MODIFY NATURAL NOT NULL OFFSET ON
+    OR ORDER OUTER PARTITION PRIMARY PROCEDURE REFERENCES REGEXP RENAME REPLACE REVOKE RIGHT ROLLBACK ROW SELECT SET
+    SHARE STRAIGHT_JOIN TABLE TABLES TEMPORARY THEN TO TRIGGER TRUNCATE UNION UNIQUE UPDATE USER USING VALUES VALUE
+    VIEW WHEN WHERE WITH XOR""",
+    )
+)
+_TOKEN = re.compile(
+    r"""(?P<name>`(?:[^`]|``)*+`)
+    |(?P<gap>\s++|--(?=\s|\Z)[^\n]*+|\#[^\n]*+|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)
+    |(?P<literal>(?:\b[nNxXbB]|\b_[a-zA-Z0-9]++\s*+)?'(?:[^'\\]|\\.|'')*+'|"(?:[^"\\]|\\.|"")*+"
+      |(?<![\w$@.`])(?:0[xX][0-9a-fA-F]++|0b[01]++|(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?)(?![\w$]))
+    |(?P<word>[^\W\d][\w$]*+)""",
+    re.VERBOSE | re.DOTALL,
+)
+_SIGN = re.compile(r"(?<=[(,=<>])( ?)[-+] ?\?")
+_NULL = re.compile(r"(?<=[(,=])( ?)NULL\b(?=\s*(?:[,);]|\Z|WHERE\b|LIMIT\b|ORDER\b))")
+_ONE_OF = re.compile(r"\bIN ?\( ?\? ?\)")
+_LIST = re.compile(r"\( ?\?(?: ?, ?\?)++ ?\)")
+_ROWS = re.compile(r"(\(\.\.\.\)|\(\?\))(?: ?, ?\1)++")
+_SPACE = re.compile(r" {2,}")
+
+
+def _replaced(found: re.Match[str]) -> str:
+    kind = found.lastgroup
+    if kind == "gap":
+        return " "
+    if kind == "literal":
+        return "?"
+    text = found[0]
+    if kind == "word":
+        upper = text.upper()
+        return upper if upper in _KEYWORDS else text
+    return text
+
+
+def digest_text(sql: str) -> str:
+    """The statement without its values."""
+    text = _TOKEN.sub(_replaced, sql)
+    text = _SPACE.sub(" ", text).strip(" ;")
+    text = _NULL.sub(r"\1?", _SIGN.sub(r"\1?", text))
+    text = _LIST.sub("(...)", _ONE_OF.sub("IN (...)", text))
+    return _ROWS.sub(r"\1", text)

@@ -1,0 +1,187 @@
+"""What a statement that the log holds as text does: counted, never executed.
+
+Row events show what rows became. Changes that only a statement's text tells (statement-format
+DML, LOAD DATA, TRUNCATE, DDL, account management) cannot be shown as rows, so they are counted by
+kind and reported at the end. The kind comes from the first words of the text; comments before them,
+which proxies and frameworks like to add, are skipped, and executable ones (`/*!50003 …`) are
+read.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "CHANGE_KINDS",
+    "KINDS",
+    "KIND_WORDS",
+    "UNSHOWN_KINDS",
+    "statement_kind",
+    "without_set_statement",
+    "xid_of_statement",
+]
+
+DML = "statement DML"
+LOAD_DATA = "LOAD DATA"
+TRUNCATE = "TRUNCATE"
+DDL = "DDL"
+ACCOUNT = "account management"
+MAINTENANCE = "maintenance"
+CONTROL = "transaction control"
+ROWS_TEXT = "text of row events"
+WITHOUT_TEXT = "row events without text"
+
+#: Short names of kinds, for those who choose by them.
+KIND_WORDS = {
+    "dml": frozenset((DML,)),
+    "load": frozenset((LOAD_DATA,)),
+    "truncate": frozenset((TRUNCATE,)),
+    "ddl": frozenset((DDL,)),
+    "account": frozenset((ACCOUNT,)),
+    "maintenance": frozenset((MAINTENANCE,)),
+    "control": frozenset((CONTROL,)),
+    "rows": frozenset((ROWS_TEXT, WITHOUT_TEXT)),
+}
+
+#: The closed list of what `statement_kind` answers. (A statement that is logged only as the
+#: text behind row events is ROWS_TEXT: the rows show what it did.)
+KINDS = (DML, LOAD_DATA, TRUNCATE, DDL, ACCOUNT, MAINTENANCE, CONTROL)
+
+#: Kinds whose text changes what the server holds (rows, tables, programs, accounts), which no row
+#: event then shows.
+CHANGE_KINDS = frozenset({DML, LOAD_DATA, TRUNCATE, DDL, ACCOUNT})
+
+INCIDENT = "INCIDENT"
+ROLLED_BACK_STATEMENT = "statement in a rolled back transaction"
+ORPHAN_XA_COMMIT = "XA COMMIT whose XA PREPARE is not in the input"
+
+#: The keys of `Ledger.unshown`: the kinds of `CHANGE_KINDS`, and what else a log holds that rows
+#: cannot show. A statement in a rolled back transaction may have changed non-transactional
+#: tables all the same: that is why a server logs such a transaction at all.
+UNSHOWN_KINDS = (
+    DML,
+    LOAD_DATA,
+    TRUNCATE,
+    DDL,
+    ACCOUNT,
+    INCIDENT,
+    ROLLED_BACK_STATEMENT,
+    ORPHAN_XA_COMMIT,
+)
+
+_SKIP = re.compile(
+    rb"(?:[\s(;]+|/\*M?!\d*|\*/|/\*.*?\*/|--[ \t\r\n][^\n]*(?:\n|\Z)|--\Z|#[^\n]*(?:\n|\Z))*", re.S
+)
+_WORD = re.compile(rb"[A-Za-z_]+")
+
+_BY_FIRST_WORD = {
+    **dict.fromkeys(
+        (b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"CALL", b"DO", b"SELECT", b"WITH", b"VALUES",
+         b"TABLE", b"HANDLER", b"EXECUTE", b"IMPORT"), DML),
+    b"LOAD": LOAD_DATA,
+    b"TRUNCATE": TRUNCATE,
+    **dict.fromkeys((b"CREATE", b"ALTER", b"DROP", b"RENAME", b"INSTALL", b"UNINSTALL"), DDL),
+    **dict.fromkeys((b"GRANT", b"REVOKE"), ACCOUNT),
+    **dict.fromkeys(
+        (b"ANALYZE", b"OPTIMIZE", b"REPAIR", b"CHECK", b"FLUSH", b"SET", b"CACHE",
+         b"LOCK", b"UNLOCK", b"RESET", b"CHANGE", b"START", b"STOP", b"USE", b"PURGE", b"BINLOG"), MAINTENANCE),
+    **dict.fromkeys((b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"RELEASE", b"XA"), CONTROL),
+}  # fmt: skip
+
+_ACCOUNT_OBJECTS = frozenset((b"USER", b"ROLE", b"PASSWORD", b"DEFAULT"))
+_START_TRANSACTION = b"TRANSACTION"
+_HEAD_BYTES = 65536  # longer leading comments are not read; the kind is then statement DML
+
+
+def _words(text: bytes) -> list[bytes]:
+    """The first words (two, or those behind OR REPLACE in their place), upper case, after comments,
+    parentheses and white space.
+    """
+    words: list[bytes] = []
+    pos = 0
+    while len(words) < 2 or words[1:] == [b"OR"] or words[1:] == [b"OR", b"REPLACE"]:
+        skipped = _SKIP.match(text, pos, min(len(text), _HEAD_BYTES))
+        pos = skipped.end() if skipped else pos
+        word = _WORD.match(text, pos)
+        if word is None:
+            break
+        words.append(word[0].upper())
+        pos = word.end()
+    if words[1:3] == [b"OR", b"REPLACE"]:
+        del words[1:3]
+    return words
+
+
+def statement_kind(text: bytes) -> str:
+    """The kind (one of `KINDS`) of a statement's text, as logged.
+
+    A text whose first word is not known counts as statement DML: it may change rows, and a
+    count too many is better than a change that nobody mentions.
+    """
+    words = _words(text)
+    if words == [b"SET", b"STATEMENT"]:
+        words = _words(without_set_statement(text))
+    if not words:
+        return DML
+    kind = _BY_FIRST_WORD.get(words[0], DML)
+    second = words[1] if len(words) > 1 else b""
+    if kind is DDL and second in (b"USER", b"ROLE"):
+        return ACCOUNT
+    if words[0] == b"SET" and second in _ACCOUNT_OBJECTS:
+        return ACCOUNT
+    if words[0] == b"START" and second == _START_TRANSACTION:
+        return CONTROL
+    return kind
+
+
+_SET_STATEMENT = re.compile(
+    rb"\s*SET\s+STATEMENT\s(?:[^'\"`\\]|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")*?\bFOR\s",
+    re.I | re.S,
+)
+
+
+def without_set_statement(text: bytes) -> bytes:
+    """The statement for which MariaDB's `SET STATEMENT variable = value, … FOR` is set."""
+    if _words(text) != [b"SET", b"STATEMENT"]:
+        return text
+    found = _SET_STATEMENT.match(text, 0, _HEAD_BYTES)
+    return text if found is None else text[found.end() :]
+
+
+_XID_PART = rb"(?:[xX]'((?:[0-9a-fA-F]{2})*)'|0[xX]((?:[0-9a-fA-F]{2})*)|'((?:[^'\\]|''|\\.)*)'|\"((?:[^\"\\]|\"\"|\\.)*)\")"
+_XID = re.compile(
+    rb"XA\s+[A-Z]+\s+"
+    + _XID_PART
+    + rb"(?:\s*,\s*"
+    + _XID_PART
+    + rb"(?:\s*,\s*(0[xX][0-9a-fA-F]+|\d+))?)?",
+    re.I | re.S,
+)
+_ESCAPE = re.compile(rb"\\(.)|''|\"\"", re.S)
+
+#: format id, gtrid, bqual
+Xid = tuple[int, bytes, bytes]
+
+
+def _xid_part(hex1: bytes | None, hex2: bytes | None, *quoted: bytes | None) -> bytes:
+    digits = hex1 if hex1 is not None else hex2
+    if digits is not None:
+        return bytes.fromhex(digits.decode("ascii"))
+    for text in quoted:
+        if text is not None:
+            return _ESCAPE.sub(lambda m: m[1] if m[1] is not None else m[0][:1], text)
+    return b""
+
+
+def xid_of_statement(text: bytes) -> Xid | None:
+    """The (format id, gtrid, bqual) that an XA statement names, or None if it names none.
+
+    Servers log them as `XA COMMIT X'6f6e65',X'6231',7`; quoted texts are understood too. The
+    parts default to an empty bqual and format id 1.
+    """
+    found = _XID.search(text)
+    if found is None:
+        return None
+    groups = found.groups()
+    format_id = int(groups[8], 0) if groups[8] else 1
+    return format_id, _xid_part(*groups[0:4]), _xid_part(*groups[4:8])

@@ -1,0 +1,1 @@
+"""Verification of chains of logs: `binlake verify`."""

@@ -1,0 +1,272 @@
+"""Verification of chains of log files: `binlake verify`.
+
+Each file by itself (`verify_file`), then what joins them: numbers without holes, each file
+named by the one before it and ended by ROTATE or STOP, and GTID sets. A file begins with what
+was executed before it (PREVIOUS_GTIDS, GTID_LIST); that has to be what the file before it began
+with, and what it holds.
+
+    report = verify(paths)
+    report.ok, report.to_json()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from binlake.source.access import Access
+from binlake.source.chain import Chain, LogPath, beside_logs, log_name, names_in_gap, survey
+from binlake.source.keyring import Keyring
+from binlake.stream.verify.bodies import ImageCheck, no_images
+from binlake.stream.verify.log_file import FileReport, verify_file
+from binlake.stream.verify.problems import ChainProblem, Kind
+from binlake.values.frame import DEFAULT_MAX_MEMORY
+from binlake.values.gtid import GtidSet, MariaGtidSet
+from binlake.values.log_names import LogName
+
+__all__ = ["FileCheck", "VerifyReport", "verify"]
+
+#: A further look at a file: given it, its ordinal in the chain, and its report, to be added to.
+FileCheck = Callable[[LogPath, int, FileReport], None]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What verification found. `ok`: nothing, or nothing but files in use.
+
+    `remarks` are observations between files that are no problems: a server has crashed, and nothing
+    is missing. `ignored` are paths that were left out: in a directory, what is no log; second copies.
+    """
+
+    files: tuple[FileReport, ...]
+    chain: tuple[ChainProblem, ...]
+    ignored: tuple[str, ...] = ()
+    remarks: tuple[ChainProblem, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is well: the exit code of `binlake verify`."""
+        return not self.chain and all(file.ok for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `binlake verify --json`."""
+        return {
+            "ok": self.ok,
+            "files": [file.to_json() for file in self.files],
+            "chain": [_link_json(link) for link in self.chain],
+            "remarks": [_link_json(link) for link in self.remarks],
+        }
+
+
+def _link_json(link: ChainProblem) -> dict[str, str]:
+    return {"file": link.file, "kind": link.kind.value, "message": link.message}
+
+
+def verify(
+    paths: Sequence[str],
+    progress: Callable[[FileReport], None] = lambda _: None,
+    images: Callable[[], ImageCheck] = lambda: no_images,
+    checks: Sequence[FileCheck] = (),
+    *,
+    keyring: Keyring | None = None,
+    max_memory: int = DEFAULT_MAX_MEMORY,
+    index_directories: Sequence[str] = (),
+) -> VerifyReport:
+    """Verify the chains that `paths` mean. `progress` is told of every file that is done.
+
+    `images` makes, for every file, what looks into the row images of a log without checksums;
+    `checks` are what else is asked of each file. `keyring` opens encrypted logs; one that it does
+    not open is a problem of kind LOCKED. `max_memory` and `index_directories`
+    are the options of these names.
+
+    Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
+    """
+    access = Access(keyring, max_memory)
+    access.expect_keyring()
+    files: list[FileReport] = []
+    problems: list[ChainProblem] = []
+    remarks: list[ChainProblem] = []
+    ignored: list[str] = []
+    for chain in survey(paths, index_directories):
+        reports = _verify_files(chain, progress, images, checks, access)
+        files += reports
+        lost = [log_name(entry) for entry in chain.missing]
+        found, noted = chain_problems(reports, lost)
+        problems += _named(chain, [*(_lost(name, chain.index) for name in lost), *found])
+        remarks += _named(chain, noted)
+        for report in reports if chain.source else ():
+            report.file = f"{chain.source}/{report.file}"
+        ignored += (path for path in chain.ignored if not beside_logs(path))
+    return VerifyReport(tuple(files), tuple(problems), tuple(ignored), tuple(remarks))
+
+
+def _named(chain: Chain, links: Sequence[ChainProblem]) -> Iterator[ChainProblem]:
+    """The same, of files that are named with their source where there are several."""
+    for link in links:
+        yield link._replace(file=f"{chain.source}/{link.file}") if chain.source else link
+
+
+def _verify_files(
+    chain: Chain,
+    progress: Callable[[FileReport], None],
+    images: Callable[[], ImageCheck],
+    checks: Sequence[FileCheck],
+    access: Access,
+) -> list[FileReport]:
+    reports = []
+    for ordinal, path in enumerate(chain.files):
+        reports.append(verify_file(path, ordinal, images(), access=access))
+        for check in checks:
+            check(path, ordinal, reports[-1])
+        progress(reports[-1])
+    return reports
+
+
+def _lost(name: str, index: str) -> ChainProblem:
+    return ChainProblem(
+        name,
+        Kind.MISSING_FILE,
+        f"named in {log_name(index)}, but not there: purged, or the index is of another directory",
+    )
+
+
+def chain_problems(
+    reports: Sequence[FileReport], lost: Sequence[str] = ()
+) -> tuple[list[ChainProblem], list[ChainProblem]]:
+    """What is wrong between the files of one chain, given in its order; and what is no problem.
+
+    `lost` are the names of files that are known, and said, to be missing.
+    """
+    problems: list[ChainProblem] = []
+    remarks: list[ChainProblem] = []
+    executed = _Executed()
+    for index, report in enumerate(reports):
+        gtids = executed.check(report)
+        if index:
+            before = reports[index - 1]
+            problems += _joint_problems(before, report, lost)
+            if not before.terminated and before.complete:
+                why = _crash(before, report) if not gtids else ""
+                into = remarks if why else problems
+                into.append(_no_terminator(before, report, why))
+        problems += gtids
+    return problems, remarks
+
+
+def _crash(before: FileReport, after: FileReport) -> str:
+    """Why a log that does not end in ROTATE or STOP is whole all the same; "" where nothing shows it.
+
+    A crash of the server leaves such a log, and the next one begins with the start of the server. The
+    GTIDs that were executed before that are all in the logs, or there are none.
+    """
+    torn = any(problem.kind is Kind.TORN_TAIL for problem in before.problems)
+    if not after.at_startup or torn or _missing_numbers(before, after, ())[0]:
+        return ""
+    if after.previous is not None and (before.gtids or len(before.maria_gtids)):
+        return "the server crashed; by the GTIDs that the next log begins with nothing is missing"
+    return "the server crashed; there are no GTIDs that would show a missing transaction"
+
+
+def _no_terminator(before: FileReport, after: FileReport, crash: str) -> ChainProblem:
+    why = crash or "the server crashed, or the file is cut"
+    message = f"ends without ROTATE or STOP, but {after.file} follows: {why}"
+    return ChainProblem(before.file, Kind.NO_TERMINATOR, message)
+
+
+def _joint_problems(
+    before: FileReport, after: FileReport, lost: Sequence[str]
+) -> list[ChainProblem]:
+    """Is `after` the file that follows `before`?"""
+    problems = []
+    missing, known = _missing_numbers(before, after, lost)
+    if missing and not known:
+        problems.append(
+            ChainProblem(after.file, Kind.MISSING_FILE, f"{missing} missing before this file")
+        )
+    if before.successor is not None and before.successor != after.file and not missing:
+        problems.append(
+            ChainProblem(
+                before.file,
+                Kind.WRONG_SUCCESSOR,
+                f"ends by naming {before.successor}, but {after.file} follows",
+            )
+        )
+    return problems
+
+
+def _missing_numbers(
+    before: FileReport, after: FileReport, lost: Sequence[str]
+) -> tuple[str, bool]:
+    """The files whose numbers lie between those of two, as text; "" if there are none.
+
+    And whether all of them are among the `lost`.
+    """
+    if before.number is None or after.number is None or after.number <= before.number + 1:
+        return "", False
+    named = LogName.parse(after.file)
+    assert named is not None, "it has a number"
+    count = after.number - before.number - 1
+    known = count <= len(lost) and set(lost).issuperset(
+        named.numbered(before.number + 1 + n) for n in range(count)
+    )
+    return names_in_gap(after.file, range(before.number + 1, after.number)), known
+
+
+class _Executed:
+    """The transactions of the chain so far, of either flavour."""
+
+    def __init__(self) -> None:
+        self._mysql: GtidSet | None = None
+        self._mariadb: MariaGtidSet | None = None
+
+    def check(self, report: FileReport) -> list[ChainProblem]:
+        """Compare with what the file presumes, and add what it holds."""
+        problems: list[ChainProblem] = []
+        if isinstance(report.previous, GtidSet):
+            if self._mysql is not None:
+                problems = _mysql_problems(report.file, self._mysql, report.previous)
+            self._mysql = report.previous | report.gtids
+        elif self._mysql is not None:
+            self._mysql |= report.gtids
+        if isinstance(report.previous, MariaGtidSet):
+            if self._mariadb is not None:
+                problems = _mariadb_problems(report.file, self._mariadb, report.previous)
+            self._mariadb = report.previous.copy()
+        if self._mariadb is not None:
+            for gtid in report.maria_gtids:
+                self._mariadb.add(gtid)
+        return problems
+
+
+def _mysql_problems(file: str, executed: GtidSet, previous: GtidSet) -> list[ChainProblem]:
+    problems = []
+    if gap := previous - executed:
+        problems.append(
+            ChainProblem(file, Kind.GTID_GAP, f"{gap} came before, but no file here holds it")
+        )
+    if overlap := executed - previous:
+        problems.append(
+            ChainProblem(
+                file, Kind.GTID_OVERLAP, f"{overlap} is in files before, but unknown to this one"
+            )
+        )
+    return problems
+
+
+def _mariadb_problems(
+    file: str, executed: MariaGtidSet, previous: MariaGtidSet
+) -> list[ChainProblem]:
+    problems = []
+    for gtid in previous:
+        last = executed.last(gtid.domain_id, gtid.server_id)
+        if last is None or last < gtid.seq_no:
+            reached = "none" if last is None else f"{gtid.domain_id}-{gtid.server_id}-{last}"
+            message = f"{gtid} came before, but the files here reach {reached}"
+            problems.append(ChainProblem(file, Kind.GTID_GAP, message))
+    for gtid in executed:
+        last = previous.last(gtid.domain_id, gtid.server_id)
+        if last is None or last < gtid.seq_no:
+            message = f"{gtid} is in files before, but unknown to this one"
+            problems.append(ChainProblem(file, Kind.GTID_OVERLAP, message))
+    return problems

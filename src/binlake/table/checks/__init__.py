@@ -1,0 +1,1 @@
+"""What `binlake verify` asks of row images."""

@@ -1,0 +1,56 @@
+"""The option columns against the tables that are really read: a name that none has is a mistake.
+
+Several tables may be read with one list of names, and a table may get a column later, so a name
+is wrong only if no definition of any table has it, which is known at the end.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from binlake.errors import OptionError
+from binlake.table.batches import Changes
+from binlake.values.options import ReadOptions
+
+__all__ = ["ColumnCheck", "unknown_column"]
+
+_SHOWN_TABLES = 3
+
+
+class ColumnCheck:
+    """Watches the changes of a read go by."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._wanted = options.columns
+        self._tables: dict[str, dict[str, None]] = {}
+
+    def see(self, changes: Changes) -> None:
+        """Remember of which tables changes are."""
+        if self._wanted:
+            for table in changes.tables:
+                definition = table.types.definition
+                names = self._tables.setdefault(definition.full_name, {})
+                names.update(dict.fromkeys(column.name for column in definition.columns))
+
+    def finish(self) -> None:
+        """Raises OptionError for a name that no table had; where none was read, nobody knows."""
+        known = {name.casefold() for names in self._tables.values() for name in names}
+        for name in self._wanted:
+            if self._tables and name.casefold() not in known:
+                raise unknown_column(name, self._tables)
+
+
+def unknown_column(name: str, tables: dict[str, dict[str, None]]) -> OptionError:
+    """The error for a column that none of some tables has; `tables`: names of columns by table."""
+    near = difflib.get_close_matches(name, [n for names in tables.values() for n in names], n=1)
+    listed = [f"{table} has {', '.join(names)}" for table, names in tables.items()]
+    more = len(listed) - _SHOWN_TABLES
+    which = f"table {next(iter(tables))}" if len(tables) == 1 else "no table that was read"
+    return OptionError(
+        f"option columns: {which} has {'no' if len(tables) == 1 else 'a'} column {name!r}",
+        name="columns",
+        value=name,
+        hint=(f"did you mean {near[0]}? " if near else "")
+        + "; ".join(listed[:_SHOWN_TABLES])
+        + (f"; and {more} tables more" if more > 0 else ""),
+    )

@@ -1,0 +1,100 @@
+"""Whether the row images of a log can be decoded: what `verify` asks without checksums.
+
+The kernels that decode rows decode every value, and the result is dropped, so an image that is
+too short or too long and a DECIMAL or a TIME that cannot be are found. What comes after the
+kernels is not asked: text that is not valid in its character set is in logs of sound servers, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from binlake.core.table_sink import BothImages, TableSink
+from binlake.core.walk import RowWalker
+from binlake.errors import BinlogError, UnsupportedError
+from binlake.events.body.reader import BodyReader
+from binlake.events.common.table_map import TableMapEvent
+from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT, TABLE_MAP_EVENT
+from binlake.table.checks.logged_fractions import LoggedFractions
+from binlake.table.plan import TableTypes
+from binlake.table.types.base import Target
+from binlake.values.frame import EventFormat, Frame
+from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+
+__all__ = ["RowImages"]
+
+
+class RowImages:
+    """Decodes the row images of one log; called with its windows, in order.
+
+    Rows before the first TABLE_MAP (a relay log may begin inside a statement), updates with JSON
+    differences, rows of pre-releases of MySQL 5.1, and rows with old temporals of MariaDB that do
+    not decode and that no DDL declares are passed over.
+    """
+
+    def __init__(self, fractions: LoggedFractions | None = None) -> None:
+        self._fractions = fractions or LoggedFractions()
+        self._start()
+
+    def _start(self) -> None:
+        """After an error, too, whose walker knows no longer which tables the statement has."""
+        self._walker = RowWalker(self._sink)
+        self._walker.begin_transaction(None, 0, None, 0)
+        self._inside = False  # a TABLE_MAP has been seen
+
+    def __call__(self, window: Window) -> Iterator[BinlogError]:
+        """An error for every statement of the window whose rows cannot be, with `event_pos`."""
+        if window.format.has_permuted_types:
+            return
+        self._fractions.begin(window)
+        at = 0
+        for index in self._fractions.statements(window):
+            yield from self._errors(window, at, index)
+            at = index + 1
+            if self._fractions.take(window, index):
+                self._walker.forget_tables()
+        yield from self._errors(window, at, len(window))
+
+    def _errors(self, window: Window, at: int, end: int) -> Iterator[BinlogError]:
+        """As a call, for the events [at, end) of a window."""
+        self._walker.set_format(window.format)
+        codes = bytes(window.block.type_code[:end])
+        while at < len(codes):
+            if not self._inside:
+                at = codes.find(TABLE_MAP_EVENT, at)
+                if at < 0:
+                    return
+                self._inside = True
+            if codes[at] == PARTIAL_UPDATE_ROWS_EVENT:
+                at += 1
+                continue
+            partial = codes.find(PARTIAL_UPDATE_ROWS_EVENT, at)
+            last = partial if partial >= 0 else len(codes)
+            try:
+                at = self._walker.run_rows(window.data, window.base, window.block, at, last)
+                self._walker.finish()
+            except BinlogError as error:
+                index = window.block.find(error.event_pos)
+                if not self._fractions.is_untold(window, index):
+                    yield error
+                at = index + 1
+                self._start()
+                self._walker.set_format(window.format)
+
+    def _sink(self, body: bytes, fmt: EventFormat) -> TableSink | None:
+        """A sink for all columns of the table of a TABLE_MAP event, None if there is none."""
+        frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
+        event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
+        try:
+            definition = (
+                event.description.definition
+            )  # not of the event, whose place is not known here
+        except UnsupportedError:
+            return None  # pre-releases of 5.1 do not describe columns
+        definition = self._fractions.complete(event, definition)
+        types = TableTypes.of(definition, ReadOptions(), Target.TEXT, lambda _: None)
+        return BothImages(types.plan.columns)

@@ -1,0 +1,1 @@
+"""Rows counted, not decoded: statistics, indexes, digests of statements."""

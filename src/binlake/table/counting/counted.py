@@ -1,0 +1,227 @@
+"""Batches of counted transactions as columns: what is known of each, from its run alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.core.gtid_texts import gtid_texts
+from binlake.source.arrays import array, scalar, table
+from binlake.stream.runs import PlainRun, Run, Transaction
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
+
+__all__ = ["CHANGES", "TRANSACTIONS", "Batch", "CountedBatch", "column"]
+
+#: Columns of `CountedBatch.transactions`, one row per transaction, in commit order. `pos` and
+#: `end_pos` in `file`; `commit_us` since 1970 UTC; `duration_us` as `Transaction` has it; null: the log does not tell. `counted`: its rows could be
+#: counted.
+TRANSACTIONS = pa.schema(
+    [
+        ("file", pa.string()),
+        ("pos", pa.int64()),
+        ("end_pos", pa.int64()),
+        ("bytes", pa.int64()),
+        ("commit_us", pa.int64()),
+        ("duration_us", pa.int64()),
+        ("server_id", pa.int64()),
+        ("thread_id", pa.int64()),
+        ("gtid", pa.string()),
+        ("counted", pa.bool_()),
+    ]
+)
+#: Columns of `CountedBatch.changes`, one row per transaction, table and operation. `transaction`
+#: is a row of `transactions`, `table` an index into `tables`, `op` one into OPERATIONS; `bytes`
+#: are those of its rows events (inside a payload: inflated).
+CHANGES = pa.schema(
+    [
+        ("transaction", pa.int64()),
+        ("table", pa.int64()),
+        ("op", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+
+#: The same before it is known which were counted; `key` as `Batch` says.
+_PART = pa.schema(
+    [("key", pa.int64()), *(field for field in TRANSACTIONS if field.name != "counted")]
+)
+_SECOND_US = scalar(1_000_000)
+_EMPTY, _NO_TEXT = scalar(""), scalar(None, pa.string())
+
+# A batch is handed on when it has this many transactions. Runs keep windows in memory: they are
+# settled when they are this many, or their bytes.
+_BATCH_TRANSACTIONS = 1 << 16
+_HELD_RUNS = 256
+_HELD_BYTES = 16 << 20
+_FEW_GROUPS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CountedBatch:
+    """Transactions, what they changed, and the names (`database.table`) of the tables."""
+
+    transactions: pa.Table
+    changes: pa.Table
+    tables: tuple[str, ...]
+
+
+class Batch:
+    """Transactions of one file on their way to a CountedBatch.
+
+    A transaction's key is its start in the file, or, of one that is not plain, a negative
+    number: its rows may lie in another file. Runs are held until they are settled.
+    """
+
+    def __init__(self) -> None:
+        self.file = ""
+        self.count = 0
+        self.uncounted: set[int] = set()
+        self._parts: list[pa.Table] = []
+        self._held: list[tuple[int, Run]] = []
+        self._held_bytes = 0
+        self._last_window: Window | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to hand it on."""
+        return self.count >= _BATCH_TRANSACTIONS
+
+    @property
+    def holds_much(self) -> bool:
+        """Whether it is time to settle the runs."""
+        return self._held_bytes >= _HELD_BYTES or len(self._held) >= _HELD_RUNS
+
+    def append(self, run: Run) -> int:
+        """Hold a run; returns the key if it is not a plain one."""
+        self.count += run.groups if isinstance(run, PlainRun) else 1
+        if isinstance(run, Transaction):
+            self._held_bytes += run.bytes
+        elif run.window is not self._last_window:  # which many runs may share
+            self._held_bytes += len(run.window.data)
+            self._last_window = run.window
+        self._held.append((-self.count, run))
+        return -self.count
+
+    def held_transactions(self) -> Iterator[tuple[int, Run]]:
+        """Every transaction that is not settled, by itself, and its key."""
+        for key, run in self._held:
+            if isinstance(run, PlainRun):
+                yield from ((one.start, one) for one in run.each())
+            else:
+                yield key, run
+
+    def settle(self) -> None:
+        """Note what is known of the runs, and let go of them."""
+        rows: list[dict[str, Any]] = []  # of transactions one by one, where arrays do not pay
+        for key, run in self._held:
+            if isinstance(run, Transaction):
+                rows.append(_row_of_single(key, run))
+            elif run.groups < _FEW_GROUPS:
+                rows += (_row_of_plain(one) for one in run.each())
+            else:
+                self._parts += [table(rows, _PART), _of_plain(run)]
+                rows = []
+        self._parts.append(table(rows, _PART))
+        self._held, self._held_bytes, self._last_window = [], 0, None
+
+    def table(self) -> tuple[pa.Array, pa.Table]:
+        """The keys, and the transactions (TRANSACTIONS), once all runs are settled."""
+        whole = pa.concat_tables(self._parts)
+        uncounted = array(sorted(self.uncounted), pa.int64())
+        counted = pc.invert(pc.is_in(whole["key"], value_set=uncounted))
+        transactions = whole.append_column("counted", counted).select(TRANSACTIONS.names)
+        return whole["key"].combine_chunks(), transactions.cast(TRANSACTIONS)
+
+
+def column(kind: pa.DataType, count: int, data: memoryview) -> pa.Array:
+    """An array over `count` values that lie in a buffer."""
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
+
+
+def _of_plain(run: PlainRun) -> pa.Table:
+    """What is known of the transactions of a plain run."""
+    block, plain = run.window.block, run.plain
+
+    def of_run(values: Any) -> pa.Array:
+        buffers = [None, pa.py_buffer(values)]
+        return pa.Array.from_buffers(pa.int64(), run.groups, buffers, offset=run.low)
+
+    first = of_run(plain.first)
+    last = pc.subtract(of_run(plain.last), scalar(1))
+    offset, length, time, server = (
+        column(kind, run.last, values[: run.last])
+        for kind, values in (
+            (pa.int64(), block.offset),
+            (pa.uint32(), block.length),
+            (pa.uint32(), block.timestamp),
+            (pa.uint32(), block.server_id),
+        )
+    )
+    pos, commit_us, thread = offset.take(first), of_run(plain.commit_us), of_run(plain.thread_id)
+    end_pos = pc.add(offset.take(last), length.take(last).cast(pa.int64()))
+    ended_us = pc.multiply(time.take(last).cast(pa.int64()), _SECOND_US)
+    committed = pc.multiply(pc.divide(commit_us, _SECOND_US), _SECOND_US)
+    duration = pc.subtract(pc.max_element_wise(committed, ended_us), of_run(plain.begun_us))
+    columns = {
+        "key": pos,
+        "file": pa.repeat(scalar(run.window.file.shown), run.groups),
+        "pos": pos,
+        "end_pos": end_pos,
+        "bytes": pc.subtract(end_pos, pos),
+        "commit_us": commit_us,
+        "duration_us": pc.max_element_wise(duration, scalar(0)),
+        "server_id": server.take(first).cast(pa.int64()),
+        "thread_id": pc.if_else(pc.less(thread, scalar(0)), scalar(None, pa.int64()), thread),
+        "gtid": _gtids(run),
+    }
+    return pa.table(columns, schema=_PART)
+
+
+def _gtids(run: PlainRun) -> pa.Array:
+    """The GTIDs of a plain run, null where there is none."""
+    offsets, text, without = gtid_texts(run.plain, run.low, run.high)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    gtids = pa.Array.from_buffers(pa.string(), run.groups, buffers)
+    return gtids if not without else pc.if_else(pc.equal(gtids, _EMPTY), _NO_TEXT, gtids)
+
+
+def _row_of_plain(run: PlainRun) -> dict[str, Any]:
+    """The same of a run of one transaction."""
+    plain, group = run.plain, run.low
+    commit_us, thread = plain.commit_us[group], plain.thread_id[group]
+    ended_us = run.window.frame(run.last - 1).timestamp * 1_000_000
+    ended_us = max(commit_us - commit_us % 1_000_000, ended_us)
+    return {
+        "key": run.start,
+        "file": run.window.file.shown,
+        "pos": run.start,
+        "end_pos": run.end,
+        "bytes": run.bytes,
+        "commit_us": commit_us,
+        "duration_us": max(0, ended_us - plain.begun_us[group]),
+        "server_id": run.window.frame(run.first).server_id,
+        "thread_id": None if thread < 0 else thread,
+        "gtid": plain.gtid(group),
+    }
+
+
+def _row_of_single(key: int, run: Transaction) -> dict[str, Any]:
+    return {
+        "key": key,
+        "file": run.file.shown,
+        "pos": run.start.offset,
+        "end_pos": run.end.offset,
+        "bytes": run.bytes,
+        "commit_us": run.commit_us,
+        "duration_us": run.duration_us,
+        "server_id": run.server_id,
+        "thread_id": run.thread_id,
+        "gtid": run.gtid,
+    }

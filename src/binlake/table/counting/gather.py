@@ -1,0 +1,67 @@
+"""The statistics of chains of logs, gathered in one pass: what `binlake stats` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from binlake.errors import FormatError
+from binlake.source.chain import Chain
+from binlake.stream.log_events import query_events
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import Transaction
+from binlake.stream.statistics import Statistics, ddl_of, holds_ddl
+from binlake.table.counting.counted import CountedBatch
+from binlake.table.counting.run_counts import RunCounter
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["gather"]
+
+
+#: Counts, or a transaction with statements and the entries of its DDL.
+_Found = CountedBatch | tuple[Transaction, list[dict[str, Any]]]
+
+
+def gather(
+    chains: Sequence[Chain],
+    options: ReadOptions,
+    ledger: Ledger,
+    into: Statistics,
+    watched: Callable[[Iterable[_Found]], Iterable[_Found]] = lambda found: found,
+) -> Statistics:
+    """Fill `into` with the transactions that the options want; `watched` sees the results pass.
+
+    Raises BinlogError.
+    """
+    for reader in LogReader.of_chains(chains, options, ledger):
+        for found in watched(_found(reader, options, ledger)):
+            if isinstance(found, CountedBatch):
+                into.add(found.transactions, found.changes, found.tables)
+            else:
+                into.add_statements(*found)
+    return into
+
+
+def _found(reader: LogReader, options: ReadOptions, ledger: Ledger) -> Iterator[_Found]:
+    """What the runs of a reader change, and the DDL among them."""
+    counter = RunCounter(options, ledger)
+    for run in reader.runs(counter.on_ddl):
+        if isinstance(run, Transaction) and run.statements:
+            yield run, list(_ddl(run, options, ledger))
+        yield from counter.add(run)
+    yield from counter.finish()
+
+
+def _ddl(
+    transaction: Transaction, options: ReadOptions, ledger: Ledger
+) -> Iterator[dict[str, Any]]:
+    """The entries of the DDL list; with on_error=skip without those that cannot be decoded."""
+    if not holds_ddl(transaction):
+        return
+    try:
+        yield from ddl_of(transaction, query_events(transaction))
+    except FormatError as error:
+        if options.on_error != "skip":
+            raise
+        ledger.warn(f"some statements are not listed: {error.message}")

@@ -1,0 +1,264 @@
+"""What many transactions changed: counted, not decoded, and handed on as columns.
+
+    counter = RunCounter(options, ledger)
+    for run in reader.runs():
+        for batch in counter.add(run):        # CountedBatch, now and then
+            …
+    for batch in counter.finish():
+        …
+
+What the walk says of each row (its transaction, its operation) is summed up by Arrow. Python runs per
+run and per batch, and once per transaction that is not plain. The walk is less than half of the work, so
+counting takes one thread: several would make more and smaller batches, which cost more than they gain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.core.walk import WalkedRows
+from binlake.events.common.table_map import TableMapEvent
+from binlake.format.event_types import (
+    EVENT_TYPES,
+    TABLE_MAP_EVENT,
+    Role,
+)
+from binlake.source.arrays import array, scalar
+from binlake.source.grouping import COUNT, KEY, summed
+from binlake.stream.event_at import event_at
+from binlake.stream.runs import Piece, PlainRun, Run, Transaction
+from binlake.table.batches import OPERATIONS
+from binlake.table.counting.counted import CHANGES, Batch, CountedBatch, column
+from binlake.table.counting.counting_walk import CountingWalk
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
+
+__all__ = ["RunCounter"]
+
+# From here on a transaction is not held together with others.
+_LARGE_BYTES = 16 << 20
+_MOST_TABLES = 1 << 14
+
+_OPS = len(OPERATIONS)
+_ROW_TYPES = {code: known for code, known in EVENT_TYPES.items() if known.role is Role.ROWS}
+_HAS_ROWS = re.compile(
+    b"[" + re.escape(bytes((TABLE_MAP_EVENT, *sorted(_ROW_TYPES)))) + b"]", re.DOTALL
+)
+
+
+class RunCounter:
+    """Counts the row changes of runs, of the tables and operations that are wanted.
+
+    With the options table, exclude_table or op, transactions without such a change are left
+    out. Where the rows of a transaction cannot be stepped over (with on_error=skip also: because
+    they are damaged), its events' bytes are counted alone, and the ledger says why. `on_ddl` is to
+    be told of the DDL in between, which may tell how wide old temporal values are.
+    """
+
+    def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
+        self._counting = CountingWalk(options, ledger)
+        self.on_ddl = self._counting.on_ddl
+        self._filter = TableFilter(options)
+        self._selects = bool(options.table or options.exclude_table or options.op)
+        self._tables: dict[str, int] = {}
+        self._start_batch()
+
+    def add(self, run: Run) -> Iterator[CountedBatch]:
+        """Count a run; gives a batch if one is full. Raises FormatError."""
+        large = isinstance(run, Transaction) and run.bytes > _LARGE_BYTES
+        if self._batch.count and (large or _file(run) != self._batch.file):
+            yield self._finish_batch()
+        self._batch.file = _file(run)
+        key = self._batch.append(run)
+        try:
+            self._walk(run, key)
+        except self._counting.tolerated:
+            self._walk_one_by_one()
+        if large or self._batch.is_full or len(self._tables) > _MOST_TABLES:
+            yield self._finish_batch()
+        elif self._batch.holds_much:
+            self._settle()
+
+    def finish(self) -> Iterator[CountedBatch]:
+        """What is left. Raises FormatError."""
+        if self._batch.count:
+            yield self._finish_batch()
+
+    # -- walking -------------------------------------------------------------------------------
+
+    def _start_batch(self) -> None:
+        self._batch = Batch()
+        self._settled: list[pa.Table] = []  # changes of runs that are let go
+        self._changes: list[pa.Table] = []
+
+    def _walk(self, run: Run, key: int) -> None:
+        self._counting.begin(run, key)
+        for _ in self._counting.plain(run) if isinstance(run, PlainRun) else self._pieces(run):
+            self._drain()
+
+    def _pieces(self, transaction: Transaction) -> Iterator[None]:
+        for piece in transaction.pieces():
+            # the GTID event before a payload has another format, and a change of format costs
+            codes = bytes(piece.window.block.type_code[piece.first : piece.last])
+            if _HAS_ROWS.search(codes):
+                yield from self._counting.piece(piece)
+
+    def _walk_one_by_one(self) -> None:
+        """Some rows of the runs held cannot be stepped over: find out of which transactions."""
+        self._changes = []
+        for key, run in self._batch.held_transactions():
+            self._counting.restart()
+            kept = len(self._changes)
+            try:
+                self._walk(run, key)
+                self._drain()
+            except self._counting.tolerated as error:
+                self._counting.remark(error)
+                del self._changes[kept:]
+                self._batch.uncounted.add(key)
+                with suppress(*self._counting.tolerated):
+                    self._changes += self._events_of(run, key)
+        self._counting.restart()
+
+    def _number(self, table: str) -> int:
+        return self._tables.setdefault(table, len(self._tables))
+
+    # -- what was walked -----------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        """Sum up what the walker holds: rows and bytes by transaction, table and operation."""
+        walked = self._counting.finish()
+        if walked.tables:
+            found = walked.transactions
+            keys = column(pa.int64(), found.count, found.start.data)
+            self._changes.append(self._sums(walked, keys))
+
+    def _sums(self, walked: WalkedRows, keys: pa.Array) -> pa.Table:
+        numbers = [self._number(sink.purpose) for sink, _ in walked.tables]
+        cells = scalar(len(self._tables) * _OPS)
+        places, sizes = [], []
+        for number, (_, found) in zip(numbers, walked.tables, strict=True):
+            transaction = column(pa.uint32(), found.count, found.txn).cast(pa.int64())
+            op = column(pa.uint8(), found.count, found.op).cast(pa.int64())
+            place = pc.add(pc.multiply(transaction, cells), scalar(number * _OPS))
+            places.append(pc.add(place, op))
+            # an event's bytes count with its first row
+            first = pc.equal(column(pa.uint32(), found.count, found.row), scalar(0))
+            length = pc.subtract(
+                column(pa.int64(), found.count, found.end_pos),
+                column(pa.int64(), found.count, found.pos),
+            )
+            sizes.append(pc.if_else(first, length, scalar(0)))
+        sums = summed(pa.chunked_array(places), {"bytes": pa.chunked_array(sizes)})
+        place = sums[KEY]
+        rest = _modulo(place, cells)
+        return pa.table(
+            {
+                "key": keys.take(pc.divide(place, cells)),
+                "table": pc.divide(rest, scalar(_OPS)),
+                "op": _modulo(rest, scalar(_OPS)),
+                "rows": sums[COUNT],
+                "bytes": sums["bytes"],
+            }
+        )
+
+    def _events_of(self, run: Run, key: int) -> list[pa.Table]:
+        """The bytes of a transaction's rows events, by table and operation; no rows."""
+        sums: dict[tuple[int, int], int] = {}
+        names: dict[bytes, str | None] = {}
+        pieces = [Piece(run.window, run.first, run.last)] if isinstance(run, PlainRun) else None
+        for piece in pieces or run.pieces():  # type: ignore[union-attr]
+            window = piece.window
+            for index in range(piece.first, piece.last):
+                code = window.block.type_code[index]
+                if code != TABLE_MAP_EVENT and code not in _ROW_TYPES:
+                    continue
+                width = window.format.table_id_bytes(code)
+                table_id = bytes(window.body(index)[:width])
+                if code == TABLE_MAP_EVENT:
+                    event = event_at(window, index)
+                    if isinstance(event, TableMapEvent):
+                        wanted = self._filter.wants(event.database, event.table)
+                        names[table_id] = f"{event.database}.{event.table}" if wanted else None
+                    continue
+                name, operation = names.get(table_id), _ROW_TYPES[code].operation
+                if name is not None and operation is not None:
+                    place = self._number(name), OPERATIONS.index(operation)
+                    if place[1] in self._counting.operations:
+                        sums[place] = sums.get(place, 0) + window.block.length[index]
+        columns = [[key] * len(sums), [t for t, _ in sums], [op for _, op in sums]]
+        names_of = ["key", "table", "op", "rows", "bytes"]
+        arrays = [array(c, pa.int64()) for c in (*columns, [0] * len(sums), sums.values())]
+        return [pa.table(arrays, names=names_of)]
+
+    # -- batches -------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Let go of the runs: all that is to be known of them is summed up."""
+        self._drain()
+        self._batch.settle()
+        self._settled += self._changes
+        self._changes = []
+
+    def _finish_batch(self) -> CountedBatch:
+        self._settle()
+        keys, transactions = self._batch.table()
+        changed = pa.concat_tables([_NO_CHANGES, *self._settled])
+        changed = changed.append_column(
+            "transaction", pc.index_in(changed["key"], keys).cast(pa.int64())
+        )
+        if len(self._settled) > 1:  # maybe a walker that was full in the middle of a transaction
+            changed = _united(changed, len(self._tables))
+        if self._selects:
+            transactions, changed = _only_changed(transactions, changed)
+        tables = tuple(self._tables)
+        if len(self._tables) > _MOST_TABLES:
+            self._tables = {}
+        self._start_batch()
+        return CountedBatch(transactions, changed.select(CHANGES.names).cast(CHANGES), tables)
+
+
+def _united(changes: pa.Table, tables: int) -> pa.Table:
+    """Sum up what was counted in parts for one transaction, table and operation."""
+    ops, cells = scalar(_OPS), scalar(tables * _OPS)
+    place = pc.add(
+        pc.add(pc.multiply(changes["transaction"], cells), pc.multiply(changes["table"], ops)),
+        changes["op"],
+    )
+    sums = summed(place, {"rows": changes["rows"], "bytes": changes["bytes"]})
+    rest = _modulo(sums[KEY], cells)
+    return pa.table(
+        {
+            "transaction": pc.divide(sums[KEY], cells),
+            "table": pc.divide(rest, ops),
+            "op": _modulo(rest, ops),
+            "rows": sums["rows"],
+            "bytes": sums["bytes"],
+        }
+    )
+
+
+def _file(run: Run) -> str:
+    """The file in which a run lies (a transaction: where it is decided)."""
+    return run.window.file.name if isinstance(run, PlainRun) else run.decided.file
+
+
+def _modulo(numbers: pa.ChunkedArray, divisor: pa.Scalar) -> pa.ChunkedArray:
+    return pc.subtract(numbers, pc.multiply(pc.divide(numbers, divisor), divisor))
+
+
+_NO_CHANGES = pa.table({name: array([], pa.int64()) for name in ("key", *CHANGES.names[1:])})
+
+
+def _only_changed(transactions: pa.Table, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The transactions with changes, and the changes numbered anew."""
+    changed = pc.unique(changes["transaction"]).sort()
+    renumbered = pc.index_in(changes["transaction"], changed).cast(pa.int64())
+    place = changes.schema.get_field_index("transaction")
+    return transactions.take(changed), changes.set_column(place, "transaction", renumbered)

@@ -1,0 +1,103 @@
+"""From logs to row changes: the one way there, for the Python API, the commands and Spark's tasks.
+
+    for batches in read_changes(chains, options, ledger, Target.TYPED, schema, shape):
+        …
+
+A `LogReader` reads a chain or a split, and one `ChangeDecoder` on each thread of the option `threads`
+decodes its runs. `shape` turns changes into what the caller wants, on the same threads. Its result
+must not depend on other changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from binlake.source.chain import Chain
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import Run
+from binlake.stream.spread import ReadsRuns, RunWorker, Spread
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.batches import Changes
+from binlake.table.decode import ChangeDecoder
+from binlake.table.schema.declared import DeclaredSchema, Lacks, lacks_something
+from binlake.table.schema.history import SchemaHistory
+from binlake.table.schema.renames import renames_of
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["as_they_are", "decoded", "keep_renames", "read_changes"]
+
+T = TypeVar("T")
+
+
+def as_they_are(changes: Changes) -> Changes:
+    """The shape of changes that the caller wants as such."""
+    return changes
+
+
+def keep_renames(ddl: DdlStatement, ledger: Ledger) -> None:
+    """Keep the columns that a statement renames in a ledger."""
+    ledger.renamed.extend(renames_of(ddl))
+
+
+def _unwatched(reader: LogReader) -> ReadsRuns:
+    return reader
+
+
+def read_changes(
+    chains: Sequence[Chain],
+    options: ReadOptions,
+    ledger: Ledger,
+    target: Target,
+    schema: DeclaredSchema,
+    shape: Callable[[Changes], T],
+    *,
+    lacks: Lacks = lacks_something,
+    watched: Callable[[LogReader], ReadsRuns] = _unwatched,
+) -> Iterator[T]:
+    """The row changes of the chains, in commit order, each batch of them as `shape` makes it.
+
+    `schema` completes what the logs lack, where `lacks` says so. `watched` may put something
+    between a reader and the decoders. Raises BinlogError, after the changes before the error.
+    """
+    spread = Spread[T](options, ledger, keep_renames, chains=chains)
+    readers = LogReader.of_chains(chains, options, spread.reader_ledger)
+    for chain, reader in zip(chains, readers, strict=True):
+        known = schema.of_logs(chain.paths)
+        yield from decoded(watched(reader), spread, target, known, shape, lacks)
+
+
+def decoded(
+    reader: ReadsRuns,
+    spread: Spread[T],
+    target: Target,
+    schema: DeclaredSchema,
+    shape: Callable[[Changes], T],
+    lacks: Lacks = lacks_something,
+) -> Iterator[T]:
+    """The same of one reader, which counts in the ledger of `spread` for readers."""
+
+    def decoding(share: ReadOptions, counts: Ledger) -> _Decoding[T]:
+        history = SchemaHistory(schema, lacks)
+        return _Decoding(ChangeDecoder(share, target, counts, history=history), shape)
+
+    return spread.results(reader, decoding)
+
+
+class _Decoding(RunWorker[T]):
+    """Decodes runs, and shapes their changes."""
+
+    def __init__(self, decoder: ChangeDecoder, shape: Callable[[Changes], T]) -> None:
+        self._decoder = decoder
+        self._shape = shape
+
+    def begin(self, ddl_before: Callable[[], Iterable[DdlStatement]]) -> None:
+        self._decoder.begin(ddl_before)
+
+    def on_ddl(self, ddl: DdlStatement) -> None:
+        self._decoder.on_ddl(ddl)
+
+    def work(self, runs: Iterator[Run]) -> Iterator[T]:
+        return map(self._shape, self._decoder.decode(runs))

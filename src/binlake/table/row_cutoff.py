@@ -1,0 +1,105 @@
+"""What was decoded before a transaction that cannot be: whole rows of whole transactions.
+
+A walk that stops at an error leaves its sinks in the middle of a row, and rows of the
+transaction that it stopped in. `cut` takes both away, so what came before can be given out
+before the error is raised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.core.image import ImageBuffers
+from binlake.core.sink import SinkBuffers
+from binlake.core.table_sink import TableBuffers
+from binlake.core.walk import WalkedRows
+from binlake.source.arrays import scalar
+
+__all__ = ["RowCutoff", "cut", "transaction_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCutoff:
+    """From row change number `sequence` on, nothing that lies at or after byte `pos` is kept."""
+
+    sequence: int
+    pos: int = 0
+
+
+def cut(walked: WalkedRows, at: RowCutoff) -> WalkedRows:
+    """The row changes before a cut; tables of which none is left are left out.
+
+    Counts of zero dates stay those of all rows: the values that were no dates are not kept.
+    """
+    tables = []
+    for sink, buffers in walked.tables:
+        count = _first_beyond(buffers, at)
+        if count:
+            tables.append((sink, _cut_table(buffers, count)))
+    return WalkedRows(walked.transactions, tuple(tables))
+
+
+def transaction_of(walked: WalkedRows, table: TableBuffers, row: int) -> RowCutoff:
+    """The cut that takes away the transaction of a table's row, and all after it."""
+    transaction = _numbers(pa.int32(), table.txn, table.count)[row]
+    firsts = []
+    for _, buffers in walked.tables:
+        same = pc.equal(_numbers(pa.int32(), buffers.txn, buffers.count), transaction)
+        first = pc.index(same, scalar(True)).as_py()
+        if first >= 0:
+            firsts.append(_numbers(pa.int64(), buffers.seq, buffers.count)[first].as_py())
+    return RowCutoff(min(firsts))
+
+
+def _numbers(kind: pa.DataType, data: Any, count: int) -> pa.Array:
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
+
+
+def _first_beyond(buffers: TableBuffers, at: RowCutoff) -> int:
+    """Index of the first row change that a cut takes away; their number if it takes none."""
+    beyond = pc.and_(
+        pc.greater_equal(_numbers(pa.int64(), buffers.seq, buffers.count), scalar(at.sequence)),
+        pc.greater_equal(_numbers(pa.int64(), buffers.pos, buffers.count), scalar(at.pos)),
+    )
+    first: int = pc.index(beyond, scalar(True)).as_py()
+    return buffers.count if first < 0 else first
+
+
+def _cut_table(buffers: TableBuffers, count: int) -> TableBuffers:
+    before = _cut_image(buffers.before, count)
+    after = _cut_image(buffers.after, count)
+    return buffers._replace(count=count, before=before, after=after)
+
+
+def _cut_image(buffers: ImageBuffers, count: int) -> ImageBuffers:
+    validity, nulls = _cut_validity(buffers.validity, count)
+    columns = tuple(
+        None if column is None else _cut_column(column, count) for column in buffers.columns
+    )
+    presence = tuple(run for run in buffers.presence if run[0] < count)
+    return ImageBuffers(count, nulls, validity, columns, presence)
+
+
+def _cut_column(buffers: SinkBuffers, count: int) -> SinkBuffers:
+    validity, nulls = _cut_validity(buffers.validity, count)
+    offsets, data = buffers.offsets, buffers.data
+    if offsets is not None:
+        # the row that was not finished may have left bytes behind the last whole one
+        offsets = offsets[: (count + 1) * 4]
+        data = data[: _numbers(pa.int32(), offsets, count + 1)[count].as_py()]
+    return buffers._replace(
+        count=count, null_count=nulls, validity=validity, offsets=offsets, data=data
+    )
+
+
+def _cut_validity(validity: Any, count: int) -> tuple[Any, int]:
+    """The bitmap of the first `count` rows and its nulls; None where there are none."""
+    if validity is None:
+        return None, 0
+    there = pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(validity)])
+    nulls = count - (pc.sum(there).as_py() or 0)
+    return (validity, nulls) if nulls else (None, 0)

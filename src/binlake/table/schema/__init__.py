@@ -1,0 +1,1 @@
+"""Table definitions: CREATE and ALTER TABLE, the DDL of a log, schema files, live servers."""

@@ -1,0 +1,382 @@
+"""What an ALTER TABLE makes of a table's columns, key and character sets.
+
+Everything else that it may do (indexes, partitions, engines, constraints …) concerns no row image
+and is passed over by its first words. What is neither is not understood: an error.
+
+The order in which a server does things (MySQL sql/sql_table.cc, mysql_prepare_alter_table; MariaDB
+the same): old columns are dropped, changed and renamed by their old names, where they stand; then
+the others, new ones and those with a place, are put in, in the order of the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from binlake.table.schema.create_table import (
+    charset_in,
+    check_count,
+    column_of,
+    is_column,
+    is_key_column,
+    primary_key_of,
+)
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
+from binlake.table.schema.foreign_keys import foreign_key_of, named_keys
+from binlake.table.schema.sql_tokens import Token, UnreadableTableError, closing, split
+from binlake.table.types.registry import STRING_TYPES
+
+__all__ = ["alter_table", "altered_columns", "new_name", "renamed_columns"]
+
+# First words of what concerns no column. What is done to partitions comes last or alone, and may
+# have lists of its own.
+_PARTITIONS = {"PARTITION", "TRUNCATE", "REORGANIZE", "REBUILD", "ANALYZE", "CHECK", "OPTIMIZE", "REPAIR", "DISCARD",
+               "IMPORT", "COALESCE", "EXCHANGE", "REMOVE", "UPGRADE"}  # fmt: skip
+_OPTIONS = {"ENGINE", "TYPE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "TABLE_CHECKSUM", "PAGE_CHECKSUM",
+            "COMMENT", "CONNECTION", "COMPRESSION", "DATA", "INDEX", "DELAY_KEY_WRITE", "ENCRYPTION", "ENCRYPTED",
+            "ENCRYPTION_KEY_ID", "INSERT_METHOD", "KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS",
+            "PASSWORD", "ROW_FORMAT", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES",
+            "TABLESPACE", "TRANSACTIONAL", "UNION", "IETF_QUOTES", "SECONDARY_ENGINE", "AUTOEXTEND_SIZE",
+            "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL",
+            "SEQUENCE", "WITH", "STORAGE", "NODEGROUP", "START"}  # fmt: skip
+_INERT = {"ALGORITHM", "CONVERT", "LOCK", "FORCE", "ENABLE", "DISABLE", "ALTER", "WITHOUT", "NOWAIT", "WAIT",
+          "SECONDARY_LOAD", "SECONDARY_UNLOAD"}  # fmt: skip
+_CHARSET_WORDS = {"DEFAULT", "CHARACTER", "CHARSET", "COLLATE"}
+_KEYS = {"INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT", "PARTITION", "PERIOD", "SYSTEM"}
+
+
+@dataclass
+class _Placed:
+    """A column that is put in: at the end, first, or after another."""
+
+    column: DeclaredColumn
+    after: str | None = None
+    first: bool = False
+
+
+@dataclass
+class _Work:
+    """The table while its statement is read. Names are held in lower case where they are looked up."""
+
+    table: DeclaredTable
+    charset: str | None
+    versioned: bool
+    names: frozenset[str]
+    dropped: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, DeclaredColumn] = field(default_factory=dict)  # by their old names
+    moved: set[str] = field(default_factory=set)  # old names of changed ones in `put_in`
+    put_in: list[_Placed] = field(default_factory=list)
+    key: tuple[str, ...] | None = None  # a new one; () for none
+    converted: str | None = None
+    foreign_dropped: set[str] = field(default_factory=set)
+    foreign_added: list[ForeignKey] = field(default_factory=list)
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self.names
+
+    def need(self, name: str) -> None:
+        if not self.has(name):
+            raise UnreadableTableError(f"there is no column {name}")
+
+
+def new_name(items: Sequence[Sequence[Token]]) -> Sequence[Token] | None:
+    """The tokens of the name that RENAME [TO | AS | =] gives the table, or None."""
+    for item in items:
+        words = [token.word for token in item[:2]]
+        if words[:1] == ["RENAME"] and words[1:] not in (["COLUMN"], ["INDEX"], ["KEY"], []):
+            return item[2:] if words[1] in ("TO", "AS", "=") else item[1:]
+    return None
+
+
+def renamed_columns(items: Sequence[Sequence[Token]]) -> list[tuple[str, str]]:
+    """Old and new name of each column that the items rename, whatever the table."""
+    renamed = []
+    for item in items:
+        words = [token.word for token in item]
+        pair: Sequence[Token] = ()
+        if words[:2] == ["RENAME", "COLUMN"]:
+            rest = item[2:]
+            rest = rest[2:] if words[2:4] == ["IF", "EXISTS"] else rest
+            pair = (rest[0], rest[2]) if len(rest) == 3 else ()
+        elif words[:1] == ["CHANGE"] and len(item) > 3:
+            pair = _after_column_word(item)[0][:2]
+        if len(pair) == 2 and pair[0].text.lower() != pair[1].text.lower():
+            renamed.append((pair[0].text, pair[1].text))
+    return renamed
+
+
+def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[DeclaredColumn]:
+    """The columns that the items add or define anew, of a table whose others are not known.
+
+    Raises UnreadableTableError.
+    """
+    columns = []
+    for item in items:
+        parts: Sequence[Sequence[Token]] = ()
+        if item[0].word == "ADD":
+            rest = item[1 + (len(item) > 1 and item[1].word == "COLUMN") :]
+            rest = rest[3:] if [t.word for t in rest[:3]] == ["IF", "NOT", "EXISTS"] else rest
+            in_list = rest[:1] and rest[0].word == "("
+            parts = split(rest[1 : closing(rest, 0, table)]) if in_list else [rest]
+        elif item[0].word in ("MODIFY", "CHANGE"):
+            rest, _ = _after_column_word(item)
+            parts = [rest[item[0].word == "CHANGE" :]]
+        columns += [
+            column_of(part, None, table)
+            for part in parts
+            if len(part) > 1 and is_column(part) and part[0].word not in _KEYS
+        ]
+    return columns
+
+
+def alter_table(
+    table: DeclaredTable, items: Sequence[Sequence[Token]], database_charset: str | None
+) -> DeclaredTable:
+    """The table as the items of an ALTER TABLE leave it. Raises UnreadableTableError."""
+    work = _Work(table, table.charset, table.system_versioned, _lower_names(table.columns))
+    ordered = False  # ORDER BY a, b: further names stand alone
+    for item in items:
+        first = item[0].word
+        if first in _PARTITIONS:
+            break
+        if first in _ACTIONS:
+            if _ACTIONS[first](work, item):
+                break
+        elif first == "CONVERT" and item[1:] and item[1].word == "TO":
+            work.converted = work.charset = _named_charset(item, database_charset)
+        elif first in _CHARSET_WORDS or first in _OPTIONS:
+            if charset_in(item) is not None:
+                work.charset = _named_charset(item, database_charset)
+        elif first == "ORDER":
+            ordered = True
+        elif first not in _INERT and not (ordered and len(item) <= 2):
+            raise UnreadableTableError(f"{item[0].text} … is not understood")
+    return _done(work)
+
+
+def _named_charset(item: Sequence[Token], default: str | None) -> str:
+    """The character set that an item names, DEFAULT being that of the database."""
+    named = charset_in(item)
+    if named == "default":
+        named = default
+    if named is None:
+        raise UnreadableTableError("the character set of the database is not known")
+    return named
+
+
+# -- one function per action; each answers whether it is about partitions -------------------------
+
+
+def _add(work: _Work, item: Sequence[Token]) -> bool:
+    at = 1 + (len(item) > 1 and item[1].word == "COLUMN")
+    rest = item[at:]
+    lenient = [token.word for token in rest[:3]] == ["IF", "NOT", "EXISTS"]
+    rest = rest[3:] if lenient else rest
+    if not rest:
+        raise UnreadableTableError("ADD … is not understood")
+    if rest[0].word == "(":
+        inner = rest[1 : closing(rest, 0, work.table.table)]
+        for part in split(inner):
+            _add_part(work, part, lenient)
+        return False
+    second = rest[1].word if len(rest) > 1 else ""
+    if at == 1 and (rest[0].word, second) == ("SYSTEM", "VERSIONING"):
+        work.versioned = True
+        return False
+    if at == 1 and rest[0].word == "PARTITION":
+        return True
+    _add_part(work, rest, lenient)
+    return False
+
+
+def _add_part(work: _Work, part: Sequence[Token], lenient: bool) -> None:
+    foreign = foreign_key_of(part, work.table.database)
+    if foreign is not None:
+        work.foreign_added.append(foreign)
+    if not is_column(part):
+        work.key = primary_key_of(part) or work.key
+        return
+    name = part[0].text
+    if work.has(name) and name.lower() not in work.dropped | work.renamed.keys():
+        if lenient:
+            return
+        raise UnreadableTableError(f"there is a column {name} already")
+    work.put_in.append(_placed(work, part))
+
+
+def _placed(work: _Work, definition: Sequence[Token]) -> _Placed:
+    """A column's definition with its place."""
+    column = column_of(definition, work.charset, work.table.table)
+    if is_key_column(definition):
+        work.key = (column.name,)
+    depth = 0
+    for at, token in enumerate(definition):
+        depth += (token.word == "(") - (token.word == ")")
+        if depth == 0 and at > 1:
+            if token.word == "FIRST":
+                return _Placed(column, first=True)
+            if token.word == "AFTER" and at + 1 < len(definition):
+                return _Placed(column, after=definition[at + 1].text)
+    return _Placed(column)
+
+
+def _drop(work: _Work, item: Sequence[Token]) -> bool:
+    words = [token.word for token in item]
+    second = words[1] if len(words) > 1 else ""
+    if second == "PRIMARY":
+        work.key = ()
+        return False
+    if second in _KEYS and len(item) > 2 and words[2] not in ("RESTRICT", "CASCADE"):
+        if second in ("INDEX", "KEY", "CONSTRAINT") and item[-1].text.upper() == "PRIMARY":
+            work.key = ()
+        if second in ("FOREIGN", "CONSTRAINT"):
+            work.foreign_dropped.add(item[-1].text.lower())
+        if (second, words[2]) == ("SYSTEM", "VERSIONING"):
+            work.versioned = False
+        return second == "PARTITION"
+    at = 1 + (second == "COLUMN")
+    lenient = words[at : at + 2] == ["IF", "EXISTS"]
+    at += 2 if lenient else 0
+    if at >= len(item):
+        raise UnreadableTableError("DROP … is not understood")
+    name = item[at].text
+    if lenient and not work.has(name):
+        return False
+    work.need(name)
+    work.dropped.add(name.lower())
+    return False
+
+
+def _modify(work: _Work, item: Sequence[Token]) -> bool:
+    rest, lenient = _after_column_word(item)
+    if lenient and not work.has(rest[0].text):
+        return False
+    _replace(work, rest[0].text, rest)
+    return False
+
+
+def _change(work: _Work, item: Sequence[Token]) -> bool:
+    rest, lenient = _after_column_word(item)
+    old = rest[0].text
+    if lenient and not work.has(old):
+        return False
+    work.renamed[old.lower()] = rest[1].text
+    _replace(work, old, rest[1:])
+    return False
+
+
+def _replace(work: _Work, old: str, definition: Sequence[Token]) -> None:
+    work.need(old)
+    placed = _placed(work, definition)
+    if placed.first or placed.after is not None:
+        work.moved.add(old.lower())
+        work.put_in.append(placed)
+    else:
+        work.changed[old.lower()] = placed.column
+
+
+def _after_column_word(item: Sequence[Token]) -> tuple[Sequence[Token], bool]:
+    """What follows MODIFY or CHANGE [COLUMN] [IF EXISTS], and whether the latter stands there."""
+    rest = item[1:]
+    if len(rest) > 2 and rest[0].word == "COLUMN":
+        rest = rest[1:]
+    lenient = [token.word for token in rest[:2]] == ["IF", "EXISTS"]
+    rest = rest[2:] if lenient else rest
+    if len(rest) < 2:
+        raise UnreadableTableError(f"{item[0].text} … is not understood")
+    return rest, lenient
+
+
+def _rename(work: _Work, item: Sequence[Token]) -> bool:
+    if len(item) > 1 and item[1].word == "COLUMN":
+        rest = item[2:]
+        lenient = [token.word for token in rest[:2]] == ["IF", "EXISTS"]
+        rest = rest[2:] if lenient else rest
+        if len(rest) != 3 or rest[1].word != "TO":
+            raise UnreadableTableError("RENAME COLUMN … is not understood")
+        if not lenient or work.has(rest[0].text):
+            work.need(rest[0].text)
+            work.renamed[rest[0].text.lower()] = rest[2].text
+    return False
+
+
+_ACTIONS = {"ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename}
+
+
+# -- putting it together -------------------------------------------------------------------------
+
+
+def _lower_names(columns: Iterable[DeclaredColumn]) -> frozenset[str]:
+    return frozenset([column.name.lower() for column in columns])
+
+
+def _kept(work: _Work) -> list[DeclaredColumn]:
+    """The columns that stay where they are. Most statements touch few of a table's columns, and a log
+    may hold thousands of statements about a wide table: the others are not made anew.
+    """
+    gone = work.dropped | work.moved
+    if not (gone or work.renamed or work.changed):
+        return list(work.table.columns)
+    kept = []
+    for column in work.table.columns:
+        name = column.name.lower()
+        if name in work.renamed:
+            column = replace(column, name=work.renamed[name])
+        if name not in gone:
+            kept.append(work.changed.get(name, column))
+    return kept
+
+
+def _done(work: _Work) -> DeclaredTable:
+    columns = _kept(work)
+    for placed in work.put_in:
+        _put_in(columns, placed)
+    check_count(len(columns), work.table.table)
+    if not columns or len(_lower_names(columns)) < len(columns):
+        raise UnreadableTableError("two columns have one name, or none is left")
+    if work.converted is not None:
+        columns = [_converted(column, work.converted) for column in columns]
+    key = work.key
+    if key is None:
+        left = [part for part in work.table.primary_key if part.lower() not in work.dropped]
+        key = tuple(work.renamed.get(part.lower(), part) for part in left)
+    return replace(
+        work.table,
+        columns=tuple(columns),
+        primary_key=key,
+        system_versioned=work.versioned,
+        charset=work.charset,
+        foreign_keys=_foreign_keys(work),
+    )
+
+
+def _foreign_keys(work: _Work) -> tuple[ForeignKey, ...]:
+    kept = [
+        key._replace(columns=tuple(work.renamed.get(name.lower(), name) for name in key.columns))
+        for key in work.table.foreign_keys
+        if key.name.lower() not in work.foreign_dropped
+    ]
+    return named_keys(kept, work.foreign_added, work.table.table)
+
+
+def _put_in(columns: list[DeclaredColumn], placed: _Placed) -> None:
+    if placed.first:
+        columns.insert(0, placed.column)
+        return
+    if placed.after is None:
+        columns.append(placed.column)
+        return
+    wanted = placed.after.lower()
+    at = next((i for i, column in enumerate(columns) if column.name.lower() == wanted), None)
+    if at is None:
+        raise UnreadableTableError(f"there is no column {placed.after} to put another after")
+    columns.insert(at + 1, placed.column)
+
+
+def _converted(column: DeclaredColumn, charset: str) -> DeclaredColumn:
+    """Text in another character set; what is binary, or has its own, stays."""
+    is_text = bool(column.type_codes & STRING_TYPES) and column.special is None
+    if not is_text or column.charset == "binary":
+        return column
+    return replace(column, charset=charset)

@@ -1,0 +1,378 @@
+"""Tables as SQL declares them, and how they complete what the log tells.
+
+TABLE_MAP is the truth, a declaration a hint: it fills in names, signs, character sets, members
+and keys that the log lacks. A declaration that does not fit the columns of the log is not used,
+and a sentence says why. A table may be declared several times (a dump after an ALTER): the
+last declaration that fits is taken.
+
+Declarations that hold from a place of the log on (`since`) are versions: which of them counts is
+decided by the place of the rows (`table/schema/history.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from binlake.format import column_types as ct
+from binlake.format.collations import COLLATIONS
+from binlake.format.flags import TM_GENERATED_INVISIBLE_PK_F
+from binlake.table.types.registry import STRING_TYPES
+from binlake.table.types.sql_types import sql_type
+from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+
+__all__ = [
+    "A_COLLATION",
+    "OLD_TEMPORAL",
+    "DeclaredColumn",
+    "DeclaredSchema",
+    "DeclaredTable",
+    "ForeignKey",
+    "Lacks",
+    "LogPosition",
+    "charset_conflict",
+    "completed",
+    "lacks_computed",
+    "lacks_something",
+    "member_bytes",
+    "misfit",
+    "with_noted_columns",
+]
+
+_FRACTIONAL = (ct.MYSQL_TYPE_TIMESTAMP2, ct.MYSQL_TYPE_DATETIME2, ct.MYSQL_TYPE_TIME2)
+OLD_TEMPORAL = (ct.MYSQL_TYPE_TIMESTAMP, ct.MYSQL_TYPE_DATETIME, ct.MYSQL_TYPE_TIME)
+_LISTED = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
+_INTEGERS = (
+    ct.MYSQL_TYPE_TINY,
+    ct.MYSQL_TYPE_SHORT,
+    ct.MYSQL_TYPE_INT24,
+    ct.MYSQL_TYPE_LONG,
+    ct.MYSQL_TYPE_LONGLONG,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredColumn:
+    """One column of a CREATE TABLE.
+
+    `sql` is the type as written, in lower case; `type_codes` what TABLE_MAP may say of it;
+    `charset` the name of a character column's set, "binary" for bytes, None when only the
+    server's default would tell. `special`: uuid, inet4, inet6, vector or json. `generated`: AS (…),
+    `virtual` where the server does not store it, `expression` what follows AS. `nullable`: whether
+    it may be NULL, None where nothing is said.
+    """
+
+    name: str
+    sql: str
+    type_codes: frozenset[int]
+    length: int = 0
+    decimals: int = 0
+    unsigned: bool = False
+    charset: str | None = None
+    members: tuple[str, ...] | None = None
+    special: str | None = None
+    generated: bool = False
+    nullable: bool | None = None
+    virtual: bool = False
+    expression: str = ""
+
+
+class ForeignKey(NamedTuple):
+    """A foreign key of a table: its `columns` refer to `parent_columns` of `parent` (database, table).
+
+    `on_delete` and `on_update` are RESTRICT, NO ACTION, CASCADE, SET NULL or SET DEFAULT. A key
+    without a name has the one that InnoDB gives it (`table_ibfk_1`).
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    parent: tuple[str, str]
+    parent_columns: tuple[str, ...]
+    on_delete: str = "NO ACTION"
+    on_update: str = "NO ACTION"
+
+
+class LogPosition(NamedTuple):
+    """A byte of a log: base name of the file, and offset."""
+
+    file: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTable:
+    """A table as a CREATE TABLE, and what was altered since, declares it.
+
+    `database` is None where neither it nor a USE names one. `line` is that of a schema file, 0
+    for DDL of a log. `charset` is the default of new columns. `since` is the place of the DDL
+    that made this version; a version without columns says in `missing` why none are known.
+    """
+
+    database: str | None
+    table: str
+    columns: tuple[DeclaredColumn, ...]
+    primary_key: tuple[str, ...] = ()
+    system_versioned: bool = False
+    line: int = 0
+    charset: str | None = None
+    since: LogPosition | None = None
+    missing: str = ""
+    foreign_keys: tuple[ForeignKey, ...] = ()
+
+    @property
+    def origin(self) -> str:
+        """Where it stands, for people."""
+        return f"line {self.line} of the schema" if self.since is None else str(self.since)
+
+
+#: Whether TABLE_MAP leaves open what a reader has to know of a table.
+Lacks = Callable[[TableDefinition], bool]
+
+
+def lacks_something(definition: TableDefinition) -> bool:
+    """Whether TABLE_MAP leaves open what decides how values look: `Lacks` of those who show values."""
+    if definition.name_source != NameSource.METADATA:
+        return True
+    return any(
+        column.type_code in OLD_TEMPORAL
+        or (definition.flavour == "mariadb" and _may_be_network(column))
+        or (column.unsigned is None and ct.COLUMN_TYPES[column.type_code].signed_bit)
+        or (column.collation_id is None and column.type_code in STRING_TYPES)
+        or (column.members is None and column.type_code in _LISTED)
+        for column in definition.columns
+    )
+
+
+def lacks_computed(_definition: TableDefinition) -> bool:
+    """`Lacks` of those who write statements: no metadata tells which columns the server computes."""
+    return True
+
+
+def _may_be_network(column: ColumnDefinition) -> bool:
+    """Whether MariaDB's metadata may stand for UUID, INET6, INET4 or VECTOR as well as for bytes."""
+    if column.declared is not None or _charset_name(column.collation_id) != "binary":
+        return False
+    if column.type_code == ct.MYSQL_TYPE_STRING:
+        return column.length in (4, 16)
+    return column.type_code == ct.MYSQL_TYPE_VARCHAR and column.length % 4 == 0
+
+
+class DeclaredSchema:
+    """All declarations of one or more files, by table; `versions` are those with a place."""
+
+    def __init__(self, tables: Iterable[DeclaredTable] = ()) -> None:
+        self.tables = tuple(tables)
+        self.versions = tuple(table for table in self.tables if table.since is not None)
+        self._by_name: dict[str, list[DeclaredTable]] = {}
+        for table in self.tables:
+            if table.since is None:
+                self._by_name.setdefault(table.table, []).insert(0, table)  # newest first
+
+    def close(self) -> None:
+        """Give back what is held."""
+        return
+
+    def of_logs(self, inputs: Iterable[str]) -> DeclaredSchema:
+        """The schema for logs at these paths or URLs: only the server of a log knows its tables.
+        Closed with this one.
+        """
+        return self
+
+    def declarations(self, database: str, table: str) -> Sequence[DeclaredTable]:
+        """Declarations without a place, newest first; those without a database fit any."""
+        found = self._by_name.get(table, ())
+        named = [d for d in found if d.database == database]
+        return named or [d for d in found if d.database is None]
+
+    def references(self, _database: str, _table: str) -> Sequence[tuple[str, ForeignKey]]:
+        """The foreign keys that a live server knows to refer to a table; a file's are in `tables`."""
+        return ()
+
+    def complete(
+        self, definition: TableDefinition, lacks: Lacks = lacks_something
+    ) -> tuple[TableDefinition, str | None]:
+        """The definition with what a declaration adds, and why none fitted (None when one did).
+
+        `lacks` decides whether what has to be asked for (of a server) is worth asking.
+        """
+        problem: str | None = None
+        for declared in self.declarations(definition.database, definition.table):
+            why = misfit(definition, declared)
+            if why is None:
+                return (
+                    completed(definition, declared, NameSource.SCHEMA),
+                    charset_conflict(definition, declared),
+                )
+            problem = problem or (
+                f"{definition.full_name}: the declaration at {declared.origin} does"
+                f" not fit the log: {why}; not used"
+            )
+        return definition, problem
+
+
+def _pairs(
+    definition: TableDefinition, declared: DeclaredTable
+) -> list[tuple[ColumnDefinition, DeclaredColumn | None]]:
+    """Each column of the log with its declaration: by name where the log has names, else by place."""
+    columns = _with_hidden(definition, declared)
+    if definition.name_source != NameSource.NONE:
+        by_name = {column.name.lower(): column for column in columns or declared.columns}
+        return [(column, by_name.get(column.name.lower())) for column in definition.columns]
+    return list(zip(definition.columns, columns, strict=True)) if columns else []
+
+
+def _with_hidden(
+    definition: TableDefinition, declared: DeclaredTable
+) -> list[DeclaredColumn] | None:
+    """The declared columns with those that SHOW CREATE TABLE hides; None when the count is wrong."""
+    columns = list(declared.columns)
+    logged = definition.columns
+    if definition.flags & TM_GENERATED_INVISIBLE_PK_F and len(logged) == len(columns) + 1:
+        columns.insert(0, _hidden("my_row_id", ct.MYSQL_TYPE_LONGLONG))
+    if declared.system_versioned and len(logged) >= len(columns) + 2:
+        columns += [_hidden(name, ct.MYSQL_TYPE_TIMESTAMP2, 6) for name in ("row_start", "row_end")]
+    # MariaDB keeps a hash of each UNIQUE key over long columns behind all others
+    hashes = logged[len(columns) :]
+    if len(hashes) <= 8 and all(column.type_code == ct.MYSQL_TYPE_LONGLONG for column in hashes):
+        columns += [
+            _hidden(f"DB_ROW_HASH_{n + 1}", ct.MYSQL_TYPE_LONGLONG) for n in range(len(hashes))
+        ]
+    return columns if len(columns) == len(logged) else None
+
+
+def _hidden(name: str, code: int, decimals: int = 0) -> DeclaredColumn:
+    kind = "bigint unsigned" if code == ct.MYSQL_TYPE_LONGLONG else f"timestamp({decimals})"
+    return DeclaredColumn(
+        name,
+        kind,
+        frozenset({code}),
+        decimals=decimals,
+        unsigned=code == ct.MYSQL_TYPE_LONGLONG,
+        generated=name != "my_row_id",
+        virtual=name.startswith("DB_ROW_HASH"),
+    )
+
+
+def misfit(definition: TableDefinition, declared: DeclaredTable) -> str | None:
+    """Why a declaration cannot be of a table of the log; None if it can."""
+    pairs = _pairs(definition, declared)
+    if not pairs:
+        return f"it has {len(declared.columns)} columns, the log has {len(definition.columns)}"
+    for column, hint in pairs:
+        if hint is None:
+            return f"it has no column {column.name}"
+        if not _fits(column, hint):
+            found = sql_type(column, _charset_name(column.collation_id))
+            return f"column {hint.name} is declared {hint.sql}, the log says {found}"
+    return None
+
+
+def _fits(column: ColumnDefinition, hint: DeclaredColumn) -> bool:
+    code = column.type_code
+    if code not in hint.type_codes:
+        return False
+    if code == ct.MYSQL_TYPE_NEWDECIMAL:
+        return (column.precision, column.decimals) == (hint.length, hint.decimals)
+    if code == ct.MYSQL_TYPE_BIT:
+        return column.length == hint.length
+    if code in _FRACTIONAL:
+        return column.decimals == hint.decimals
+    if code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET) and hint.members is not None:
+        return column.length == member_bytes(code, len(hint.members))
+    if column.unsigned is not None and hint.unsigned != column.unsigned:
+        return code not in _INTEGERS
+    return True
+
+
+def member_bytes(code: int, count: int) -> int:
+    """Bytes of an ENUM or SET with so many members."""
+    if code == ct.MYSQL_TYPE_ENUM:
+        return 1 if count <= 255 else 2
+    width = (count + 7) // 8
+    return width if width <= 4 else 8
+
+
+def completed(definition: TableDefinition, declared: DeclaredTable, source: str) -> TableDefinition:
+    """The definition with what a declaration that fits adds; `source` says what that is."""
+    columns = tuple(
+        column if hint is None else _with_hint(column, hint, definition)
+        for column, hint in _pairs(definition, declared)
+    )
+    ordinals = {column.name.lower(): column.ordinal for column in columns}
+    key = definition.primary_key or tuple(
+        ordinals[name.lower()] for name in declared.primary_key if name.lower() in ordinals
+    )
+    if definition.name_source != NameSource.NONE:
+        return replace(definition, columns=columns, primary_key=key)
+    return replace(
+        definition,
+        columns=columns,
+        primary_key=key,
+        name_source=source,
+        name_origin=declared.origin,
+    )
+
+
+def with_noted_columns(
+    definition: TableDefinition, noted: Sequence[DeclaredColumn]
+) -> TableDefinition:
+    """The definition with what is declared of some of its columns, by name where they fit."""
+    by_name = {column.name.lower(): column for column in noted}
+    columns = tuple(
+        _with_hint(column, hint, definition)
+        if (hint := by_name.get(column.name.lower())) is not None and _fits(column, hint)
+        else column
+        for column in definition.columns
+    )
+    return definition if columns == definition.columns else replace(definition, columns=columns)
+
+
+def _with_hint(
+    column: ColumnDefinition, hint: DeclaredColumn, table: TableDefinition
+) -> ColumnDefinition:
+    name = hint.name if table.name_source == NameSource.NONE else column.name
+    collation = column.collation_id
+    if collation is None and hint.charset is not None and column.type_code in STRING_TYPES:
+        collation = A_COLLATION.get(hint.charset)
+    unsigned = column.unsigned
+    if unsigned is None and ct.COLUMN_TYPES[column.type_code].signed_bit:
+        unsigned = hint.unsigned
+    decimals = column.decimals
+    if column.type_code in OLD_TEMPORAL:
+        decimals = hint.decimals  # MariaDB's old fractional formats: the log does not tell them
+    return replace(
+        column,
+        name=name,
+        decimals=decimals,
+        unsigned=unsigned,
+        collation_id=collation,
+        members=hint.members if column.members is None else column.members,
+        declared=hint.special,
+        generated=hint.generated,
+        virtual=hint.virtual and table.flavour == "mariadb",  # MySQL logs what it computes
+    )
+
+
+def charset_conflict(definition: TableDefinition, declared: DeclaredTable) -> str | None:
+    """A sentence about a column whose character set is declared otherwise than logged, or None."""
+    for column, hint in _pairs(definition, declared):
+        told = _charset_name(column.collation_id)
+        if hint is not None and hint.charset is not None and told not in (None, hint.charset):
+            return (
+                f"{definition.full_name}.{hint.name}: declared with character set {hint.charset},"
+                f" the log says {told}; the log is followed"
+            )
+    return None
+
+
+def _charset_name(collation_id: int | None) -> str | None:
+    collation = None if collation_id is None else COLLATIONS.get(collation_id)
+    return None if collation is None else collation.charset
+
+
+# one collation id of each character set: which one does not matter, only the set is looked at
+A_COLLATION = {collation.charset: number for number, collation in COLLATIONS.items()}

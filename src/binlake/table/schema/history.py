@@ -1,0 +1,313 @@
+"""Which columns a table has at a place of the log, where TABLE_MAP does not tell.
+
+In this order: what the DDL that has passed in the log says; a schema beside the log (the option
+schema), of which declarations with a place (`binlake schema` writes them) hold from there on, the
+others wherever they fit. TABLE_MAP wins over all: what does not fit it is not used, and said.
+
+Where reading begins behind the start of the input, the statements before it count, too; they are
+read when a table is met that nothing else describes.
+
+Statements are kept as they are until a table is met of which the log does not tell everything;
+only then are they read, and sqlglot imported. A log with full metadata never needs that, but for
+computed columns: no metadata tells them, no statement may set them, and in MariaDB an update may
+leave their new value out.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Callable, Iterable
+
+from binlake.stream.runs import ChainPosition, Run, Transaction
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.schema.catalogue import DROPPED, Catalogue, TableName
+from binlake.table.schema.ddl import apply_ddl
+from binlake.table.schema.declared import (
+    DeclaredSchema,
+    DeclaredTable,
+    ForeignKey,
+    Lacks,
+    LogPosition,
+    charset_conflict,
+    completed,
+    lacks_something,
+    misfit,
+    with_noted_columns,
+)
+from binlake.values.log_names import LogName
+from binlake.values.plan import NameSource, TableDefinition
+
+__all__ = ["SchemaHistory", "position_of"]
+
+#: Gives the statements before the place where reading begins, in their order. Raises BinlogError.
+DdlBefore = Callable[[], Iterable[DdlStatement]]
+
+_MOST_WAITING = 16 << 20  # characters of statements that nobody has needed yet
+_MOST_ASKED = 1 << 16
+_COMMENT = r"/\*(?!M?!)(?:[^*]|\*(?!/))*+(?:\*/|\Z)"
+# Comments are passed over: looking into one from each AS in it would be quadratic.
+_COMPUTES = re.compile(rf"{_COMMENT}|(?P<computed>\bAS\b(?:\s++|{_COMMENT})*+\()", re.IGNORECASE)
+
+
+class SchemaHistory:
+    """The versions of tables, as a reading of one chain of logs goes along.
+
+        for run in reader.runs(history.note):
+            if history.at(spot_of(run)) != before: …    # answers may have changed
+            definition, sentences = history.complete(definition)
+
+    Two readings of the same log get the same answers at the same place, provided that both see its
+    DDL from the start, or have it in `schema`.
+    """
+
+    def __init__(self, schema: DeclaredSchema, lacks: Lacks = lacks_something) -> None:
+        self.schema = schema
+        self._lacks = lacks
+        self._versions = _Versions(schema.versions)
+        self._catalogue = Catalogue(self._before)
+        self._waiting: list[DdlStatement] = []
+        self._waiting_size = 0
+        self._computes = False
+        self._asked: set[TableName] = set()
+        self._place = LogPosition("", 0)
+        self._epoch = 0
+        self._generation = 0
+        self._ddl_before: DdlBefore = tuple
+        self._earlier: Catalogue | None = None
+
+    def begin(self, ddl_before: DdlBefore) -> None:
+        """Reading begins; `ddl_before` gives the statements that the log holds before that place."""
+        self._ddl_before = ddl_before
+        self._earlier = None
+
+    def note(self, ddl: DdlStatement) -> None:
+        """A DDL statement has passed: `stream.ddl.TakesDdl`."""
+        if not self._computes and any(found["computed"] for found in _COMPUTES.finditer(ddl.sql)):
+            self._computes = True
+            self._generation += 1
+        self._waiting.append(ddl)
+        self._waiting_size += len(ddl.sql)
+        if self._asked or self._waiting_size > _MOST_WAITING:
+            self._apply_waiting()
+
+    def apply(self, ddl: DdlStatement) -> list[DeclaredTable]:
+        """As `note`, but at once: the versions of tables that the statement makes."""
+        catalogue = self._catalogue
+        catalogue.place = LogPosition(ddl.position.file, ddl.position.offset)
+        apply_ddl(catalogue, ddl)
+        changed = sorted(catalogue.changed)
+        catalogue.changed.clear()
+        return [version for name in changed if (version := catalogue.entry(name)) is not None]
+
+    def at(self, position: ChainPosition) -> int:
+        """Go to the place of a run (`position_of`).
+
+        Returns a number; while it is the same, `complete` answers what it answered before.
+        """
+        self._place = LogPosition(position.file, position.offset)
+        epoch = self._versions.epoch(self._place)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._generation += bool(self._asked)
+        return self._generation
+
+    def epoch(self, position: ChainPosition) -> int:
+        """How many versions of the schema have begun before a place."""
+        return self._versions.epoch(LogPosition(position.file, position.offset))
+
+    def complete(self, definition: TableDefinition) -> tuple[TableDefinition, list[str]]:
+        """The definition with what the log's DDL and the schema add, and sentences about what
+        did not fit.
+        """
+        version = self._version_of(definition)
+        problems: list[str] = []
+        before = definition
+        if version is not None and version.columns:
+            definition, problems = _with_version(definition, version)
+        if version is None and definition.name_source == NameSource.METADATA:
+            noted = self._catalogue.noted_columns((definition.database, definition.table))
+            definition = with_noted_columns(definition, noted)
+        fitted = definition is not before
+        definition, problem = self.schema.complete(definition, self._lacks)
+        if problem is not None and not fitted:  # else it is of another version
+            problems.append(problem)
+        why = "" if version is None else version.missing
+        if definition.name_source == NameSource.NONE and why not in ("", DROPPED):
+            problems.append(f"{definition.full_name}: {why}")
+        return definition, problems
+
+    def declared(self, database: str, table: str) -> DeclaredTable | None:
+        """What the log's DDL, or the schema, declares of a table at this place."""
+        self._apply_waiting()
+        logged = self._catalogue.entry(self._catalogue.spelled((database, table)))
+        found = logged or self._versions.of((database, table), self._place)
+        if found is None or not found.columns:
+            found = next(iter(self.schema.declarations(database, table)), None)
+        return found or self._told_before((database, table))
+
+    def references(self, database: str, table: str) -> list[tuple[str, ForeignKey]]:
+        """The foreign keys that refer to a table at this place, with the full names of their
+        tables, as far as DDL, the schema or the live server tells. Raises BinlogError.
+        """
+        self._apply_waiting()
+        children = {
+            (child.database or "", child.table)
+            for child in (
+                *self._catalogue.with_foreign_keys(),
+                *self._before_start().with_foreign_keys(),
+                *(table for table in self.schema.tables if table.foreign_keys),
+            )
+        }
+        found = {
+            (f"{name[0]}.{name[1]}", key)
+            for name in children
+            if (child := self.declared(*name)) is not None
+            for key in child.foreign_keys
+            if _lower(key.parent) == _lower((database, table))
+        }
+        return sorted(found | set(self.schema.references(database, table)))
+
+    def _version_of(self, definition: TableDefinition) -> DeclaredTable | None:
+        name = (definition.database, definition.table)
+        lacking = self._computes or self._lacks(definition)
+        if not lacking and self._versions.is_empty:
+            return None
+        spelled = name
+        if lacking:
+            self._apply_waiting()
+            spelled = self._catalogue.spelled(name)
+        if len(self._asked) < _MOST_ASKED:
+            self._asked |= {name, spelled}
+        logged = self._catalogue.entry(spelled) if lacking else None
+        found = logged or self._versions.of(name, self._place)
+        if found is None and lacking and not self._is_declared(definition):
+            found = self._told_before(name)
+        return found
+
+    def _is_declared(self, definition: TableDefinition) -> bool:
+        """Whether the schema has a declaration without a place that fits."""
+        declared = self.schema.declarations(definition.database, definition.table)
+        return any(misfit(definition, one) is None for one in declared)
+
+    def _told_before(self, name: TableName) -> DeclaredTable | None:
+        """What the statements before the start of reading say of a table."""
+        earlier = self._before_start()
+        return earlier.entry(earlier.spelled(name))
+
+    def _before_start(self) -> Catalogue:
+        """The tables as the statements before the start of reading leave them."""
+        if self._earlier is None:
+            earlier = Catalogue(lambda *of: self._of_schema(of, earlier.place))
+            self._earlier = earlier
+            for ddl in self._ddl_before():
+                earlier.place = LogPosition(ddl.position.file, ddl.position.offset)
+                apply_ddl(earlier, ddl)
+        return self._earlier
+
+    def _apply_waiting(self) -> None:
+        for ddl in self._waiting:
+            self._catalogue.place = LogPosition(ddl.position.file, ddl.position.offset)
+            apply_ddl(self._catalogue, ddl)
+        self._waiting.clear()
+        self._waiting_size = 0
+        changed = self._catalogue.changed
+        if len(self._asked) >= _MOST_ASKED or changed & self._asked:
+            self._generation += 1
+        changed.clear()
+
+    def _before(self, database: str, table: str) -> DeclaredTable | None:
+        """What is known of a table before the statement that is being applied."""
+        found = self._of_schema((database, table), self._catalogue.place)
+        return self._told_before((database, table)) if found is None else found
+
+    def _of_schema(self, name: TableName, place: LogPosition) -> DeclaredTable | None:
+        version = self._versions.of(name, place)
+        if version is not None:
+            return version
+        return next(iter(self.schema.declarations(*name)), None)
+
+
+def position_of(run: Run) -> ChainPosition:
+    """The place whose versions of tables the rows of a run were written under."""
+    if isinstance(run, Transaction):  # behind its own DDL: CREATE TABLE … SELECT
+        return max(run.end, run.decided)
+    file = run.window.file
+    return ChainPosition(file.ordinal, file.name, run.window.block.offset[run.first])
+
+
+def _with_version(
+    definition: TableDefinition, version: DeclaredTable
+) -> tuple[TableDefinition, list[str]]:
+    why = misfit(definition, version)
+    if why is not None:
+        sentence = f"the definition of {version.origin} does not fit the log: {why}; not used"
+        return definition, [f"{definition.full_name}: {sentence}"]
+    source = NameSource.SCHEMA if version.line else NameSource.DDL
+    conflict = charset_conflict(definition, version)
+    return completed(definition, version, source), [] if conflict is None else [conflict]
+
+
+def _lower(name: TableName) -> TableName:
+    return name[0].lower(), name[1].lower()
+
+
+class _Versions:
+    """The declarations of a schema that hold from a place on; a chain has its own."""
+
+    def __init__(self, tables: Iterable[DeclaredTable]) -> None:
+        self._places: dict[str, list[tuple[int, int]]] = {}
+        self._tables: dict[tuple[str, TableName], list[tuple[tuple[int, int], DeclaredTable]]] = {}
+        self._spellings: dict[tuple[str, str, str], set[TableName]] = {}
+        for table in tables:
+            assert table.since is not None
+            base, key = _key(table.since)
+            self._places.setdefault(base, []).append(key)
+            name = (table.database or "", table.table)
+            self._tables.setdefault((base, name), []).append((key, table))
+            self._spellings.setdefault((base, name[0].lower(), name[1].lower()), set()).add(name)
+        for places in self._places.values():
+            places.sort()
+        for versions in self._tables.values():
+            versions.sort(key=lambda version: version[0])
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._tables
+
+    def epoch(self, place: LogPosition) -> int:
+        """How many versions have begun before a place."""
+        if self.is_empty:
+            return 0
+        base, key = _key(place)
+        return bisect.bisect_left(self._places.get(base, []), key)
+
+    def of(self, name: TableName, place: LogPosition) -> DeclaredTable | None:
+        """The version that holds at a place: what stands there itself has not happened yet.
+
+        Of a name that nobody has made, that of the only one that differs in case, as
+        `Catalogue.spelled`.
+        """
+        if self.is_empty:
+            return None
+        base, key = _key(place)
+        exact = self._at((base, name), key)
+        if exact is not None and exact.columns:
+            return exact
+        spellings = self._spellings.get((base, name[0].lower(), name[1].lower()), set()) - {name}
+        others = [self._at((base, other), key) for other in spellings]
+        known = [other for other in others if other is not None and other.columns]
+        return known[0] if len(known) == 1 else exact
+
+    def _at(self, name: tuple[str, TableName], key: tuple[int, int]) -> DeclaredTable | None:
+        versions = self._tables.get(name, [])
+        at = bisect.bisect_left(versions, key, key=lambda version: version[0])
+        return versions[at - 1][1] if at else None
+
+
+def _key(place: LogPosition) -> tuple[str, tuple[int, int]]:
+    """The base name of a chain, and what sorts its places."""
+    named = LogName.parse(place.file)
+    if named is None:
+        return place.file, (0, place.offset)
+    return named.base, (named.number, place.offset)

@@ -1,0 +1,53 @@
+"""Columns that DDL of a log renames: ALTER TABLE … RENAME COLUMN a TO b, CHANGE a b type.
+
+Rows before the statement have the old name, rows after it the new one, and no row event says that the
+two are one column. So the statements are kept in the ledger, and `table/schema/evolution.py` unites by them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from binlake.stream.sql.ddl import DdlStatement, TakesDdl
+from binlake.table.schema.alter import renamed_columns
+from binlake.table.schema.sql_tokens import (
+    UnreadableTableError,
+    read_name,
+    split,
+    statement_tokens,
+)
+from binlake.values.ledger import RenamedColumn
+
+__all__ = ["noting_renames", "renames_of"]
+
+_RENAMES = re.compile(r"\b(?:RENAME|CHANGE)\b", re.IGNORECASE)
+_MODIFIERS = ("ONLINE", "OFFLINE", "IGNORE")
+
+
+def renames_of(ddl: DdlStatement) -> list[RenamedColumn]:
+    """The columns that a statement renames; [] for a statement that is not understood."""
+    if not _RENAMES.search(ddl.sql) or "\ufffd" in ddl.sql:
+        return []
+    try:
+        tokens = statement_tokens(ddl.sql)
+        words = [token.word for token in tokens]
+        at = next(i for i, word in enumerate(words) if word == "TABLE") + 1
+        if words[0] != "ALTER" or any(word not in _MODIFIERS for word in words[1 : at - 1]):
+            return []
+        at += 2 * (words[at : at + 2] == ["IF", "EXISTS"])
+        database, table, at = read_name(tokens, at, ddl.database)
+        pairs = renamed_columns(split(tokens[at:]))
+    except (UnreadableTableError, StopIteration):
+        return []
+    file, pos = ddl.position.file, ddl.position.offset
+    return [RenamedColumn(file, pos, database or "", table, old, new) for old, new in pairs]
+
+
+def noting_renames(keep: list[RenamedColumn], on_ddl: TakesDdl) -> TakesDdl:
+    """`on_ddl`, told after the renames of each statement have been added to `keep`."""
+
+    def take(ddl: DdlStatement) -> None:
+        keep.extend(renames_of(ddl))
+        on_ddl(ddl)
+
+    return take

@@ -1,0 +1,133 @@
+"""Declared tables as SQL text, and versions of them with their places in the log.
+
+    -- binlake: from binlog.000002:4711
+    CREATE TABLE `shop`.`orders` ( … );
+
+    -- binlake: from binlog.000003:120: `shop`.`orders` is not known: dropped
+
+A table stands as the log has told it, no more; `schema_file` reads the same back.
+"""
+
+from __future__ import annotations
+
+import re
+
+from binlake.format import column_types as ct
+from binlake.printable import printable
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey, LogPosition
+
+__all__ = ["create_table_text", "read_note", "version_text"]
+
+_LISTED = {ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET}
+_NAME = r"`((?:[^`]|``)+)`"
+_ESCAPE = re.compile(r"\\([\\nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5})")
+_SHORT = {"\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+_NOTE = re.compile(
+    rf"-- binlake: from (?P<file>.+?):(?P<offset>\d{{1,18}})"
+    rf"(?:: (?:{_NAME}\.)?{_NAME} is not known: (?P<why>.+))?\s*"
+)
+
+
+def version_text(table: DeclaredTable) -> str:
+    """One version, with its place if it has one."""
+    place = "" if table.since is None else f"-- binlake: from {_noted(str(table.since))}"
+    if table.columns:
+        return (f"{place}\n" if place else "") + create_table_text(table)
+    why = printable(" ".join(table.missing.split()))
+    return f"{place}: {_noted(_full_name(table))} is not known: {why}\n"
+
+
+def read_note(text: str) -> tuple[LogPosition, DeclaredTable | None] | None:
+    """The place that a comment of ours names, and the version if it is one without columns.
+
+    None for any other comment.
+    """
+    found = _NOTE.fullmatch(text)
+    if found is None:
+        return None
+    place = LogPosition(_read_back(found["file"]), int(found["offset"]))
+    if found["why"] is None:
+        return place, None
+    database, table = found[3], found[4]
+    return place, DeclaredTable(
+        None if database is None else _read_back(database).replace("``", "`"),
+        _read_back(table).replace("``", "`"),
+        (),
+        since=place,
+        missing=found["why"],
+    )
+
+
+def _noted(text: str) -> str:
+    """A name as a comment holds it: in one line, so that it cannot end the comment."""
+    return printable(text.replace("\\", "\\\\"))
+
+
+def _read_back(noted: str) -> str:
+    return _ESCAPE.sub(lambda found: _SHORT.get(found[1]) or chr(int(found[1][1:], 16)), noted)
+
+
+def create_table_text(table: DeclaredTable) -> str:
+    """A CREATE TABLE that declares the same."""
+    lines = [f"  {_column(column)}" for column in table.columns]
+    if table.primary_key:
+        lines.append(f"  PRIMARY KEY ({', '.join(map(_quoted, table.primary_key))})")
+    lines += [f"  {_foreign_key(key)}" for key in table.foreign_keys]
+    options = ""
+    # a column without a character set would take the table's when this is read
+    if table.charset is not None and not any(_lacks_charset(c) for c in table.columns):
+        options = f" DEFAULT CHARSET={table.charset}"
+    if table.system_versioned:
+        options += " WITH SYSTEM VERSIONING"
+    return f"CREATE TABLE {_full_name(table)} (\n" + ",\n".join(lines) + f"\n){options};\n"
+
+
+def _column(column: DeclaredColumn) -> str:
+    kind = column.sql
+    if column.members is not None:
+        word = "enum" if ct.MYSQL_TYPE_ENUM in column.type_codes else "set"
+        kind = f"{word}({','.join(map(_string, column.members))})"
+    charset = ""
+    is_binary = column.charset == "binary" and ("blob" in kind or "binary" in kind)
+    is_text = column.special is None and not column.type_codes & _LISTED and not is_binary
+    if is_text and column.charset is not None:
+        charset = f" CHARACTER SET {column.charset}"
+    computed = ""
+    if column.generated and column.expression:
+        stored = " VIRTUAL" if column.virtual else " STORED"
+        computed = f" GENERATED ALWAYS AS {column.expression}"
+        computed += stored if column.expression.startswith("(") else ""  # not ROW START
+    return f"{_quoted(column.name)} {kind}{charset}{computed}"
+
+
+def _foreign_key(key: ForeignKey) -> str:
+    columns, parent_columns = (
+        ", ".join(map(_quoted, names)) for names in (key.columns, key.parent_columns)
+    )
+    parent = ".".join(_quoted(part) for part in key.parent if part)
+    actions = "".join(
+        f" ON {event} {action}"
+        for event, action in (("DELETE", key.on_delete), ("UPDATE", key.on_update))
+        if action != "NO ACTION"
+    )
+    return (
+        f"CONSTRAINT {_quoted(key.name)} FOREIGN KEY ({columns})"
+        f" REFERENCES {parent} ({parent_columns}){actions}"
+    )
+
+
+def _lacks_charset(column: DeclaredColumn) -> bool:
+    return column.charset is None and bool(column.type_codes & ct.CHARACTER_TYPES["mysql"])
+
+
+def _full_name(table: DeclaredTable) -> str:
+    database = "" if table.database is None else f"{_quoted(table.database)}."
+    return database + _quoted(table.table)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _string(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,0 +1,60 @@
+"""Chunks of bytes that are wanted in reverse order, kept in a temporary file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+
+import pyarrow as pa
+
+from binlake.errors import SourceError
+
+__all__ = ["BackwardsFile"]
+
+_READ_BYTES = 1 << 20
+
+
+class BackwardsFile:
+    """Takes chunks in order and gives them back last first; inside, a chunk stays as it is.
+
+    The file has no name and is gone when this is closed. Raises SourceError when it cannot be
+    written.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115
+        self._ends = [0]
+
+    def __enter__(self) -> BackwardsFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def append(self, chunk: pa.Buffer | bytes) -> None:
+        """Keep one more chunk."""
+        try:
+            self._file.write(chunk)
+        except OSError as error:
+            raise SourceError(
+                f"a temporary file in {tempfile.gettempdir()} cannot be written: {error.strerror}",
+                hint="TMPDIR=… names a folder with more room",
+                errno=error.errno,
+            ) from None
+        self._ends.append(self._ends[-1] + len(memoryview(chunk)))
+
+    def backwards(self) -> Iterator[bytes]:
+        """The chunks, last first, each in pieces that fit into memory."""
+        for start, end in zip(self._ends[-2::-1], self._ends[:0:-1], strict=True):
+            self._file.seek(start)
+            left = end - start
+            while left:
+                piece = self._file.read(min(left, _READ_BYTES))
+                yield piece
+                left -= len(piece)

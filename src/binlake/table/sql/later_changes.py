@@ -1,0 +1,199 @@
+"""What happened, after the changes that an undo takes back, to the same rows and tables.
+
+    undone = UndoneChanges()
+    for changes in undone.watch(decoder.read(reader)): …     # what is taken back
+    for sentence in undone.later(chain, options, history): …
+
+An undo puts back the values from before a change, whatever the row has become since. So the log is
+read a second time, from the first change that is taken back to its end, without the filters that
+chose transactions: a row change of another transaction that comes after an undone change of the same row
+is counted, and so is DDL on a table with such changes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from binlake.source.chain import Chain
+from binlake.stream.filters import TransactionFilter
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import ChainPosition, Run
+from binlake.stream.sql.ddl import DdlStatement, TakesDdl
+from binlake.stream.sql.ddl_targets import changed_tables
+from binlake.table.batches import OPERATIONS, Changes, TableChanges
+from binlake.table.decode import ChangeDecoder
+from binlake.table.schema.declared import ForeignKey
+from binlake.table.schema.history import SchemaHistory
+from binlake.table.sql.later_children import LaterChildren
+from binlake.table.sql.row_sql import SqlTable, shapes_of
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger, counted
+from binlake.values.options import FILTER_OPTIONS, ReadOptions
+
+__all__ = ["UndoneChanges"]
+
+_MOST_ROWS = 4_000_000  # undone rows whose keys are held; changes of others are not looked for
+_SHOWN_KEYS = 3
+# A read with these filters only has everything that follows: nothing comes later.
+_OPEN_ENDED = ("start", "table", "exclude_table")
+
+#: The foreign keys that refer to a table (database, name), with the full names of their tables.
+References = Callable[[str, str], Sequence[tuple[str, ForeignKey]]]
+#: Ordinal of the file and offset of a transaction's first event.
+_Place = tuple[int, int]
+
+
+class UndoneChanges:
+    """The transactions of one chain that an undo takes back, and what came after them."""
+
+    def __init__(self, generated: Sequence[str] = ()) -> None:
+        self._generated = generated
+        self._transactions: set[_Place] = set()
+        self._tables: set[tuple[str, str]] = set()
+        self._keys: dict[tuple[str, str], set[str]] = {}
+        self._count = 0
+        self._changed: Counter[tuple[str, str]] = Counter()
+        self._examples: dict[tuple[str, str], dict[str, str]] = {}
+        self._altered: dict[tuple[str, str], list[str]] = {}
+        self._children = LaterChildren({})
+
+    def watch(self, changes: Iterable[Changes]) -> Iterator[Changes]:
+        """The same changes, remembered as those that are taken back."""
+        for found in changes:
+            for table in found.tables:
+                definition = table.types.definition
+                self._tables.add((definition.database, definition.table))
+                self._transactions.update(_places(found, table))
+            yield found
+
+    def later(
+        self, chain: Chain, options: ReadOptions, history: SchemaHistory, references: References
+    ) -> list[str]:
+        """Sentences about later changes of the same rows and tables, and of child rows of rows that
+        are deleted; [] if there are none.
+
+        `history` is a new one for this second reading; `references` tells the foreign keys that refer
+        to a table. Raises BinlogError.
+        """
+        filters = {name for name in FILTER_OPTIONS if getattr(options, name) not in (None, ())}
+        if not self._tables or filters <= set(_OPEN_ENDED):
+            return []
+        if any(log.path == "-" for log in chain.files):
+            return ["standard input cannot be read again: later changes are not looked for"]
+        self._children = LaterChildren({name: references(*name) for name in self._tables})
+        read = {".".join(name) for name in self._tables} | set(self._children.tables)
+        plain = ReadOptions(
+            table=tuple(sorted(read)),
+            keyring=options.keyring,
+            keyring_password_file=options.keyring_password_file,
+            verify_checksum=options.verify_checksum,
+            assume_charset=options.assume_charset,
+            batch_bytes=options.batch_bytes,
+            on_error="skip",
+        )
+        ordinal, offset = min(self._transactions)
+        start = ChainPosition(ordinal, chain.names[ordinal], offset)
+        ledger = Ledger()
+        reader = LogReader.of_chain(chain, TransactionFilter(start=start), plain, ledger)
+        decoder = ChangeDecoder(plain, Target.TEXT, ledger, history=history)
+        for changes in decoder.read(_WithDdl(reader, self._take_ddl)):
+            for table in changes.tables:
+                self._compare(changes, table)
+        return [*self._sentences(), *(f"later changes: {r.file}: {r.why}" for r in ledger.skipped)]
+
+    def _take_ddl(self, ddl: DdlStatement) -> None:
+        named = changed_tables(ddl)
+        lower = {(database.lower(), table.lower()) for database, table in named or ()}
+        for name in self._tables:
+            is_meant = named is None and name[1] in ddl.sql
+            if is_meant or (name[0].lower(), name[1].lower()) in lower:
+                self._altered.setdefault(name, []).append(str(ddl.position))
+
+    def _compare(self, changes: Changes, table: TableChanges) -> None:
+        """Hold the keys of undone rows; count the changes of others to rows with these keys."""
+        definition = table.types.definition
+        name = (definition.database, definition.table)
+        known = self._keys.setdefault(name, set())
+        sql = SqlTable(table.types, self._generated)
+        if sql.is_sequence:
+            return
+        places = _places(changes, table)
+        for shape in shapes_of(table):
+            is_undone = [places[row] in self._transactions for row in shape.rows.to_pylist()]
+            self._children.see_undone(sql, shape, is_undone)
+            self._children.see_later(sql, shape, is_undone)
+        if name not in self._tables:
+            return
+        keys = _keys_of(sql, table)
+        for row, (place, (before, after)) in enumerate(zip(places, keys, strict=True)):
+            if place in self._transactions:
+                self._count += 1
+                if self._count <= _MOST_ROWS:
+                    known.update(key for key in (before, after) if key is not None)
+            elif (key := before if before in known else after) in known and key is not None:
+                self._changed[name] += 1
+                examples = self._examples.setdefault(name, {})
+                if len(examples) < _SHOWN_KEYS:
+                    file = changes.row_origins[table.facts.row_origin[row].as_py()].file
+                    examples.setdefault(key, f"{key} at {file}:{table.facts.pos[row].as_py()}")
+
+    def _sentences(self) -> Iterator[str]:
+        for name, count in sorted(self._changed.items()):
+            shown = "; ".join(self._examples[name].values())
+            yield (
+                f"{'.'.join(name)}: {counted(count, 'later change')} of the same rows, which the"
+                f" undo ignores: {shown}{'; …' if count > len(self._examples[name]) else ''}"
+            )
+        for name, places in sorted(self._altered.items()):
+            yield (
+                f"{'.'.join(name)}: later DDL at {', '.join(places[:_SHOWN_KEYS])}"
+                f"{', …' if len(places) > _SHOWN_KEYS else ''}: the statements are for the table"
+                " as it was before"
+            )
+        yield from self._children.sentences()
+        if self._count > _MOST_ROWS:
+            yield f"only the first {_MOST_ROWS:,} rows were looked for in the later log"
+
+
+class _WithDdl:
+    """A reader whose DDL another taker sees, too."""
+
+    def __init__(self, reader: LogReader, take: TakesDdl) -> None:
+        self._reader = reader
+        self._take = take
+
+    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
+        def both(ddl: DdlStatement) -> None:
+            self._take(ddl)
+            on_ddl(ddl)
+
+        return self._reader.runs(both)
+
+    def ddl_before(self) -> Iterable[DdlStatement]:
+        return self._reader.ddl_before()
+
+
+def _places(changes: Changes, table: TableChanges) -> list[_Place]:
+    """Where the transaction of each row change starts."""
+    starts = changes.transactions.start.take(table.facts.transaction).to_pylist()
+    ordinals = (
+        changes.per_row_origin("ordinal", pa.int32()).take(table.facts.row_origin).to_pylist()
+    )
+    return list(zip(ordinals, starts, strict=True))
+
+
+def _keys_of(sql: SqlTable, table: TableChanges) -> list[tuple[str | None, str | None]]:
+    """What identifies the row of each change, before and after it; None where there is no row."""
+    keys: list[tuple[str | None, str | None]] = [(None, None)] * table.count
+    for shape in shapes_of(table):
+        before = after = [None] * len(shape.rows)
+        if shape.operation != OPERATIONS[0]:
+            before = sql.identity(shape.before).to_pylist()
+        if shape.operation != OPERATIONS[2]:
+            after = sql.identity({**shape.before, **shape.after}).to_pylist()
+        for row, one in zip(shape.rows.to_pylist(), zip(before, after, strict=True), strict=True):
+            keys[row] = one
+    return keys

@@ -1,0 +1,400 @@
+"""Row changes as the pseudo-SQL of mysqlbinlog's -v: one face per column type.
+
+    ### UPDATE `shop`.`orders`
+    ### WHERE
+    ###   @1=1 /* INT meta=0 nullable=0 is_null=0 */
+    ### SET
+    ###   …
+
+The servers' tools show what is stored, not what it means: integers are signed with the unsigned
+number behind them, text is bytes, ENUM and SET are numbers, TIMESTAMP is seconds. So the columns
+are decoded by the same kernels as everywhere, but as if the log told nothing of their meaning.
+Where the tools are wrong this differs: a GEOMETRY is shown (MySQL's tool drops the rest of the
+row), and YEAR 0 is 0000 (both tools show 1900).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.core.json_diff import MARK, parse_json, write_json
+from binlake.core.table_sink import StoredImages, TableBuffers
+from binlake.core.text_rows import RowTemplate, ValueForm, Values
+from binlake.events.common.column_metadata import encode_column_metadata
+from binlake.events.common.table_map import TableMapEvent
+from binlake.format import column_types as ct
+from binlake.printable import printable_bytes
+from binlake.source.arrays import array
+from binlake.table.batches import OPERATIONS
+from binlake.table.images import Image, has_column
+from binlake.table.plan import TableTypes
+from binlake.table.text.json_values import number_values, row_index, text_values
+from binlake.table.types.base import Target
+from binlake.values.options import ReadOptions
+from binlake.values.plan import ColumnDefinition, TableDefinition
+
+__all__ = ["Comments", "PseudoTable", "quoted_name", "quoted_text"]
+
+_OPTIONS = ReadOptions()
+_TEXT = pa.large_string()
+# what is stored of a compressed column, a geometry or a vector is bytes behind a length
+_BYTES_TYPE = {
+    ct.MYSQL_TYPE_BLOB_COMPRESSED: ct.MYSQL_TYPE_BLOB,
+    ct.MYSQL_TYPE_VARCHAR_COMPRESSED: ct.MYSQL_TYPE_VARCHAR,
+    ct.MYSQL_TYPE_GEOMETRY: ct.MYSQL_TYPE_BLOB,
+    ct.MYSQL_TYPE_VECTOR: ct.MYSQL_TYPE_BLOB,
+}
+_BIG_ENDIAN_METADATA = (
+    ct.MYSQL_TYPE_NEWDECIMAL,
+    ct.MYSQL_TYPE_STRING,
+    ct.MYSQL_TYPE_ENUM,
+    ct.MYSQL_TYPE_SET,
+)
+_BLOB_NAMES = {
+    1: "TINYBLOB/TINYTEXT",
+    2: "BLOB/TEXT",
+    3: "MEDIUMBLOB/MEDIUMTEXT",
+    4: "LONGBLOB/LONGTEXT",
+}
+_ESCAPED = re.compile(rb"[\x00-\x1f'\\]")
+_ESCAPES: dict[bytes, bytes] = {
+    **{bytes((code,)): b"\\x%02x" % code for code in range(0x20)},
+    b"'": b"\\'",
+    b"\\": b"\\\\",
+}
+#: MySQL's tool has letters for some of them, MariaDB's has not.
+_MYSQL_ESCAPES = {
+    **_ESCAPES,
+    b"\n": b"\\n",
+    b"\r": b"\\r",
+    b"\t": b"\\t",
+    b"\b": b"\\b",
+    b"\f": b"\\f",
+}
+_INT_BITS = {
+    ct.MYSQL_TYPE_TINY: 8,
+    ct.MYSQL_TYPE_SHORT: 16,
+    ct.MYSQL_TYPE_INT24: 24,
+    ct.MYSQL_TYPE_LONG: 32,
+    ct.MYSQL_TYPE_LONGLONG: 64,
+}
+
+
+class Comments(NamedTuple):
+    """What follows a value with -vv, for one column: for a value and for NULL."""
+
+    value: bytes
+    null: bytes
+
+
+class Around(NamedTuple):
+    """What stands around the values of one column."""
+
+    comments: Comments
+
+    def of(self, before: bytes = b"", after: bytes = b"") -> dict[str, bytes]:
+        """As arguments of `Values`, with `before` and `after` directly around a value."""
+        comments = self.comments
+        return {
+            "before": before,
+            "after": after + comments.value,
+            "null": b"NULL" + comments.null,
+        }
+
+
+def quoted_name(name: str) -> bytes:
+    """An identifier in backticks."""
+    return b"`" + name.replace("`", "``").encode() + b"`"
+
+
+def quoted_text(raw: bytes, flavour: str) -> bytes:
+    """Bytes in quotes; control characters are escaped, all others are as they are."""
+    escapes = _ESCAPES if flavour == "mariadb" else _MYSQL_ESCAPES
+    return b"'" + _ESCAPED.sub(lambda found: escapes[found[0]], raw) + b"'"
+
+
+# --- the faces: how the values of a column are shown, given the column and what stands around them
+
+Show = Callable[[ColumnDefinition, pa.Array, Around], Values]
+
+
+def _integer(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    bits = _INT_BITS[column.type_code]
+    return number_values(values, ValueForm.BOTH_SIGNS, bits=bits, **around.of())
+
+
+def _bits(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    return number_values(values, ValueForm.BITS, bits=column.length, **around.of(b"b'", b"'"))
+
+
+def _set(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    """The bits of every byte, the first byte first: as stored, and not the number that they make."""
+    bits = 8 * column.length
+    return number_values(values, ValueForm.SET_BITS, bits=bits, **around.of(b"b'", b"'"))
+
+
+def _plain(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    return text_values(values.cast(_TEXT), ValueForm.RAW, **around.of())
+
+
+def _year(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    years = pc.utf8_lpad(values.cast(_TEXT), 4, "0")
+    return text_values(years, ValueForm.RAW, **around.of())
+
+
+def _real(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    return number_values(values, ValueForm.REAL, **around.of())
+
+
+def _quoted(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    return text_values(values, ValueForm.RAW, **around.of(b"'", b"'"))
+
+
+def _date(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    dates = pc.replace_substring(values, "-", ":")
+    return text_values(dates, ValueForm.RAW, **around.of(b"'", b"'"))
+
+
+def _timestamp(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    """Seconds since 1970, with the fraction as it is stored."""
+    return text_values(values, ValueForm.UNIX_TIME, **around.of())
+
+
+def _mysql_text(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    return text_values(values, ValueForm.MYSQL_TEXT, **around.of(b"'", b"'"))
+
+
+def _mariadb_text(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    return text_values(values, ValueForm.MARIADB_TEXT, **around.of(b"'", b"'"))
+
+
+def _json(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    odd = pc.or_(pc.starts_with(values, MARK), pc.starts_with(values, '"'))
+    if not pc.any(odd).as_py():
+        return _mysql_text(column, values, around)
+    shown = [None if value is None else _json_text(column, value) for value in values.to_pylist()]
+    return text_values(array(shown, pa.binary()), ValueForm.RAW, **around.of())
+
+
+def _json_text(column: ColumnDefinition, value: str) -> bytes:
+    if value.startswith(MARK):
+        return _differences(f"@{column.ordinal + 1}", value[len(MARK) :]).encode()
+    # a document that is a string is shown as the string
+    text = parse_json(value) if value.startswith('"') else value
+    return quoted_text(text.encode(), "mysql")
+
+
+_NEXT_LINE = ",\n###      "
+
+
+def _differences(column: str, text: str) -> str:
+    """JSON differences as the functions that make them, the first one innermost.
+
+    Neighbours that do the same are one call, with a line for each.
+    """
+    made = column
+    for operation, group in groupby(parse_json(text), key=itemgetter("op")):
+        places = _NEXT_LINE.join(map(_place, group))
+        inner = f"{column}, " if made == column else f"\n###      {made}{_NEXT_LINE}"
+        made = f"JSON_{operation.upper()}({inner}{places})"
+    return made
+
+
+def _place(difference: Mapping[str, Any]) -> str:
+    path = _literal(difference["path"])
+    if "value" not in difference:
+        return path
+    return f"{path}, {_json_literal(difference['value'])}"
+
+
+def _json_literal(value: Any) -> str:
+    """A JSON value as an SQL expression of that value."""
+    text = write_json(value)
+    if isinstance(value, dict | list):
+        return f"CAST({_literal(text)} AS JSON)"
+    return _literal(value) if text.startswith('"') else text
+
+
+def _literal(text: str) -> str:
+    return quoted_text(text.encode(), "mysql").decode()
+
+
+def _vector(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
+    shown = [None if value is None else _vector_text(value) for value in values.to_pylist()]
+    return text_values(array(shown, pa.binary()), ValueForm.RAW, **around.of())
+
+
+def _vector_text(raw: bytes) -> bytes:
+    floats = struct.unpack(f"<{len(raw) // 4}f", raw[: len(raw) // 4 * 4])
+    return b"[" + b",".join(b"%.5e" % value for value in floats) + b"]"
+
+
+class _Face(NamedTuple):
+    """How a type's values are shown, and what its comment calls it."""
+
+    show: Show
+    name: Callable[[ColumnDefinition], str]
+
+
+def _named(name: str) -> Callable[[ColumnDefinition], str]:
+    return lambda _column: name
+
+
+def _digits(name: str) -> Callable[[ColumnDefinition], str]:
+    return lambda column: f"{name}({column.decimals})"
+
+
+def _length(name: str, tail: str = "") -> Callable[[ColumnDefinition], str]:
+    return lambda column: f"{name}({column.length}){tail}"
+
+
+def _blob_name(column: ColumnDefinition) -> str:
+    return _BLOB_NAMES.get(column.length, "BLOB/TEXT")
+
+
+def _enum_name(column: ColumnDefinition) -> str:
+    return "ENUM(1 byte)" if column.length == 1 else f"ENUM({column.length} bytes)"
+
+
+_FACES: dict[int, _Face] = {
+    ct.MYSQL_TYPE_TINY: _Face(_integer, _named("TINYINT")),
+    ct.MYSQL_TYPE_SHORT: _Face(_integer, _named("SHORTINT")),
+    ct.MYSQL_TYPE_INT24: _Face(_integer, _named("MEDIUMINT")),
+    ct.MYSQL_TYPE_LONG: _Face(_integer, _named("INT")),
+    ct.MYSQL_TYPE_LONGLONG: _Face(_integer, _named("LONGINT")),
+    ct.MYSQL_TYPE_YEAR: _Face(_year, _named("YEAR")),
+    ct.MYSQL_TYPE_BIT: _Face(_bits, _length("BIT")),
+    ct.MYSQL_TYPE_NEWDECIMAL: _Face(_plain, lambda c: f"DECIMAL({c.precision},{c.decimals})"),
+    ct.MYSQL_TYPE_FLOAT: _Face(_real, _named("FLOAT")),
+    ct.MYSQL_TYPE_DOUBLE: _Face(_real, _named("DOUBLE")),
+    ct.MYSQL_TYPE_DATE: _Face(_date, _named("DATE")),
+    ct.MYSQL_TYPE_NEWDATE: _Face(_date, _named("DATE")),
+    ct.MYSQL_TYPE_TIME: _Face(_quoted, _named("TIME")),
+    ct.MYSQL_TYPE_TIME2: _Face(_quoted, _digits("TIME")),
+    ct.MYSQL_TYPE_DATETIME: _Face(_quoted, _named("DATETIME")),
+    ct.MYSQL_TYPE_DATETIME2: _Face(_quoted, _digits("DATETIME")),
+    ct.MYSQL_TYPE_TIMESTAMP: _Face(_timestamp, _named("TIMESTAMP")),
+    ct.MYSQL_TYPE_TIMESTAMP2: _Face(_timestamp, _digits("TIMESTAMP")),
+    ct.MYSQL_TYPE_ENUM: _Face(_plain, _enum_name),
+    ct.MYSQL_TYPE_SET: _Face(_set, lambda c: f"SET({c.length} bytes)"),
+    ct.MYSQL_TYPE_VARCHAR: _Face(_mysql_text, _length("VARSTRING")),
+    ct.MYSQL_TYPE_VAR_STRING: _Face(_mysql_text, _length("VARSTRING")),
+    ct.MYSQL_TYPE_STRING: _Face(_mysql_text, _length("STRING")),
+    ct.MYSQL_TYPE_VARCHAR_COMPRESSED: _Face(_mysql_text, _length("VARSTRING", " COMPRESSED")),
+    ct.MYSQL_TYPE_BLOB_COMPRESSED: _Face(_mysql_text, lambda c: _blob_name(c) + " COMPRESSED"),
+    ct.MYSQL_TYPE_GEOMETRY: _Face(_mysql_text, _named("GEOMETRY")),
+    ct.MYSQL_TYPE_JSON: _Face(_json, _named("JSON")),
+    ct.MYSQL_TYPE_VECTOR: _Face(
+        _vector, lambda c: f"VECTOR({c.dimensionality})" if c.dimensionality else "VECTOR"
+    ),
+    **dict.fromkeys(
+        (
+            ct.MYSQL_TYPE_TINY_BLOB,
+            ct.MYSQL_TYPE_MEDIUM_BLOB,
+            ct.MYSQL_TYPE_LONG_BLOB,
+            ct.MYSQL_TYPE_BLOB,
+        ),
+        _Face(_mysql_text, _blob_name),
+    ),
+}
+_MARIADB_FACES = {
+    code: face._replace(show=_mariadb_text) if face.show is _mysql_text else face
+    for code, face in _FACES.items()
+}
+_UNKNOWN = _Face(_plain, lambda c: ct.column_type_name(c.type_code))
+
+
+def _stored(column: ColumnDefinition) -> ColumnDefinition:
+    """The column as it is stored: no sign, no members, no character set."""
+    return replace(
+        column,
+        type_code=_BYTES_TYPE.get(column.type_code, column.type_code),
+        unsigned=False,
+        members=None,
+        collation_id=None,
+        declared=None,
+    )
+
+
+def _metadata_number(column: ColumnDefinition, entry: tuple[int, int, int, int]) -> int:
+    """The column's metadata in TABLE_MAP as one number, as the tools show it."""
+    code = column.type_code
+    wire = ct.MYSQL_TYPE_STRING if code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET) else code
+    raw = encode_column_metadata(bytes((wire,)), (entry,), ())
+    return int.from_bytes(raw, "big" if code in _BIG_ENDIAN_METADATA else "little")
+
+
+class PseudoTable:
+    """The table of one TABLE_MAP event: takes its rows (`new_sink`), and shows them.
+
+    `name` is what the statements call the table. Raises UnsupportedError, FormatError for a table
+    that the log does not describe.
+    """
+
+    def __init__(self, table_map: TableMapEvent, name: bytes) -> None:
+        told = table_map.definition()
+        self.name = printable_bytes(name)
+        self.definition: TableDefinition = replace(
+            told, columns=tuple(_stored(column) for column in told.columns)
+        )
+        self.types = TableTypes.of(self.definition, _OPTIONS, Target.TEXT, lambda _sentence: None)
+        known = _MARIADB_FACES if told.flavour == "mariadb" else _FACES
+        faces = [known.get(column.type_code, _UNKNOWN) for column in told.columns]
+        self._shows = [face.show for face in faces]
+        self._columns = told.columns
+        entries = table_map.description.column_metadata or ()
+        self._comments = [
+            _comments(face.name(column), _metadata_number(column, entry), column.nullable)
+            for face, column, entry in zip(faces, told.columns, entries, strict=True)
+        ]
+
+    def new_sink(self) -> StoredImages:
+        """A sink for its rows."""
+        return StoredImages(self.types.plan.columns)
+
+    def template(self, rows: TableBuffers, *, comments: bool) -> RowTemplate:
+        """How the statements of rows are written, each in whole lines. Raises FormatError."""
+        template = RowTemplate(rows.count)
+        op = pa.Array.from_buffers(pa.uint8(), rows.count, [None, pa.py_buffer(rows.op)])
+        kinds = row_index(op)
+        for number, name in enumerate(OPERATIONS):
+            template.add(_HEADS[name] + self.name + b"\n", variant_of=kinds, variant=number)
+        for title, side in ((b"### WHERE\n", rows.before), (b"### SET\n", rows.after)):
+            self._add_images(template, title, Image.of(self.types, side), comments)
+        return template
+
+    def _add_images(
+        self, template: RowTemplate, title: bytes, image: Image, comments: bool
+    ) -> None:
+        pattern_of = image.pattern_index()
+        pairs = zip(self.types.columns, image.columns, strict=True)
+        columns = [(kind.column.ordinal, values) for kind, values in pairs]
+        shown = [(at, self._values(at, values, comments)) for at, values in columns]
+        for number, present in enumerate(image.patterns):
+            template.add(title, variant_of=pattern_of, variant=number)
+            for at, values in shown:
+                if has_column(present, at):
+                    lead = b"###   @%d=" % (at + 1)
+                    template.add(lead, values, variant_of=pattern_of, variant=number)
+
+    def _values(self, at: int, values: pa.Array, comments: bool) -> Values:
+        around = Around(self._comments[at] if comments else _NO_COMMENTS)
+        return self._shows[at](self._columns[at], values, around)
+
+
+_HEADS = {"insert": b"### INSERT INTO ", "update": b"### UPDATE ", "delete": b"### DELETE FROM "}
+_NO_COMMENTS = Comments(b"\n", b"\n")
+
+
+def _comments(name: str, metadata: int, nullable: bool) -> Comments:
+    text = f" /* {name} meta={metadata} nullable={nullable:d} is_null=%d */\n".encode()
+    return Comments(text % 0, text % 1)

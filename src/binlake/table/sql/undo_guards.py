@@ -1,0 +1,176 @@
+"""What an undo must not pass over: side effects that the log lacks, and rows that have changed since.
+
+A guard sees every row change that is taken back (`row_sql.Undo`) before anything is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from binlake.errors import BinlogError, SchemaError, UnsupportedError
+from binlake.table.schema.declared import ForeignKey
+from binlake.table.sql.row_sql import Shape, SqlTable
+from binlake.table.text.sql_text import SESSION
+from binlake.values.ledger import counted
+
+if TYPE_CHECKING:
+    from binlake.source.replica.connection import ServerConnection
+    from binlake.source.replica.url import ServerUrl
+
+__all__ = ["Cascades", "ServerComparison"]
+
+_PASSIVE = ("RESTRICT", "NO ACTION")
+_MOST_ROWS = 1_000_000
+_ROWS_A_QUERY = 100
+_SHOWN_ROWS = 20
+
+#: The foreign keys that refer to a table, with the full names of their tables.
+References = Callable[[str, str], Sequence[tuple[str, ForeignKey]]]
+
+
+class Cascades:
+    """Refuses to take back a change whose foreign keys changed rows of other tables unlogged.
+
+    MySQL before 9.6 and MariaDB do not log what ON DELETE and ON UPDATE actions did to child rows,
+    so an undo cannot restore them: except that an ON UPDATE CASCADE runs again, backwards, when the
+    parent's key gets its old value. With `warn` they are reported instead of refused.
+    """
+
+    def __init__(self, references: References, warn: Callable[[str], None] | None) -> None:
+        self._references = references
+        self._warn = warn
+
+    def see(self, table: SqlTable, shapes: Sequence[Shape]) -> None:
+        """Raises UnsupportedError."""
+        for shape in shapes:
+            if shape.operation == "insert":
+                continue
+            for child, key in self._references(table.database, table.table):
+                event, action = self._action(table, shape, key)
+                if self._is_restored(event, action, child, key, frozenset()):
+                    continue
+                sentence = (
+                    f"{table.full_name}: foreign key {key.name} of {child} is ON {event} {action}, and"
+                    " the server does not log what that did: the rows of"
+                    f" {child} cannot be restored"
+                )
+                if self._warn is None:
+                    raise UnsupportedError(
+                        sentence, hint="--force prints the undo of everything else"
+                    )
+                self._warn(sentence)
+
+    def _is_restored(
+        self, event: str, action: str, child: str, key: ForeignKey, seen: frozenset[str]
+    ) -> bool:
+        """Whether the opposite change of the parent restores what an action did to a child."""
+        if action in _PASSIVE:
+            return True
+        database, _, table = child.partition(".")
+        if event != "UPDATE" or action != "CASCADE" or "." in table:
+            return False
+        if child in seen:
+            return True
+        changed = {name.casefold() for name in key.columns}
+        return all(
+            self._is_restored(event, below.on_update, grandchild, below, seen | {child})
+            for grandchild, below in self._references(database, table)
+            if changed & {name.casefold() for name in below.parent_columns}
+        )
+
+    @staticmethod
+    def _action(table: SqlTable, shape: Shape, key: ForeignKey) -> tuple[str, str]:
+        """The event of a change, and what the foreign key does then."""
+        if shape.operation == "delete":
+            return "DELETE", key.on_delete
+        parents = {name.casefold() for name in key.parent_columns}
+        for ordinal, kind in table.columns.items():
+            old, new = shape.before.get(ordinal), shape.after.get(ordinal)
+            if kind.column.name.casefold() not in parents or new is None:
+                continue
+            if old is None or pc.any(pc.not_equal(old.literals, new.literals)).as_py():
+                return "UPDATE", key.on_update
+        return "UPDATE", "NO ACTION"
+
+
+class ServerComparison:
+    """Compares rows that are taken back with what a server holds now.
+
+    Of each row the last change counts: the row must be as its after-image says, or absent after a
+    DELETE.
+    """
+
+    def __init__(self, urls: Sequence[ServerUrl]) -> None:
+        self._urls = urls
+        self._conditions: dict[tuple[SqlTable, str], tuple[str, bool]] = {}
+
+    def see(self, table: SqlTable, shapes: Sequence[Shape]) -> None:
+        """Keep the condition of each row. Raises SchemaError if there are too many."""
+        if table.is_sequence:
+            return
+        found: list[tuple[int, str, tuple[str, bool]]] = []
+        for shape in shapes:
+            is_there = shape.operation != "delete"
+            now = {**shape.before, **shape.after} if is_there else shape.before
+            keys = table.identity(now).to_pylist()
+            conditions = table.exactly(now).to_pylist() if is_there else keys
+            held = [(condition, is_there) for condition in conditions]
+            found += zip(shape.rows.to_pylist(), keys, held, strict=True)
+            if shape.operation == "update":  # under an old key there is no row any more
+                old = table.identity(shape.before).to_pylist()
+                found += [
+                    (row, was, (was, False))
+                    for row, was, key in zip(shape.rows.to_pylist(), old, keys, strict=True)
+                    if was != key and table.has_key(shape.before)
+                ]
+        for _, key, held_now in sorted(found, key=lambda one: one[0]):
+            self._conditions[(table, key)] = held_now
+        if len(self._conditions) > _MOST_ROWS:
+            raise SchemaError(
+                f"--verify compares up to {_MOST_ROWS:,} rows",
+                hint="undo less at a time: --start, --stop, --table",
+            )
+
+    def conflicts(self) -> Iterator[str]:
+        """A sentence for each table that differs, after asking the server. Raises BinlogError."""
+        from binlake.source.replica.connection import connect_any  # loads ssl
+
+        with connect_any([url.log("") for url in self._urls]) as server:
+            for statement in SESSION:
+                server.execute(statement)
+            by_table: dict[str, list[tuple[str, str, bool]]] = {}
+            for (table, key), (condition, is_there) in self._conditions.items():
+                by_table.setdefault(table.full_name, []).append((key, condition, is_there))
+            names = {table.full_name: table.name for table, _ in self._conditions}
+            for full_name, rows in by_table.items():
+                differing = list(_differing(server, names[full_name], rows))
+                if differing:
+                    shown = "; ".join(differing[:_SHOWN_ROWS])
+                    more = "; …" if len(differing) > _SHOWN_ROWS else ""
+                    yield (
+                        f"{full_name}: {counted(len(differing), 'row')} on {server.where}"
+                        f" not as the log left them: {shown}{more}"
+                    )
+
+
+def _differing(
+    server: ServerConnection, table: str, rows: Sequence[tuple[str, str, bool]]
+) -> Iterator[str]:
+    """The keys of the rows that are not there, or are there and should not be."""
+    for first in range(0, len(rows), _ROWS_A_QUERY):
+        part = rows[first : first + _ROWS_A_QUERY]
+        query = " UNION ALL ".join(
+            f"SELECT {number}, COUNT(*) FROM {table} WHERE {condition}"
+            for number, (_, condition, _) in enumerate(part)
+        )
+        try:
+            counts = {int(number or 0): int(count or 0) for number, count in server.rows(query)}
+        except BinlogError as error:
+            hint = "--verify needs the privilege SELECT, and the tables as logged"
+            raise error.hinted(hint) from None
+        for number, (key, _, is_there) in enumerate(part):
+            if is_there != bool(counts.get(number)):
+                yield f"{key} {'has changed or is gone' if is_there else 'exists'}"

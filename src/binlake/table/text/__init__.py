@@ -1,0 +1,1 @@
+"""Columns of values as JSON and as SQL literals."""

@@ -1,0 +1,40 @@
+"""Texts that many rows share: kept once, and spread over the rows by their numbers."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from binlake.core.text import spread
+
+__all__ = ["spread_texts"]
+
+_FEW_BYTES = 1 << 16
+_PADDING = bytes(64)  # behind few texts, so that the kernel may copy beyond the end of each
+
+
+def spread_texts(texts: pa.Array, index: pa.Array) -> pa.Array:
+    """Return text `index[i]` for each row i, null where the index is null: `texts.take(index)`, sooner.
+
+    `texts` are strings, `index` integers of 8, 32 or 64 bits. Raises pyarrow.ArrowIndexError for a
+    number that no text has, UnsupportedError for more than 2 GiB.
+    """
+    if texts.null_count or texts.offset or index.offset or not len(texts) or not len(index):
+        return texts.take(index)
+    _, ends, data = texts.buffers()
+    stored = memoryview(b"" if data is None else data).cast("B")
+    if len(stored) < _FEW_BYTES:
+        stored = memoryview(bytes(stored) + _PADDING)
+    validity, numbers = index.buffers()
+    count = len(index)
+    used = memoryview(numbers).cast("B")[: count * index.type.bit_width // 8]
+    starts = memoryview(ends).cast("B")[: 4 * (len(texts) + 1)]
+    try:
+        offsets, values = spread(stored, starts, used, count)
+    except IndexError:  # the number of a null may be any
+        return texts.take(index)
+    return pa.Array.from_buffers(
+        pa.string(),
+        count,
+        [validity if index.null_count else None, pa.py_buffer(offsets), pa.py_buffer(values)],
+        index.null_count,
+    )

@@ -1,0 +1,46 @@
+"""What two processes with perhaps different builds of the package may send each other."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from binlake.errors import SourceError
+
+__all__ = ["PickledByName", "installed_version"]
+
+
+def installed_version() -> str | None:
+    """The version of the installed package; None where it runs from a source tree alone."""
+    from importlib import metadata  # takes longer than reading a small log
+
+    try:
+        return metadata.version("binlake")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+class PickledByName:
+    """Base of dataclasses with slots that travel between processes.
+
+    Python restores such a dataclass by the order of its fields, so in another build values would
+    become those of other fields. Here they go by name.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return _restored, (type(self), values)
+
+
+def _restored(kind: type[Any], values: dict[str, Any]) -> Any:
+    """The value that another process has sent. Raises SourceError if this build has other fields."""
+    known = {field.name for field in fields(kind)}
+    if unknown := sorted(values.keys() - known):
+        raise SourceError(
+            f"another build of binlake has sent {kind.__name__} with the field {unknown[0]}, which "
+            "this one does not have",
+            hint="install the same version on the driver and on every executor",
+        )
+    return kind(**values)

@@ -1,0 +1,77 @@
+"""The program `binlake`: hides the passwords on its command line, then imports and runs the command.
+
+Everybody may read the arguments of a process (ps, /proc/PID/cmdline). As the servers' own
+clients do, binlake overwrites the bytes. It does so before it imports anything of its own, because
+imports take a hundred times as long; that is why this module stands outside of the package. Linux
+only; a password file or the environment shows nothing at any time.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+__all__ = ["hide_passwords", "main"]
+
+_PASSWORD = re.compile(
+    rb"(?i)\b(?:mysql|mariadb)://[^:/@\x00]*:([^\x00]+)@|[?&]passw(?:or)?d=([^&\x00]+)"
+    # stores: refused at once, and seen by nobody meanwhile
+    rb"|\b(?!mysql|mariadb)[a-z][a-z0-9+]*://[^:/@\x00]*:([^@\x00]+)@"
+    rb"|[?&][\w-]*(?:secret|token|credential|access[-_]?key|sig)[\w-]*=([^&\x00]+)"
+)
+# What `mysqlbinlog` takes, as the servers' own tools do.
+_TOOL_PASSWORD = re.compile(rb"\x00(?:--password=|-p)([^\x00]+)")
+# Fields 48 and 49 of /proc/self/stat, counted behind the name in parentheses.
+_ARG_START, _ARG_END = 48 - 3, 49 - 3
+
+
+def main() -> int:
+    """Run the program; returns its exit code."""
+    hide_passwords(sys.argv)
+    from binlake.cli.main import main as run
+
+    return run()
+
+
+def hide_passwords(arguments: list[str]) -> None:
+    """Overwrite the passwords among the arguments that the system shows; never raises.
+
+    `arguments` are looked at first: without a URL in them, or `mysqlbinlog`, nothing is touched.
+    """
+    is_tool = arguments[1:2] == ["mysqlbinlog"]
+    if sys.platform != "linux" or not (is_tool or any("://" in one for one in arguments)):
+        return
+    try:
+        with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - pathlib is an import
+            stat = file.read().rpartition(b")")[2].split()
+        with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123
+            shown = file.read()
+        start, end = int(stat[_ARG_START]), int(stat[_ARG_END])
+    except (OSError, ValueError, IndexError):
+        return
+    if not start or end - start != len(shown):
+        return  # the system does not say where they lie
+    spans = [
+        found.span(group)
+        for pattern in (_PASSWORD, _TOOL_PASSWORD)[: 1 + is_tool]
+        for found in pattern.finditer(shown)
+        for group in range(1, found.re.groups + 1)
+    ]
+    for low, high in spans:
+        if 0 <= low < high <= len(shown):
+            _overwrite(start + low, high - low)
+
+
+def _overwrite(address: int, size: int) -> None:
+    try:
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:  # noqa: PTH123
+            memory.seek(address)
+            memory.write(b"x" * size)
+    except OSError:  # the system does not allow it
+        import ctypes
+
+        ctypes.memset(address, ord("x"), size)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""The files in deploy/ fit the commands, the configuration and the pinned versions."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from binlake.cli.main import COMMANDS
+from binlake.config.configuration import read_configuration
+from binlake.config.mirror import read_mirror_configuration
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+CONTAINERFILES = sorted(
+    path for path in DEPLOY.glob("Containerfile*") if path.suffix != ".dockerignore"
+)
+PLACES = ("/etc/binlake", "/run/secrets/binlake", "/archive", "/var/lib/binlake")
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text()))
+
+
+def configurations() -> dict[str, str]:
+    """The configuration files, and those inside of Kubernetes' manifests."""
+    found = {path.name: path.read_text() for path in DEPLOY.glob("*.toml")}
+    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
+        for one in documents(path.name):
+            if one["kind"] == "ConfigMap":
+                found |= {f"{path.name}: {name}": text for name, text in one["data"].items()}
+    return found
+
+
+def placed(text: str, folder: Path) -> str:
+    """A configuration with its places in a folder, where the passwords are."""
+    for place in PLACES:
+        (folder / place.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        text = re.sub(rf"(?<![\w/]){place}(?=[/\"])", str(folder / place.lstrip("/")), text)
+    for name in re.findall(
+        rf"{re.escape(str(folder))}[\w/.-]*(?:password|secrets/binlake/\w+)", text
+    ):
+        Path(name).write_text("secret\n")
+    return text
+
+
+@pytest.mark.parametrize("name", configurations())
+def test_configurations_are_accepted(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "given.toml"
+    file.write_text(placed(configurations()[name], tmp_path))
+    if "mirror" in name:
+        assert read_mirror_configuration(str(file)).spark
+        return
+    read = read_configuration(str(file))
+    assert read.archives
+    assert read.listeners
+
+
+@pytest.mark.parametrize(
+    "path", sorted((DEPLOY / "systemd").glob("*.service")), ids=lambda p: p.stem
+)
+def test_units_start_a_command_with_a_configuration_that_is_there(path: Path) -> None:
+    (line,) = re.findall(r"^ExecStart=(.+)$", path.read_text(), re.MULTILINE)
+    program, command, flag, file = shlex.split(line)
+    assert Path(program).name == "binlake"
+    assert command in COMMANDS
+    assert path.stem == f"binlake-{command}"
+    assert flag == "--config"
+    assert (DEPLOY / Path(file).name).exists()
+
+
+@pytest.mark.parametrize("name", ["archive.yaml", "mirror.yaml"])
+def test_containers_run_commands_and_mount_what_is_declared(name: str) -> None:
+    (workload,) = (one for one in documents(name) if one["kind"] == "StatefulSet")
+    spec = workload["spec"]["template"]["spec"]
+    volumes = {volume["name"] for volume in spec["volumes"]}
+    volumes |= {claim["metadata"]["name"] for claim in workload["spec"]["volumeClaimTemplates"]}
+    for container in spec["containers"]:
+        assert container["args"][0] in COMMANDS
+        assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_versions_are_those_of_the_project() -> None:
+    pins = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    (spark,) = re.findall(r"^ARG SPARK_VERSION=(\S+)$", CONTAINERFILES[1].read_text(), re.MULTILINE)
+    (application,) = documents("spark-application.yaml")
+    assert spark == application["spec"]["sparkVersion"] == pins["pyspark"]
+    (version,) = re.findall(
+        r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
+    )
+    for path in (DEPLOY / "kubernetes").glob("*.yaml"):
+        tags = re.findall(r"image: binlake(?:-spark)?:(\S+)", path.read_text())
+        assert tags
+        assert set(tags) == {version}
+
+
+@pytest.mark.parametrize("path", CONTAINERFILES, ids=lambda path: path.name)
+def test_images_do_not_run_as_root(path: Path) -> None:
+    users = re.findall(r"^USER (\S+)$", path.read_text(), re.MULTILINE)
+    assert users
+    assert users[-1] not in ("root", "0")
+
+
+def test_no_file_holds_a_password() -> None:
+    for path in DEPLOY.rglob("*"):
+        if path.is_file():
+            assert not re.search(r"://[^/\s@:]+:[^/\s@]+@", path.read_text()), path

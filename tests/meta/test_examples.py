@@ -1,0 +1,23 @@
+"""The notebooks in examples/ run, and the page beside them lists all of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.notebooks import EXAMPLES, ROOT, run_notebook
+
+
+def test_every_notebook_is_listed() -> None:
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    for notebook in EXAMPLES.glob("*.ipynb"):
+        assert f"]({notebook.name})" in page
+
+
+def test_incident(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert str(run_notebook("incident.ipynb")["gtid"]).endswith(":530")

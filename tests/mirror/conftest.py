@@ -1,0 +1,47 @@
+"""A Spark session with Iceberg's jar, and the folder of its catalog."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [mirror]")
+
+from support.spark.spark_processes import PATIENCE, PATIENT
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("lakes"):
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.spark_line("4.1"))
+            # warnings of PySpark (about pandas, sockets left open) are not ours to mend
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
+
+
+@pytest.fixture(scope="session")
+def iceberg_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session whose catalog `lake` is in `spark.conf.get("test.lake")`."""
+    from binlake.mirror.sessions import mirror_session
+    from support.spark.mirrored import iceberg_jar
+
+    os.environ.update(PATIENCE)
+    folder = tmp_path_factory.mktemp("lake")
+    spark = mirror_session(
+        str(folder),
+        master="local[2]",
+        iceberg_jar=str(iceberg_jar()),
+        config={
+            **PATIENT,
+            "spark.log.level": "OFF",
+            "spark.sql.shuffle.partitions": "1",
+            "test.lake": str(folder),
+        },
+    )
+    yield spark
+    spark.stop()

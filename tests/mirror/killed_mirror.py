@@ -1,0 +1,125 @@
+"""A mirror in a process of its own, on the JVM of the tests, that ends itself by kill -9 at a place in its code.
+
+A start costs no JVM, so a test can afford many kills. What the process held in memory is gone, as is its lock.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from binlake.mirror import loop
+from binlake.mirror.control import Control
+from binlake.mirror.iceberg.data_files import DataFileWriter
+from binlake.mirror.iceberg.jvm import IcebergTable
+from binlake.mirror.iceberg.key_index import KeyIndex
+from binlake.mirror.loop import Mirror
+from binlake.mirror.options import MirrorOptions
+from support.servers.live import url_of
+from support.spark.mirrored import Lake
+
+__all__ = ["PLACES", "Kill", "killed"]
+
+PATIENCE_S = 300
+
+#: Where a mirror can be killed: the owner of a function, and its name.
+PLACES: dict[str, tuple[Any, str]] = {
+    "tasks of a copy": (loop.SparkEngine, "run"),
+    "decoding of a range": (loop, "decode_range"),
+    "data file": (DataFileWriter, "write"),
+    "commit": (IcebergTable, "commit"),
+    "properties": (IcebergTable, "set_properties"),
+    "entry of the index": (KeyIndex, "add"),
+    "index on disk": (KeyIndex, "save"),
+    "row of a round": (Control, "record"),
+}
+
+
+@dataclass(frozen=True)
+class Kill:
+    """At the `call`-th call of a place, before or after what it does."""
+
+    place: str
+    call: int
+    after: bool
+
+    def arm(self) -> None:
+        """Have this process killed there."""
+        owner, name = PLACES[self.place]
+        function: Callable[..., Any] = getattr(owner, name)
+        calls = 0
+
+        def counted(*args: Any, **named: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls < self.call:
+                return function(*args, **named)
+            if self.after:
+                result = function(*args, **named)
+                if name == "write":  # a generator: its files are written when it is read
+                    list(result)
+            os.kill(os.getpid(), signal.SIGKILL)
+            raise AssertionError("not reached")
+
+        setattr(owner, name, counted)
+
+
+@dataclass(frozen=True)
+class _Job:
+    port: int
+    secret: str
+    url: str
+    folder: str
+    catalog: str
+    options: MirrorOptions
+
+    def run(self, kill: Kill) -> None:
+        """Follow the server until the kill."""
+        mirror = Mirror(
+            self._session(), self.url, self.folder, self.options, catalog=self.catalog, note=print
+        )
+        kill.arm()
+        mirror.run(once=False, interval_s=0.02)
+
+    def _session(self) -> Any:
+        """The session of the tests' own process, seen from this one."""
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(self.port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = self.secret
+        gateway: Any = launch_gateway()
+        jvm = gateway.jvm
+        there = jvm.org.apache.spark.SparkContext.getOrCreate()
+        java = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(there)
+        conf = SparkConf(_jvm=jvm, _jconf=there.conf())
+        return SparkSession(SparkContext(conf=conf, gateway=gateway, jsc=java))
+
+
+def killed(lake: Lake, kill: Kill) -> int | None:
+    """Run a mirror into a lake until the kill; the exit code, None for a mirror that did not come to the place."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["mirror.killed_mirror"])
+    gateway: Any = lake.spark.sparkContext._gateway
+    parameters = gateway.gateway_parameters
+    job = _Job(
+        parameters.port,
+        parameters.auth_token,
+        url_of(lake.server),
+        str(lake.folder),
+        lake.catalog,
+        lake.options,
+    )
+    process = context.Process(target=job.run, args=(kill,))
+    process.start()
+    process.join(PATIENCE_S)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return None
+    return process.exitcode

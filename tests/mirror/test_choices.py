@@ -1,0 +1,158 @@
+"""What a mirror does where the choice is the user's: --on-alter, --on-other-writer, --on-statement, --on-cascade, --logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from binlake.errors import IncompleteError
+from dev.servers import Server, running
+from support.servers.archiving import archive
+from support.servers.live import url_of
+from support.spark.mirrored import Lake, quarantined
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+DATABASE = "choices"
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
+    with running(provisioned(request.param)) as started:
+        started.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+        yield started
+
+
+def lake_of(server: Server, spark: Any, folder: Path, table: str, **options: Any) -> Lake:
+    with server.session(DATABASE) as session:
+        session.execute(
+            f"CREATE TABLE {table} (id INT PRIMARY KEY, v BIGINT)",
+            f"INSERT INTO {table} VALUES (1, 1), (2, 2), (3, 3)",
+        )
+    return Lake(spark, folder, server, tables=(f"{DATABASE}.{table}",), **options)
+
+
+def test_on_alter_resync(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    lake = lake_of(server, iceberg_spark, tmp_path, "altered", on_alter="resync")
+    lake.catch_up()
+    with server.session(DATABASE) as session:
+        session.execute(
+            "UPDATE altered SET v = 5 WHERE id = 1",
+            "ALTER TABLE altered MODIFY v VARCHAR(20), ADD more INT NOT NULL DEFAULT 7",
+            "UPDATE altered SET v = 'text' WHERE id = 2",
+        )
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert any("the table is copied again" in note for note in lake.notes)
+    assert lake.equals_source(f"{DATABASE}.altered")
+    server.execute(f"DROP TABLE {DATABASE}.altered")
+    lake.catch_up()
+    assert "drops it" in quarantined(lake)[f"{DATABASE}.altered"]
+
+
+def test_on_other_writer_reindex(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """The other program rewrites the rows, as a compaction does, before a start and during a run."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "shared", on_other_writer="reindex")
+    lake.catch_up()
+    table = f"{lake.catalog}.{DATABASE}.shared"
+    iceberg_spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table}")
+    server.execute(f"UPDATE {DATABASE}.shared SET v = 9 WHERE id = 1")
+    lake.catch_up()
+    assert lake.equals_source(f"{DATABASE}.shared")
+    mirror = lake.mirror()
+    try:
+        mirror.run(once=True)
+        iceberg_spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table}")
+        server.execute(
+            f"UPDATE {DATABASE}.shared SET v = 10 WHERE id < 3",
+            f"DELETE FROM {DATABASE}.shared WHERE id = 3",
+        )
+        mirror.run(once=True)
+    finally:
+        mirror.close()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.shared")
+
+
+def test_on_statement(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    lake = lake_of(server, iceberg_spark, tmp_path / "strict", "said")
+    lake.catch_up()
+    with server.session(DATABASE) as session:
+        session.execute(
+            "UPDATE said SET v = 4 WHERE id = 1",
+            "SET SESSION binlog_format = 'STATEMENT'",
+            "UPDATE said SET v = 5 WHERE id = 2",
+            "SET SESSION binlog_format = 'ROW'",
+            "UPDATE said SET v = 6 WHERE id = 3",
+        )
+    for _ in range(2):  # it does not get past it
+        with pytest.raises(IncompleteError, match="changes that no row event shows"):
+            lake.catch_up()
+    assert values(lake, "said") == [1, 2, 3]
+    ignoring = Lake(
+        iceberg_spark,
+        tmp_path / "strict",
+        server,
+        tables=(f"{DATABASE}.said",),
+        on_statement="ignore",
+    )
+    ignoring.catch_up()
+    assert values(ignoring, "said") == [4, 2, 6]
+
+
+def values(lake: Lake, table: str) -> Any:
+    return lake.table(f"{DATABASE}.{table}").sort_by("id")["v"].to_pylist()
+
+
+def test_on_cascade(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    with server.session(DATABASE) as session:
+        session.execute(
+            "CREATE TABLE parent (id INT PRIMARY KEY)",
+            "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)",
+            "INSERT INTO parent VALUES (1), (2)",
+            "INSERT INTO child VALUES (10, 1), (20, 2)",
+        )
+    tables = (f"{DATABASE}.parent", f"{DATABASE}.child")
+    strict = Lake(iceberg_spark, tmp_path / "strict", server, tables=tables)
+    strict.catch_up()
+    ignoring = Lake(iceberg_spark, tmp_path / "ignore", server, tables=tables, on_cascade="ignore")
+    ignoring.catch_up()
+    with server.session(DATABASE) as session:
+        session.execute("DELETE FROM parent WHERE id = 1", "INSERT INTO child VALUES (21, 2)")
+    strict.catch_up()
+    ignoring.catch_up()
+    assert quarantined(ignoring) == {}
+    ids = sorted(ignoring.table(f"{DATABASE}.child")["id"].to_pylist())
+    if server.name == "mysql-9.7":  # the only server here that logs what a foreign key deletes
+        assert quarantined(strict) == {}
+        assert ids == [20, 21]
+    else:
+        assert "does not log the rows that foreign key" in quarantined(strict)[f"{DATABASE}.child"]
+        assert ids == [10, 20, 21]
+
+
+def test_logs_of_an_archive(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """The changes come from the archive, although the server has purged them."""
+    lake = lake_of(server, iceberg_spark, tmp_path / "lake", "archived")
+    url, kept = url_of(server), tmp_path / "archive"
+
+    def archived() -> str:
+        done = archive(url, kept)
+        assert done.returncode == 0, done.stderr
+        [folder] = (path for path in kept.iterdir() if path.is_dir())
+        return str(folder)
+
+    lake.catch_up(archived())
+    server.execute(f"UPDATE {DATABASE}.archived SET v = 7 WHERE id = 1", "FLUSH BINARY LOGS")
+    server.execute(f"INSERT INTO {DATABASE}.archived VALUES (4, 4)")
+    logs = archived()
+    server.execute("FLUSH BINARY LOGS")
+    server.execute(f"PURGE BINARY LOGS TO '{server.position()[0]}'")
+    lake.catch_up(logs)
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.archived")
+    assert pc.sum(lake.table(f"{DATABASE}.archived")["v"]).as_py() == 7 + 2 + 3 + 4

@@ -1,0 +1,208 @@
+"""Compaction beside rounds: the table stays what it is, and a scan reads little more than its rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from binlake.mirror import compact
+from binlake.mirror.iceberg.compaction import CompactionPolicy, all_groups, due_groups
+from binlake.mirror.iceberg.jvm import Lake as Catalog
+from binlake.mirror.iceberg.table import Change, MirrorTable
+from dev.servers import Server, running
+from support.spark.lake_readers import by_pyiceberg, by_spark
+from support.spark.mirrored import Lake, Writer, quarantined
+
+pytestmark = pytest.mark.lakes
+
+SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string()), ("amount", pa.decimal128(12, 2))])
+ROUNDS = int(os.environ.get("BINLAKE_MIRROR_ROUNDS", "40"))
+POLICY = CompactionPolicy(files=4)
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
+    with running(provisioned(request.param)) as started:
+        yield started
+
+
+def rows(values: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(values, SCHEMA)
+
+
+def folder(spark: Any) -> str:
+    return str(spark.conf.get("test.lake"))
+
+
+@pytest.mark.parametrize("deletes", ["vectors", "position"])
+@pytest.mark.parametrize("key", [("id",), ("name", "id"), ()])
+def test_changes_made_during_a_rewrite(
+    iceberg_spark: Any, tmp_path: Path, deletes: Any, key: tuple[str, ...]
+) -> None:
+    """Each rewrite begins in one round and is committed rounds later."""
+    rng = random.Random(3)
+    name = f"compacted_{deletes}_{len(key)}"
+    lake = Catalog(iceberg_spark, "lake")
+    table = MirrorTable.create(lake, "db", name, SCHEMA, key, tmp_path, deletes=deletes)
+    truth: dict[int, dict[str, Any]] = {}
+    pending: list[Any] = []
+    compacted = 0
+    for number in range(ROUNDS):
+        ids = rng.sample(range(300), 60)
+        gone = [truth.pop(i) for i in (ids if not key else ids[:20]) if i in truth]
+        new = [
+            {"id": i, "name": f"n{i}", "amount": rng.randint(0, 99)}
+            for i in (range(0) if number == ROUNDS - 1 else ids[20:])
+        ]
+        truth.update({row["id"]: row for row in new})
+        old = pa.Table.from_pylist(gone, SCHEMA)
+        table.commit(Change(rows(new), old.select(list(key)) if key else old), {"n": str(number)})
+        if number % 3 == 2:
+            assert table.commit_rewrites(pending, {"n": str(number)}) == sum(
+                len(one.deleted) for one in pending
+            )
+            compacted += len(pending)
+        if number % 3 == 0:
+            orders = [table.rewrite_of(group) for group in due_groups(table.file_states(), POLICY)]
+            pending = [order.done(json_of(order)) for order in orders]
+        if number in (7, 8):
+            table = MirrorTable.open(lake, "db", name, key, tmp_path)
+    assert compacted > ROUNDS // 12
+    expected = sorted((tuple(rows([r]).to_pylist()[0].values()) for r in truth.values()), key=repr)
+    assert by_spark(iceberg_spark, f"db.{name}", "id, name, amount") == expected
+    assert by_pyiceberg(folder(iceberg_spark), f"db.{name}", "id, name, amount") == expected
+    assert table.files < 20
+    assert table.delete_lists < ROUNDS // 2
+    # wholly, with nothing left of what is deleted
+    [groups] = all_groups(table.file_states(), POLICY)
+    orders = [table.rewrite_of(group) for group in groups]
+    table.commit_rewrites([order.done(json_of(order)) for order in orders], {})
+    assert (table.files, table.deleted, table.delete_lists) == (1, 0, 0)
+    assert by_spark(iceberg_spark, f"db.{name}", "id, name, amount") == expected
+    assert by_pyiceberg(folder(iceberg_spark), f"db.{name}", "id, name, amount") == expected
+    assert sorted(pa.concat_tables(table.scan())["id"].to_pylist()) == sorted(truth)
+
+
+def json_of(order: Any) -> Any:
+    return json.loads(order.task().run())
+
+
+def test_a_rewrite_of_files_that_are_gone_is_left_out(iceberg_spark: Any, tmp_path: Path) -> None:
+    lake = Catalog(iceberg_spark, "lake")
+    table = MirrorTable.create(lake, "db", "emptied", SCHEMA, ("id",), tmp_path)
+    for number in range(4):
+        table.commit(Change(rows([{"id": number, "name": "a", "amount": 1}])), {})
+    [groups] = all_groups(table.file_states(), POLICY)
+    orders = [table.rewrite_of(group) for group in groups]
+    done = [order.done(json_of(order)) for order in orders]
+    table.commit(Change(truncate=True), {})
+    table.commit(Change(rows([{"id": 9, "name": "a", "amount": 1}])), {})
+    assert table.commit_rewrites(done, {}) == 0
+    assert by_spark(iceberg_spark, "db.emptied", "id") == [(9,)]
+
+
+def test_orphans_of_killed_runs_and_expired_snapshots(iceberg_spark: Any, tmp_path: Path) -> None:
+    """Files that a snapshot knows stay, also those of a tag; others' files stay, too."""
+    lake = Catalog(iceberg_spark, "lake")
+    table = MirrorTable.create(lake, "db", "orphans", SCHEMA, ("id",), tmp_path)
+    for number in range(4):
+        table.commit(Change(rows([{"id": number % 2, "name": "a", "amount": number}])), {})
+    table.iceberg.tag("kept")
+    here = Path(folder(iceberg_spark), "db", "orphans")
+    before = {path.name for path in here.rglob("*.*") if path.is_file()}
+    orphans = {"binlake-0.parquet", "binlake-deletes-0.puffin", "others.parquet"}
+    for name in orphans:
+        (here / "data" / name).write_bytes(b"x")
+    (here / "metadata" / "snap-1-1-orphan.avro").write_bytes(b"x")
+    assert table.iceberg.remove_orphans("binlake-", 1000) == 0, "none is so old"
+    assert table.iceberg.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 3
+    assert {path.name for path in here.rglob("*.*") if path.is_file()} == before | {
+        "others.parquet"
+    }
+    for number in range(5):
+        table.commit(Change(rows([{"id": 5, "name": "a", "amount": number}])), {})
+    table.iceberg.expire(0, 1, 3)
+    assert len(table.iceberg.history()) == 4, "three, and the one with a tag"
+    assert len(by_spark(iceberg_spark, "db.orphans", "id")) == 3
+    [groups] = all_groups(table.file_states(), POLICY)
+    orders = [table.rewrite_of(group) for group in groups]
+    table.commit_rewrites([order.done(json_of(order)) for order in orders], {})
+    table.iceberg.expire(int(time.time() * 1000) + 60_000, 1, 3)
+    assert table.iceberg.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 0
+    found = iceberg_spark.sql("SELECT id, amount FROM lake.db.orphans VERSION AS OF 'kept'")
+    assert sorted((row.id, int(row.amount)) for row in found.collect()) == [(0, 2), (1, 3)]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("deletes", ["vectors", "position"])
+def test_rounds_with_compaction_beside_them(
+    server: Server, iceberg_spark: Any, tmp_path: Path, deletes: str
+) -> None:
+    """A round for each transaction, and what compaction is due meanwhile."""
+    server.execute("CREATE DATABASE shop")
+    with server.session("shop") as session:
+        session.execute(
+            "CREATE TABLE keyed (id INT PRIMARY KEY, v INT, t VARCHAR(20) CHARACTER SET utf8mb4)",
+            "CREATE TABLE keyless (v INT, t VARCHAR(20))",
+            "CREATE TABLE idle (id INT PRIMARY KEY)",
+            "INSERT INTO idle VALUES (1), (2)",
+            "INSERT INTO keyed VALUES " + ", ".join(f"({i}, 0, 'a')" for i in range(2000)),
+        )
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("shop.*",), deletes=deletes,
+        round_bytes=1, compact_files=4, max_snapshots=30,
+    )  # fmt: skip
+    lake.catch_up()
+    Writer(server, random.Random(5)).write(ROUNDS)
+    lake.catch_up()
+    compactions = [note for note in lake.notes if "data files compacted" in note]
+    assert len(compactions) >= 2, lake.notes
+    assert not [note for note in lake.notes if "not compacted" in note]
+    assert quarantined(lake) == {}
+    assert lake.equals_source("shop.*") == ["shop.idle", "shop.keyed", "shop.keyless"]
+    made = lake.mirror()
+    made.run(once=True)
+    made.tidy()
+    held = {name: list(table.lake.file_states()) for name, table in made.tables.items()}
+    made.close()
+    took = scan_s(lake)
+    compact(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+    assert lake.equals_source("shop.*") == ["shop.idle", "shop.keyed", "shop.keyless"]
+    made = lake.mirror()
+    made.run(once=True)
+    for name, table in made.tables.items():
+        assert (table.lake.files, table.lake.deleted) == (1, 0)
+        assert len(held[name]) < 16
+        assert sum(file.bytes for file in held[name]) < 2 * table.lake.data_bytes + 16 * 1500, name
+        assert len(table.lake.iceberg.history()) <= 31
+    made.close()
+    if ROUNDS >= 1000:
+        assert took < 2 * scan_s(lake), (
+            "a scan takes at most twice as long as of the compacted table"
+        )
+    # what comes after finds the rows where they are now
+    with server.session("shop") as session:
+        session.execute("UPDATE keyed SET v = v + 1", "DELETE FROM keyless LIMIT 5")
+        session.execute("DELETE FROM idle WHERE id = 1")
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source("shop.*") == ["shop.idle", "shop.keyed", "shop.keyless"]
+    server.execute("DROP DATABASE shop")
+
+
+def scan_s(lake: Lake) -> float:
+    """The shortest of some scans, in seconds."""
+    times = []
+    for _ in range(5 if ROUNDS >= 1000 else 1):
+        began = time.perf_counter()
+        lake.spark.sql(f"SELECT sum(v), max(t), count(*) FROM {lake.catalog}.shop.keyed").collect()
+        times.append(time.perf_counter() - began)
+    return min(times)

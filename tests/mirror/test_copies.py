@@ -1,0 +1,135 @@
+"""Copies that are killed, stopped or paused continue with the chunks that they have not read."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.mirror import pause, resume, status
+from binlake.mirror.loop import Mirror
+from dev.servers import Server, running
+from mirror.killed_mirror import Kill, killed
+from support.spark.mirrored import Lake, chunk_by_chunk, quarantined
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+ROWS = 1000
+DATABASE = "copies"
+WAVE = 4  # chunks: two for each of two cores
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
+    with running(provisioned(request.param)) as started:
+        started.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+        yield started
+
+
+def lake_of(server: Server, spark: Any, folder: Path, table: str, **options: Any) -> Lake:
+    """A lake of a new table of 1,000 rows, in 20 chunks."""
+    with server.session(DATABASE) as session:
+        session.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT, t VARCHAR(20))")
+        rows = ", ".join(f"({i}, {i}, 'row {i}')" for i in range(ROWS))
+        session.execute(f"INSERT INTO {table} VALUES {rows}", f"ANALYZE TABLE {table}")
+    given = {"chunk_rows": 50, **options}
+    return Lake(spark, folder, server, tables=(f"{DATABASE}.{table}",), **given)
+
+
+def changed(server: Server, table: str) -> None:
+    with server.session(DATABASE) as session:
+        session.execute(
+            f"UPDATE {table} SET v = -1 WHERE id % 10 = 0",
+            f"UPDATE {table} SET id = id + 5000 WHERE id % 10 = 1",
+            f"DELETE FROM {table} WHERE id % 10 = 2",
+            f"INSERT INTO {table} VALUES (-5, 1, 'new'), (2000, 1, 'new')",
+        )
+
+
+def of_copies(lake: Lake) -> list[str]:
+    return [note.partition(": ")[2] for note in lake.notes if "chunks" in note]
+
+
+def test_a_killed_copy_continues(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    lake = lake_of(server, iceberg_spark, tmp_path, "killed")
+    for call in (3, 2):  # the third wave is read, but not written down
+        kill = Kill("tasks of a copy", call, after=True)
+        assert killed(lake, kill) == -signal.SIGKILL
+        changed(server, "killed")
+        server.execute(f"DELETE FROM {DATABASE}.killed WHERE id IN (-5, 2000)")
+    lake.catch_up()
+    parts = lake.progress[0].all_chunks
+    assert of_copies(lake) == [f"its copy continues: {3 * WAVE} of {parts} chunks are read"]
+    assert (lake.progress[0].chunks, lake.progress[-1].chunks) == (3 * WAVE, parts)
+    assert lake.equals_source(f"{DATABASE}.killed")
+    assert quarantined(lake) == {}
+    assert list(tmp_path.rglob("*.copy.jsonl")) == []
+
+
+def test_a_copy_of_what_was_altered_begins_anew(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    lake = lake_of(server, iceberg_spark, tmp_path, "altered")
+    assert killed(lake, Kill("tasks of a copy", 3, after=False)) == -signal.SIGKILL
+    [state] = tmp_path.rglob("*.copy.jsonl")
+    server.execute(f"ALTER TABLE {DATABASE}.altered ADD COLUMN more INT NULL")
+    assert killed(lake, Kill("tasks of a copy", 2, after=False)) == -signal.SIGKILL
+    lines = state.read_text().splitlines(keepends=True)
+    state.write_text(
+        "".join(lines[:-1]) + lines[-1][:30]
+    )  # as a kill while it was written leaves it
+    lake.catch_up()
+    [continued] = of_copies(lake)
+    assert continued.startswith(f"its copy continues: {WAVE - 1} of")
+    assert lake.equals_source(f"{DATABASE}.altered")
+
+
+def test_a_pause_and_a_stop(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    lake = lake_of(server, iceberg_spark, tmp_path, "paused")
+    running_now: list[Mirror] = []
+
+    def before(number: int) -> None:
+        if not lake.notes[-1].startswith(f"{DATABASE}.paused: its copy continues"):
+            pause(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+        elif running_now:
+            running_now[0].stop()
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+        assert (
+            status(tmp_path, spark=iceberg_spark, catalog=lake.catalog).tables[0].state == "copying"
+        )
+        lake.catch_up()  # still paused
+        assert len(of_copies(lake)) == 2
+        resume(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+        mirror = lake.mirror()
+        running_now.append(mirror)
+        mirror.run(once=False)
+        mirror.close()
+        changed(server, "paused")
+        running_now.clear()
+        lake.catch_up()
+    done = [note.split()[3] for note in of_copies(lake)[1:]]
+    assert done == ["2", "2", "4"]  # two chunks at a time with one core
+    assert lake.equals_source(f"{DATABASE}.paused")
+
+
+def test_progress_and_rate(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    lake = lake_of(server, iceberg_spark, tmp_path, "slow", max_rows_per_s=500)
+    began = time.monotonic()
+    with chunk_by_chunk(monkeypatch, lambda _number: None):
+        lake.catch_up()
+    assert time.monotonic() - began > ROWS / 500
+    seen = lake.progress
+    assert [one.rows for one in seen] == sorted(one.rows for one in seen)
+    assert (seen[0].rows, seen[-1].rows, seen[-1].chunks) == (0, ROWS, seen[-1].all_chunks)
+    assert seen[-1].bytes > 10 * ROWS
+    assert lake.equals_source(f"{DATABASE}.slow")

@@ -1,0 +1,185 @@
+"""Changes while a table is copied: those between the position of one chunk and the reading of another are applied again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dev.servers import Server, running
+from support.spark.mirrored import Lake, chunk_by_chunk, quarantined
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+ROWS = 40
+DATABASE = "windows"
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
+    with running(provisioned(request.param)) as started:
+        started.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+        yield started
+
+
+def lake_of(server: Server, spark: Any, folder: Path, table: str, **options: Any) -> Lake:
+    options = {"chunk_rows": 10, "round_bytes": 1, **options}  # a round per transaction
+    return Lake(spark, folder, server, tables=(f"{DATABASE}.{table}",), **options)
+
+
+def filled(
+    server: Server, table: str, more: str = "t TEXT, b BLOB", value: str = "'a', 'b'"
+) -> None:
+    with server.session(DATABASE) as session:
+        session.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT NOT NULL, {more})")
+        rows = ", ".join(f"({i}, {i}, {value})" for i in range(ROWS))
+        session.execute(f"INSERT INTO {table} VALUES {rows}", f"ANALYZE TABLE {table}")
+
+
+# statements before the second chunk is read, and before the last
+EARLY = (
+    "UPDATE {t} SET v = v + 1 WHERE id IN (0, 15, 25)",
+    "UPDATE {t} SET t = CONCAT(t, 'x') WHERE id IN (1, 16, 26)",
+    "UPDATE {t} SET v = v + 1 WHERE id IN (2, 17, 38)",
+    "DELETE FROM {t} WHERE id IN (2, 17, 38)",
+    "UPDATE {t} SET id = 51 WHERE id = 3",
+    "UPDATE {t} SET id = -1 WHERE id = 18",
+    "UPDATE {t} SET v = v + 1 WHERE id = -1",
+    "UPDATE {t} SET id = -2 WHERE id = 4",
+    "UPDATE {t} SET id = -3 WHERE id = 13",
+    "UPDATE {t} SET id = 13 WHERE id = 12",
+    "INSERT INTO {t} VALUES (52, 1, 't', NULL)",
+    "UPDATE {t} SET v = 7 WHERE id = 52",
+    "DELETE FROM {t} WHERE id = 52",
+)
+LATE = (
+    "UPDATE {t} SET v = v + 1, b = NULL WHERE id IN (0, 16, 36)",
+    "UPDATE {t} SET id = 53 WHERE id = 51",
+    "UPDATE {t} SET id = 18 WHERE id = 39",
+)
+
+
+@pytest.mark.parametrize("image", ["FULL", "NOBLOB", "MINIMAL"])
+def test_images_of_changes_that_a_copy_has_seen(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any, image: str
+) -> None:
+    table = f"image_{image.lower()}"
+    filled(server, table)
+    lake = lake_of(server, iceberg_spark, tmp_path, table)
+    copies = []
+
+    def before(number: int) -> None:
+        if number == 0:
+            copies.append(number)
+        if len(copies) > 1:
+            return
+        with server.session(DATABASE) as session:
+            session.execute(f"SET SESSION binlog_row_image = '{image}'")
+            statements = {1: EARLY, 3: LATE}.get(number, ())
+            session.execute(*(one.format(t=table) for one in statements))
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.{table}") == [f"{DATABASE}.{table}"]
+
+
+def test_differences_of_documents(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """PARTIAL_UPDATE_ROWS with full images: the difference is of the document in the event, not of the lake's."""
+    if server.flavour == "mariadb":
+        return
+    table = "documents"
+    filled(server, table, "d JSON, n INT", '\'{"a": [1, 2, 3], "text": "%s"}\', 1' % ("x" * 200))
+    changes = (
+        "UPDATE {t} SET d = JSON_SET(d, '$.a[0]', 9) WHERE id IN (1, 15, 35)",
+        "UPDATE {t} SET d = JSON_REMOVE(d, '$.a[0]') WHERE id IN (1, 15, 35)",
+        "UPDATE {t} SET d = JSON_REMOVE(d, '$.a[0]'), n = 2 WHERE id IN (1, 15, 35)",
+        "UPDATE {t} SET d = JSON_ARRAY_INSERT(d, '$.a[0]', 5) WHERE id IN (2, 16, 36)",
+    )
+
+    def before(number: int) -> None:
+        if number == 3:
+            with server.session(DATABASE) as session:
+                session.execute("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'")
+                session.execute(*(one.format(t=table) for one in changes))
+
+    lake = lake_of(server, iceberg_spark, tmp_path, table)
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.{table}")
+    with server.session(DATABASE) as session:
+        session.execute("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'")
+        session.execute("SET SESSION binlog_row_image = 'MINIMAL'")
+        session.execute(changes[0].format(t=table))
+    lake.catch_up()
+    assert "differences of JSON documents" in quarantined(lake)[f"{DATABASE}.{table}"]
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_xa_prepared_before_the_copy(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any, rotated: bool
+) -> None:
+    """Prepared before the first chunk, committed after the last, in the same log or a later one."""
+    table = f"prepared_{rotated}".lower()
+    filled(server, table)
+    with server.session(DATABASE) as session:
+        session.execute("XA START 'far'", f"UPDATE {table} SET v = 100 WHERE id IN (5, 35)")
+        session.execute(f"INSERT INTO {table} VALUES (70, 1, 'xa', NULL)", "XA END 'far'")
+        session.execute("XA PREPARE 'far'")
+    if rotated:
+        server.execute(
+            "FLUSH LOGS", f"UPDATE {DATABASE}.{table} SET v = 3 WHERE id = 1", "FLUSH LOGS"
+        )
+
+    def before(number: int) -> None:
+        if number == 2:
+            server.execute(f"UPDATE {DATABASE}.{table} SET v = 4 WHERE id IN (2, 30)")
+
+    lake = lake_of(server, iceberg_spark, tmp_path, table)
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert lake.equals_source(f"{DATABASE}.{table}")
+    server.execute("XA COMMIT 'far'")
+    server.settle()
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.{table}")
+    assert lake.table(f"{DATABASE}.{table}").filter(_is(70)).num_rows == 1
+
+
+def _is(number: int) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.field("id") == number
+
+
+def test_hidden_columns_of_unique_texts(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """MariaDB keeps a hidden column with a hash of a long unique value."""
+    if server.flavour == "mysql":
+        return
+    with server.session(DATABASE) as session:
+        for table, key in (("hashed", "PRIMARY KEY"), ("hashed_keyless", "NULL")):
+            session.execute(
+                f"CREATE TABLE {table} (id INT {key}, t TEXT UNIQUE, v INT, u VARCHAR(3000), UNIQUE (u) USING HASH)",
+                f"INSERT INTO {table} VALUES (1, 'a', 1, 'u'), (2, 'b', 2, NULL), (3, NULL, 3, 'w')",
+            )
+    lake = lake_of(server, iceberg_spark, tmp_path, "hashed*")
+    lake.catch_up()
+    with server.session(DATABASE) as session:
+        for table in ("hashed", "hashed_keyless"):
+            session.execute(
+                f"UPDATE {table} SET t = 'c' WHERE id = 1",
+                f"INSERT INTO {table} VALUES (4, 'd', 4, 'x'), (5, NULL, 5, NULL)",
+                f"DELETE FROM {table} WHERE id = 2",
+            )
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.hashed*") == [
+        f"{DATABASE}.hashed",
+        f"{DATABASE}.hashed_keyless",
+    ]

@@ -1,0 +1,107 @@
+"""`verify`: a lake that equals its source while writes go on, and each difference that it has."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.errors import SourceError
+from binlake.mirror import verify
+from dev.servers import Server
+from support.servers.live import url_of
+from support.spark.mirrored import Lake, Writer, iceberg_jar
+from support.spark.spark_processes import environment
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+UNLOGGED = "SET SESSION sql_log_bin = 0"
+
+
+@pytest.fixture
+def shop(server: Server) -> Any:
+    server.execute("CREATE DATABASE shop")
+    with server.session("shop") as session:
+        session.execute(
+            "CREATE TABLE keyed (id INT PRIMARY KEY, v INT, t VARCHAR(20)) CHARACTER SET utf8mb4",
+            "CREATE TABLE keyless (v INT, t VARCHAR(20)) CHARACTER SET utf8mb4",
+        )
+        rows = ", ".join(f"({i}, {i % 7}, 'row {i}')" for i in range(2000))
+        session.execute(f"INSERT INTO keyed VALUES {rows}")
+    yield server
+    server.execute("DROP DATABASE shop")
+
+
+def test_equal_while_writes_go_on_and_each_fault(
+    shop: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    lake = Lake(iceberg_spark, tmp_path, shop, tables=("shop.*",))
+    with Writer(shop, random.Random(3)):
+        lake.catch_up()
+        found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+    assert [(t.table, t.state, t.differences) for t in found.tables] == [
+        ("shop.keyed", "equal", ()),
+        ("shop.keyless", "equal", ()),
+    ]
+    assert found.tables[0].source_rows == found.tables[0].lake_rows > 1000
+    # the log does not have these changes, so the lake cannot
+    with shop.session("shop") as session:
+        session.execute(
+            "REPLACE INTO keyed VALUES (5001, 1, 'a'), (5002, 2, 'b'), (5003, 3, 'c')",
+            UNLOGGED,
+            "UPDATE keyed SET t = 'B' WHERE id = 5002",
+            "DELETE FROM keyed WHERE id = 5003",
+            "INSERT INTO keyed VALUES (5004, 4, 'd')",
+            "INSERT INTO keyless VALUES (77, 'only here')",
+        )
+    found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+    keyed, keyless = found.tables
+    assert sorted((one.kind, one.key, one.columns) for one in keyed.differences) == [
+        ("changed", (("id", "5002"),), ("t",)),
+        ("extra", (("id", "5003"),), ()),
+        ("missing", (("id", "5004"),), ()),
+    ]
+    assert [one.kind for one in keyless.differences] == ["missing"]
+    assert not found.is_equal
+    with pytest.raises(SourceError, match=r"no table shop\.other"):
+        verify(tmp_path, ["shop.other"], spark=iceberg_spark, catalog=lake.catalog)
+
+
+def test_one_mirror_at_a_time(shop: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    lake = Lake(iceberg_spark, tmp_path, shop, tables=("shop.*",))
+    running = lake.mirror()
+    try:
+        with pytest.raises(SourceError, match="another process mirrors"):
+            lake.catch_up()
+    finally:
+        running.close()
+    lake.catch_up()
+
+
+def test_the_command(shop: Server, tmp_path: Path) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "binlake_program", "mirror", *words]
+        command += ["--master", "local[1]", "--iceberg-jar", str(iceberg_jar())]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment()
+        )
+
+    nothing = run("verify", str(tmp_path))
+    assert (nothing.returncode, "no mirror" in nothing.stderr) == (2, True)
+    assert run(url_of(shop), str(tmp_path), "--table", "shop.keyed", "--once").returncode == 0
+    done = run("verify", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[:2] == ["shop.keyed", "equal"]
+    with shop.session("shop") as session:
+        session.execute(UNLOGGED, "UPDATE keyed SET v = 99 WHERE id = 7")
+    done = run("verify", str(tmp_path), "shop.keyed", "--json")
+    assert done.returncode == 1, done.stderr
+    [table] = json.loads(done.stdout)["tables"]
+    assert (table["state"], table["differing_parts"]) == ("different", 1)
+    [difference] = table["differences"]
+    assert difference["columns"] == ["v"]

@@ -1,0 +1,116 @@
+"""Commits of a mirrored table: what Spark and PyIceberg read after random changes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from binlake.errors import IncompleteError
+from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
+from binlake.mirror.iceberg.table import Change, MirrorTable
+from support.spark.lake_readers import by_pyiceberg, by_spark
+
+pytestmark = pytest.mark.lakes
+
+SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string()), ("amount", pa.decimal128(12, 2))])
+
+
+@pytest.fixture(scope="module")
+def lake(iceberg_spark: Any) -> Lake:
+    return Lake(iceberg_spark, "lake")
+
+
+def rows(values: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(values, SCHEMA)
+
+
+def folder(spark: Any) -> str:
+    return str(spark.conf.get("test.lake"))
+
+
+@pytest.mark.parametrize("deletes", ["vectors", "position"])
+@pytest.mark.parametrize("key", [("id",), ("name", "id")])
+def test_random_changes_by_key(
+    lake: Lake, iceberg_spark: Any, tmp_path: Path, deletes: Any, key: tuple[str, ...]
+) -> None:
+    rng = random.Random(7)
+    name = f"keyed_{deletes}_{len(key)}"
+    table = MirrorTable.create(lake, "db", name, SCHEMA, key, tmp_path, deletes=deletes)
+    truth: dict[int, dict[str, Any]] = {}
+    for number in range(12):
+        ids = rng.sample(range(300), 60)
+        gone = [truth.pop(i) for i in ids[:20] if i in truth]
+        new = [{"id": i, "name": f"n{i}", "amount": rng.randint(0, 99)} for i in ids[20:]]
+        truth.update({row["id"]: row for row in new})
+        keys = pa.Table.from_pylist(gone, SCHEMA).select(list(key))
+        table.commit(Change(rows(new), keys), {"binlake.round": str(number)})
+        if number == 5:  # as after a kill, with and without what the index wrote
+            table = MirrorTable.open(lake, "db", name, key, tmp_path / "lost")
+    expected = sorted((tuple(rows([r]).to_pylist()[0].values()) for r in truth.values()), key=repr)
+    assert by_spark(iceberg_spark, f"db.{name}", "id, name, amount") == expected
+    assert by_pyiceberg(folder(iceberg_spark), f"db.{name}", "id, name, amount") == expected
+    assert table.rows == len(truth)
+    assert sorted(pa.concat_tables(table.scan())["id"].to_pylist()) == sorted(truth)
+    assert table.summary["binlake.round"] == "11"
+
+
+def test_rows_without_a_key_are_a_multiset(lake: Lake, iceberg_spark: Any, tmp_path: Path) -> None:
+    table = MirrorTable.create(lake, "db", "keyless", SCHEMA, (), tmp_path)
+    one = {"id": 1, "name": None, "amount": 1}
+    table.commit(Change(rows([one, one, one, {**one, "name": ""}])), {})
+    table.commit(Change(rows([{**one, "id": 2}]), rows([one, one])), {})
+    found = by_spark(iceberg_spark, "db.keyless", "id, name")
+    assert found == [(1, ""), (1, None), (2, None)]
+    with pytest.raises(IncompleteError, match="2 rows are deleted of which the lake has 1"):
+        table.commit(Change(None, rows([one, one])), {})
+    assert by_spark(iceberg_spark, "db.keyless", "id, name") == found
+
+
+def test_another_writers_commit_is_noticed(lake: Lake, iceberg_spark: Any, tmp_path: Path) -> None:
+    table = MirrorTable.create(lake, "db", "shared", SCHEMA, ("id",), tmp_path)
+    table.commit(Change(rows([{"id": i, "name": "a", "amount": 0} for i in range(9)])), {})
+    iceberg_spark.sql("DELETE FROM lake.db.shared WHERE id < 3")
+    change = Change(rows([{"id": 5, "name": "b", "amount": 0}]))
+    with pytest.raises(CommitConflictError, match="another writer"):
+        table.commit(change, {})
+    table.reload()
+    table.commit(change, {})
+    found = by_spark(iceberg_spark, "db.shared", "id, name")
+    assert found == [(3, "a"), (4, "a"), (5, "b"), (6, "a"), (7, "a"), (8, "a")]
+
+
+def test_structure_and_rows_that_are_there(lake: Lake, iceberg_spark: Any, tmp_path: Path) -> None:
+    table = MirrorTable.create(lake, "db", "changing", SCHEMA, ("id",), tmp_path)
+    table.commit(Change(rows([{"id": i, "name": "a", "amount": 0} for i in range(4)])), {})
+    added = {
+        "type": "struct",
+        "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}],
+    }
+    steps = [
+        [{"do": "rename", "name": "amount", "to": "total"}],
+        [{"do": "add", "name": "more", "schema": added}, {"do": "first", "name": "more"}],
+        [{"do": "drop", "name": "name"}],
+    ]
+    table.commit(Change(schema=steps), {})
+    assert table.schema.names == ["more", "id", "total"]
+    new = pa.table(
+        {"id": [2, 9], "more": [20, 90], "total": pa.array([1, 2], pa.decimal128(12, 2))}
+    )
+    table.commit(Change(new, pa.table({"id": [0]})), {})
+    assert by_spark(iceberg_spark, "db.changing", "id, more") == [
+        (1, None),
+        (2, 20),
+        (3, None),
+        (9, 90),
+    ]
+    where, found = table.rows_of(pa.table({"id": [9, 0, 1]}))
+    assert [None if at < 0 else found["more"][int(at)].as_py() for at in where] == [90, None, None]
+    assert where[1] == -1
+    table.commit(Change(truncate=True), {})
+    assert by_spark(iceberg_spark, "db.changing", "id") == []
+    table.commit(Change(new), {})
+    assert by_spark(iceberg_spark, "db.changing", "id") == [(2,), (9,)]

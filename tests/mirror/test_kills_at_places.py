@@ -1,0 +1,69 @@
+"""A mirror that is killed with -9 at places of its code, one after the other: equal at the end. Runs in CI."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.mirror import verify
+from dev.servers import Server, running
+from mirror.killed_mirror import PLACES, Kill, killed
+from support.spark.mirrored import Lake, Writer, quarantined
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+KILLS = int(os.environ.get("BINLAKE_KILLS", "10"))
+SEED = int(os.environ.get("BINLAKE_SEED", "11"))
+OF_A_COPY = [
+    Kill("tasks of a copy", 1, after=False),
+    Kill("tasks of a copy", 2, after=True),
+    Kill("commit", 1, after=True),
+]
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
+    with running(provisioned(request.param)) as started:
+        yield started
+
+
+def kills(rng: random.Random) -> Iterator[Kill]:
+    """Those in the first copy, then each place in turn, in its first calls or later ones."""
+    yield from OF_A_COPY
+    places = [name for name in PLACES if name not in ("tasks of a copy", "properties")]
+    rng.shuffle(places)
+    for number in range(KILLS - len(OF_A_COPY)):
+        place = places[number % len(places)]
+        yield Kill(place, rng.randrange(1, 6), after=rng.random() < 0.5)
+
+
+def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    server.execute("CREATE DATABASE shop")
+    with server.session("shop") as session:
+        session.execute(
+            "CREATE TABLE keyed (id INT PRIMARY KEY, v INT, t VARCHAR(20) CHARACTER SET utf8mb4)",
+            "CREATE TABLE keyless (v INT, t VARCHAR(20))",
+            "INSERT INTO keyed VALUES " + ", ".join(f"({i}, 0, 'a')" for i in range(2000)),
+            "INSERT INTO keyless VALUES (1, 'x'), (1, 'x'), (2, 'y')",
+        )
+    lake = Lake(iceberg_spark, tmp_path, server, tables=("shop.*",), round_bytes=64 << 10)
+    with Writer(server, rng):
+        for number, kill in enumerate(kills(rng)):
+            if number == KILLS // 2:
+                server.execute("ALTER TABLE shop.keyed ADD COLUMN note INT NULL AFTER v")
+                server.execute("UPDATE shop.keyed SET note = v WHERE id % 3 = 0")
+            assert killed(lake, kill) == -signal.SIGKILL, kill
+    found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+    assert quarantined(lake) == {}
+    assert found.is_equal, found.tables
+    assert [table.source_rows > 0 for table in found.tables] == [True, True]
+    assert lake.equals_source("shop.*") == ["shop.keyed", "shop.keyless"]
+    assert "note" in lake.table("shop.keyed").schema.names
+    server.execute("DROP DATABASE shop")

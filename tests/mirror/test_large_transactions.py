@@ -1,0 +1,71 @@
+"""A transaction whose changes are more than a mirror holds in memory is decoded into files and committed in parts."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.mirror.iceberg.table import MirrorTable
+from dev.servers import Server, running
+from mirror.killed_mirror import Kill, killed
+from support.spark.mirrored import Lake, quarantined
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+ROWS = 4000
+CHANGES = (
+    "UPDATE {t} SET v = v + 1",
+    "UPDATE {t} SET id = id + 100000 WHERE id % 5 = 0",
+    "UPDATE {t} SET id = id - 1 WHERE id % 5 = 1",
+    "DELETE FROM {t} WHERE id % 7 = 0",
+    "INSERT INTO {t} SELECT id + 300000, v, t FROM {t} WHERE id % 3 = 0",
+    "UPDATE {t} SET t = CONCAT(t, '!') WHERE id > 100000",
+)
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
+    with running(provisioned(request.param)) as started:
+        started.execute("CREATE DATABASE large CHARACTER SET utf8mb4")
+        yield started
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "PRIMARY KEY (t(9), id)", "INDEX (id)"])
+def test_in_parts(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any, key: str
+) -> None:
+    name = f"t{len(key)}"
+    with server.session("large") as session:
+        session.execute(
+            f"CREATE TABLE {name} (id INT NOT NULL, v INT, t VARCHAR(40) NOT NULL, {key})"
+        )
+        rows = ", ".join(f"({i}, {i}, 'row {i}')" for i in range(ROWS))
+        session.execute(f"INSERT INTO {name} VALUES {rows}")
+    lake = Lake(iceberg_spark, tmp_path, server, tables=(f"large.{name}",), commit_bytes=40_000)
+    lake.catch_up()
+    with server.session("large") as session:
+        session.execute("BEGIN", *(one.format(t=name) for one in CHANGES), "COMMIT")
+    is_keyed = key.startswith("PRIMARY")
+    if is_keyed:  # some parts are committed, and the transaction is applied again
+        assert killed(lake, Kill("commit", 3, after=True)) == -signal.SIGKILL
+        assert lake.table(f"large.{name}").num_rows
+    # by tasks, as a range of many megabytes is
+    monkeypatch.setattr("binlake.mirror.apply.decode._TASK_BYTES", 1)
+    monkeypatch.setattr("binlake.mirror.loop._SPLIT_BYTES", 8192)
+    commits = 0
+    commit = MirrorTable.commit
+
+    def counted(*args: Any) -> None:
+        nonlocal commits
+        commits += 1
+        commit(*args)
+
+    monkeypatch.setattr(MirrorTable, "commit", counted)
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert commits > 4 if is_keyed else commits == 1
+    assert lake.equals_source(f"large.{name}")

@@ -1,0 +1,173 @@
+"""A mirror that runs: what it shows of itself, comparisons on a schedule, and a failover to a replica."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from binlake.mirror import status
+from binlake.mirror.metrics import prometheus_text
+from binlake.mirror.report import MirrorStatus
+from dev.servers import Server, running
+from mirror.killed_mirror import Kill, killed
+from support.servers.archiving import until
+from support.servers.live import url_of
+from support.spark.mirrored import Lake, iceberg_jar, quarantined
+from support.spark.spark_processes import environment
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+SERVERS = ["mysql-9.7", "mariadb-11.8"]
+GTID = {
+    "mysql": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"],
+    "mariadb": ["--log-slave-updates", "--gtid-strict-mode=ON"],
+}
+FOLLOW = {
+    "mysql": "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_USER='repl', SOURCE_PASSWORD='secret',"
+    " SOURCE_PORT={}, SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1",
+    "mariadb": "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_USER='repl', MASTER_PASSWORD='secret',"
+    " MASTER_PORT={}, MASTER_USE_GTID=slave_pos, MASTER_SSL_VERIFY_SERVER_CERT=0",
+}
+
+
+@contextmanager
+def running_mirror(lake: Lake) -> Iterator[Callable[[], MirrorStatus | None]]:
+    """A mirror in a thread; yields what it has shown last."""
+    seen: list[MirrorStatus] = []
+    mirror = lake.mirror(show=seen.append)
+    thread = threading.Thread(target=lambda: mirror.run(once=False, interval_s=0.05))
+    thread.start()
+    try:
+        yield lambda: seen[-1] if seen else None
+    finally:
+        mirror.stop()
+        thread.join(300)
+        mirror.close()
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_what_a_running_mirror_shows(
+    name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("binlake.mirror.pulse._EVERY_S", 0.2)
+    monkeypatch.setattr("binlake.mirror.pulse._SHOWN_EVERY_S", 0.2)
+    with running(provisioned(name)) as server:
+        server.execute("CREATE DATABASE ops", "CREATE TABLE ops.t (id INT PRIMARY KEY, v INT)")
+        server.execute("INSERT INTO ops.t VALUES (1, 1), (2, 2)")
+        lake = Lake(iceberg_spark, tmp_path, server, tables=("ops.*",), verify_every_s=1)
+        with running_mirror(lake) as shown:
+            until(lambda: _is(shown(), lambda s: bool(s.tables) and s.tables[0].rows == 2))
+            server.execute(
+                "INSERT INTO ops.t VALUES (3, 3), (4, 4)", "DELETE FROM ops.t WHERE id = 2"
+            )
+            until(lambda: _is(shown(), lambda s: s.tables[0].rows == 3))
+            until(lambda: _is(shown(), lambda s: bool(s.verified_at) and s.behind_bytes == 0))
+            found = shown()
+            assert found is not None
+            assert found.different == ()
+            assert found.lag_seconds is not None
+            assert (found.changes_per_second or 0) > 0
+            assert found.tables[0].index_bytes > 0
+            # the log does not have this change
+            with server.session("ops") as session:
+                session.execute("SET SESSION sql_log_bin = 0", "UPDATE t SET v = 9 WHERE id = 3")
+            until(lambda: _is(shown(), lambda s: s.different == ("ops.t",)))
+            # an idle source is fresh: what is looked at goes on, and no commit is made
+            rounds, checked = found.round, found.checked_at
+            until(lambda: _is(shown(), lambda s: s.checked_at > checked))
+        after = status(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+        assert (after.different, after.behind_bytes, after.round) == (("ops.t",), 0, rounds)
+        assert any("ops.t differs from the server" in note for note in lake.notes)
+        text = prometheus_text(after)
+        assert re.search(
+            r'^binlake_mirror_table_rows\{source="[^"]+",table="ops\.t"\} 3\.0$', text, re.M
+        )
+        assert re.search(r'^binlake_mirror_tables_different\{source="[^"]+"\} 1\.0$', text, re.M)
+        server.execute("INSERT INTO ops.t VALUES (5, 5)")
+        assert lake.catch_up().quarantined == {}
+
+
+def _is(found: MirrorStatus | None, condition: Callable[[MirrorStatus], bool]) -> bool:
+    return found is not None and condition(found)
+
+
+def test_the_command_is_scraped_and_ends_in_order(provisioned: Any, tmp_path: Path) -> None:
+    more = ["--master", "local[1]", "--iceberg-jar", str(iceberg_jar())]
+    command = [sys.executable, "-m", "binlake_program", "mirror"]
+    with running(provisioned("mariadb-11.8")) as server:
+        server.execute("CREATE DATABASE ops", "CREATE TABLE ops.t (id INT PRIMARY KEY, v INT)")
+        server.execute("INSERT INTO ops.t VALUES (1, 1), (2, 2)")
+        process = subprocess.Popen(
+            [*command, url_of(server), str(tmp_path), "--table", "ops.*", "--metrics-port", "0", *more],
+            stderr=subprocess.PIPE, text=True, env=environment(),
+        )  # fmt: skip
+        assert process.stderr is not None
+        address = process.stderr.readline().split()[1]
+
+        def scraped() -> str:
+            with urlopen(address, timeout=60) as answer:
+                return str(answer.read().decode())
+
+        until(lambda: 'table="ops.t"} 2.0' in scraped(), 300)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == 0, said
+        assert "everything before" in said
+        assert "Traceback" not in said
+    done = subprocess.run(
+        [*command, "status", str(tmp_path), "--prometheus", *more],
+        capture_output=True, text=True, check=False, env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^binlake_mirror_behind_bytes\{.*\} 0\.0$", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_failover_to_a_replica(
+    name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Tables that had come to different places of the old server go on with the new one, by GTID."""
+    flavour = name.partition("-")[0]
+    options = [*GTID[flavour], "--binlog-row-metadata=FULL"]
+    with (
+        running(provisioned(name), [*options, "--server-id=1"]) as first,
+        running(provisioned(name), [*options, "--server-id=2"]) as second,
+    ):
+        first.execute("CREATE USER repl@'%' IDENTIFIED BY 'secret'", "GRANT REPLICATION SLAVE ON *.* TO repl@'%'")  # fmt: skip
+        second.execute(FOLLOW[flavour].format(first.port), "START REPLICA")
+        first.execute("CREATE DATABASE two")
+        for table in ("a", "b"):
+            first.execute(f"CREATE TABLE two.{table} (id INT PRIMARY KEY, v INT)")
+            first.execute(f"INSERT INTO two.{table} VALUES (1, 1), (2, 2), (3, 3)", "FLUSH BINARY LOGS")  # fmt: skip
+        lake = Lake(iceberg_spark, tmp_path, first, tables=("two.*",))
+        lake.catch_up()
+        for table in ("a", "b"):
+            first.execute(f"UPDATE two.{table} SET v = 10 WHERE id = 1")
+        assert killed(lake, Kill("commit", 1, after=True)) == -signal.SIGKILL
+        first.execute("UPDATE two.a SET v = 11 WHERE id = 1", "DELETE FROM two.b WHERE id = 3")
+        until(lambda: _gtids(second) == _gtids(first))
+        second.execute("STOP REPLICA")
+        first.stop()
+        second.execute("INSERT INTO two.a VALUES (4, 4)", "UPDATE two.b SET v = v + 1")
+        second.execute("ALTER TABLE two.a ADD COLUMN more INT NULL")
+        second.execute("UPDATE two.a SET more = 1 WHERE id = 2")
+        lake.server = second
+        lake.catch_up()
+        assert quarantined(lake) == {}
+        assert lake.equals_source("two.*") == ["two.a", "two.b"]
+        assert not any("copied again" in note for note in lake.notes)
+
+
+def _gtids(server: Server) -> str:
+    name = "GLOBAL.gtid_executed" if server.flavour == "mysql" else "GLOBAL.gtid_current_pos"
+    return (server.rows(f"SELECT @@{name}")[0][0] or "").replace("\n", "")

@@ -1,0 +1,202 @@
+"""Every view and type in tables of Iceberg and Delta: written, read whole, merged into, changed, and read
+by DuckDB and PyIceberg. Spark 4.1 only: the formats' jars are of that line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import binlake
+from binlake.table.metadata import METADATA
+from binlake.values.options import ReadOptions
+from support.spark.spark_processes import PATIENCE, PATIENT
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LOGS = {
+    flavour: str(GOLDEN / flavour / "types-full" / "binlog.000001")
+    for flavour in ("mysql-9.7", "mariadb-11.8")
+}
+
+# What the formats take for themselves. Iceberg: org.apache.iceberg.MetadataColumns; Delta: CDCReader,
+# RowId; Hudi: HoodieRecord; Hive: VirtualColumn; Spark: FileFormat.METADATA_NAME; BigQuery, by prefix.
+RESERVED = {
+    *("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_change_type"),
+    *("_last_updated_sequence_number", "_change_ordinal", "_commit_snapshot_id"),
+    *("_commit_version", "_commit_timestamp", "_change_data", "__is_cdc"),
+    *("__row_id_metadata_col", "__base_row_id_metadata_col"),
+    *("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_operation"),
+    *("_hoodie_partition_path", "_hoodie_file_name", "_hoodie_is_deleted"),
+    *("input__file__name", "block__offset__inside__file", "row__id", "row__offset__inside__block"),
+    *("raw__data__size", "grouping__id", "_metadata"),
+}
+RESERVED_PREFIXES = ("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_hoodie_")
+
+
+def test_metadata_columns_have_names_that_no_format_reserves() -> None:
+    names = [column.full_name(ReadOptions()) for column in METADATA]
+    assert not RESERVED & set(names)
+    assert not [name for name in names if name.startswith(RESERVED_PREFIXES)]
+    before = ReadOptions(metadata_prefix="_")
+    assert {"_file", "_pos"} <= {column.full_name(before) for column in METADATA}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    from binlake.spark import session
+    from dev.servers.lake_jars import LAKE_JARS, lake_jars
+    from dev.servers.packages import home
+
+    if not (home() / "roots" / LAKE_JARS).exists() and os.environ.get("BINLAKE_REQUIRE") != "1":
+        pytest.skip("no jars are provisioned: python -m dev.servers provision lake-jars")
+    folder = tmp_path_factory.mktemp("lake")
+    os.environ.update(PATIENCE)
+    spark = session(
+        "binlake lakes",
+        master="local[2]",
+        config={
+            **PATIENT,
+            "spark.ui.enabled": "false",
+            "spark.log.level": "OFF",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.databricks.delta.snapshotPartitions": "1",
+            "spark.jars": ",".join(map(str, lake_jars())),
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,"
+            "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.ice.type": "hadoop",
+            "spark.sql.catalog.ice.warehouse": str(folder / "iceberg"),
+            "spark.sql.warehouse.dir": str(folder / "delta"),
+        },
+    )
+    yield Lake(spark, folder)
+    spark.stop()
+
+
+class Lake:
+    """A session with both formats, and the folder of their tables."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark = spark
+        self._folder = folder
+
+    def load(self, log: str, **options: str) -> Any:
+        return self.spark.read.format("binlog").options(time="micros", **options).load(log)
+
+    def write(self, frame: Any, format_name: str, name: str) -> str:
+        """Make a table of a frame; returns its name in SQL."""
+        table = f"ice.db.{name}" if format_name == "iceberg" else name
+        frame.writeTo(table).using(format_name).createOrReplace()
+        return table
+
+    def merge(self, table: str, frame: Any, keys: list[str]) -> None:
+        """Merge a frame that the table holds already."""
+        frame.createOrReplaceTempView("changes_to_merge")
+        same = " AND ".join(f"t.{key} <=> s.{key}" for key in keys)
+        self.spark.sql(
+            f"MERGE INTO {table} t USING changes_to_merge s ON {same} "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    def rows(self, table: str) -> list[str]:
+        return contents(self.spark.sql(f"SELECT * FROM {table}"))
+
+    def iceberg_metadata(self, name: str) -> str:
+        folder = self._folder / "iceberg" / "db" / name / "metadata"
+        return str(max(folder.glob("v*.metadata.json"), key=lambda path: path.stat().st_mtime_ns))
+
+
+def contents(frame: Any) -> list[str]:
+    """The rows, in no order, as JSON text (which orders maps, too)."""
+    rows = frame.toArrow().to_pylist()
+    return sorted(json.dumps(row, default=_plain, sort_keys=True) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+VIEWS: dict[str, list[str]] = {
+    "changes": ["file", "pos", "row"],
+    "events": ["file", "pos", "inner"],
+    "transactions": ["file", "pos"],
+    "statements": ["file", "pos", "inner"],
+    "ledger": ["host", "bytes", "events"],
+}
+PLACE = ["_log_file", "_log_pos", "_row"]
+
+
+@pytest.mark.lakes
+@pytest.mark.spark_line("4.1")
+@pytest.mark.parametrize("format_name", ["iceberg", "delta"])
+def test_views_are_tables_of_a_lake(lake: Lake, format_name: str) -> None:
+    for view, keys in VIEWS.items():
+        frame = lake.load(LOGS["mysql-9.7"], view=view)
+        table = lake.write(frame, format_name, view)
+        expected = lake.rows(table)
+        assert len(expected) == frame.count() > 0
+        lake.merge(table, frame, keys)
+        assert lake.rows(table) == expected, view
+
+
+@pytest.mark.lakes
+@pytest.mark.spark_line("4.1")
+@pytest.mark.parametrize("format_name", ["iceberg", "delta"])
+def test_typed_tables_are_tables_of_a_lake(lake: Lake, format_name: str) -> None:
+    """So many tables of both flavours that every type is among their columns."""
+    columns = {"before": "true", "query": "true", "thread_id": "true"}
+    seen: set[str] = set()
+    for flavour, log in LOGS.items():
+        for name in binlake.open(log).tables():
+            local = binlake.open(log, time="micros").to_arrow(name)
+            kinds = {str(field.type) for field in local.schema}
+            if kinds <= seen:
+                continue
+            seen |= kinds
+            plain = f"{name.partition('.')[2]}_{flavour[:5]}"
+            frame = lake.load(log, table=name, **columns)
+            table = lake.write(frame, format_name, plain)
+            expected = contents(frame)
+            assert lake.rows(table) == expected != [], name
+            lake.merge(table, frame, PLACE)
+            assert lake.rows(table) == expected, name
+            _others_read(lake, format_name, table, local)
+            kept = sum(op != "insert" for op in local["_op"].to_pylist())
+    lake.spark.sql(f"UPDATE {table} SET _op = 'seen' WHERE _op = 'insert'")
+    lake.spark.sql(f"DELETE FROM {table} WHERE _op = 'seen'")
+    assert len(lake.rows(table)) == kept
+
+
+def _others_read(lake: Lake, format_name: str, table: str, local: pa.Table) -> None:
+    """DuckDB and PyIceberg find the rows that binlake has without Spark."""
+    import duckdb
+
+    places = sorted(tuple(row.values()) for row in local.select(PLACE).to_pylist())
+    if format_name == "iceberg":
+        from pyiceberg.table import StaticTable
+
+        scan = StaticTable.from_metadata(lake.iceberg_metadata(table.rpartition(".")[2])).scan()
+        found = scan.to_arrow()
+        assert set(local.column_names) <= set(found.column_names)
+        assert sorted(tuple(row.values()) for row in found.select(PLACE).to_pylist()) == places
+        files = [task.file.file_path for task in scan.plan_files()]
+    else:
+        files = lake.spark.table(table).inputFiles()
+    paths = [path.removeprefix("file:").replace("///", "/") for path in files]
+    rows = duckdb.sql(f"SELECT {', '.join(PLACE)} FROM read_parquet({paths!r})").fetchall()
+    assert sorted(rows) == places, table
+
+
+@pytest.mark.lakes
+@pytest.mark.spark_line("4.1")
+def test_intervals_are_why_there_is_the_option_time(lake: Lake) -> None:
+    frame = lake.spark.read.format("binlog").option("view", "transactions").load(LOGS["mysql-9.7"])
+    with pytest.raises(Exception, match=r"(?i)interval"):
+        lake.write(frame, "iceberg", "refused")

@@ -1,0 +1,33 @@
+"""Reading a table of the lake with Spark and PyIceberg."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+Rows = list[tuple[Any, ...]]
+
+
+def by_spark(spark: Any, name: str, columns: str, catalog: str = "lake") -> Rows:
+    """The rows of a table, sorted by their text."""
+    return _sorted(
+        tuple(row) for row in spark.sql(f"SELECT {columns} FROM {catalog}.{name}").collect()
+    )
+
+
+def by_pyiceberg(lake: str, name: str, columns: str) -> Rows:
+    from pyiceberg.table import StaticTable
+
+    found = StaticTable.from_metadata(metadata(lake, name)).scan().to_arrow()
+    names = [column.strip() for column in columns.split(",")]
+    return _sorted(tuple(row[n] for n in names) for row in found.to_pylist())
+
+
+def metadata(lake: str, name: str) -> str:
+    """The newest metadata file of a table of a Hadoop catalog."""
+    folder = Path(lake, *name.split("."), "metadata")
+    return str(folder / f"v{(folder / 'version-hint.text').read_text().strip()}.metadata.json")
+
+
+def _sorted(rows: Any) -> Rows:
+    return sorted(rows, key=repr)

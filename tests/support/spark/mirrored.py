@@ -1,0 +1,214 @@
+"""Mirrors of real servers in tests: a lake of their own, and equality with the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from binlake.lake.engine import Engine, Progress, Task
+from binlake.mirror.control import Control
+from binlake.mirror.first_copy import CopyProgress
+from binlake.mirror.iceberg.jvm import Lake as Catalog
+from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
+from binlake.mirror.loop import Mirror
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.snapshot import Snapshot
+from binlake.mirror.source_tables import SourceTables
+from dev.servers import Server
+from support.servers.live import url_of
+
+__all__ = ["Lake", "Writer", "chunk_by_chunk", "iceberg_jar", "quarantined", "rows_of"]
+
+_PATIENCE_S = 300
+
+
+class Writer:
+    """Changes keyed and keyless rows, keys too, until it is stopped."""
+
+    def __init__(self, server: Server, rng: random.Random) -> None:
+        self.server, self.rng = server, rng
+        self.written = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(_PATIENCE_S)
+
+    def write(self, transactions: int) -> None:
+        """So many transactions, now."""
+        with self.server.session("shop") as session:
+            for _ in range(transactions):
+                self._transaction(session)
+
+    def _run(self) -> None:
+        with self.server.session("shop") as session:
+            while not self._over.is_set():
+                self._transaction(session)
+                self._over.wait(0.01)
+
+    def _transaction(self, session: Any) -> None:
+        session.execute("BEGIN", *(self._statement() for _ in range(20)), "COMMIT")
+        self.written += 1
+
+    def _statement(self) -> str:
+        rng = self.rng
+        one, other, value = rng.randrange(3000), rng.randrange(3000), rng.randrange(10)
+        return rng.choice(
+            (
+                f"INSERT IGNORE INTO keyed (id, v, t) VALUES ({one}, {value}, 'é{other}')",
+                f"UPDATE keyed SET v = v + 1 WHERE id BETWEEN {one} AND {one + 5}",
+                f"UPDATE IGNORE keyed SET id = {other} WHERE id = {one}",
+                f"DELETE FROM keyed WHERE id = {one}",
+                f"REPLACE INTO keyed (id, v, t) VALUES ({one}, {value}, NULL)",
+                f"INSERT INTO keyless VALUES ({value}, 'x')",
+                f"UPDATE keyless SET v = {value} WHERE v = {rng.randrange(10)} LIMIT 2",
+                f"DELETE FROM keyless WHERE v = {value} LIMIT 1",
+            )
+        )
+
+
+def iceberg_jar() -> Path:
+    """The jar, if it is provisioned."""
+    from conftest import missing
+    from dev.servers.lake_jars import LAKE_JARS, lake_jars
+    from dev.servers.packages import home
+
+    if not (home() / "roots" / LAKE_JARS).exists() and os.environ.get("BINLAKE_REQUIRE") != "1":
+        missing("no jars are provisioned: python -m dev.servers provision lake-jars")
+    return next(jar for jar in lake_jars() if jar.name.startswith("iceberg-spark-runtime"))
+
+
+class _HereEngine(Engine):
+    """Runs tasks one after the other in this process, and something before each."""
+
+    def __init__(self, before: Callable[[int], None]) -> None:
+        self.before = before
+
+    @property
+    def cores(self) -> int:
+        return 1
+
+    def check_paths(self, paths: Sequence[str]) -> None:
+        """All are here."""
+
+    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
+        answers = []
+        for number, task in enumerate(tasks):
+            self.before(number)
+            answers.append(task.run())
+        return answers
+
+
+@contextmanager
+def chunk_by_chunk(
+    monkeypatch: pytest.MonkeyPatch, before: Callable[[int], None]
+) -> Iterator[None]:
+    """Copies are made in this process, with `before(number)` before each chunk."""
+    with monkeypatch.context() as patch:
+        patch.setattr("binlake.mirror.loop.SparkEngine", lambda _spark: _HereEngine(before))
+        yield
+
+
+class Lake:
+    """A lake in a folder, whose catalog in the session has a name of its own."""
+
+    def __init__(self, spark: Any, folder: Path, server: Server, **options: Any) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.server = server
+        self.catalog = f"lake_{abs(hash(str(folder)))}"
+        self.options = MirrorOptions.of(options)
+        self.notes: list[str] = []
+        self.progress: list[CopyProgress] = []
+        for name, value in (
+            ("", "org.apache.iceberg.spark.SparkCatalog"),
+            (".type", "hadoop"),
+            (".warehouse", str(folder)),
+            (".cache-enabled", "false"),
+        ):
+            spark.conf.set(f"spark.sql.catalog.{self.catalog}{name}", value)
+
+    def mirror(self, logs: str | None = None, **more: Any) -> Mirror:
+        """A new one, as after a restart."""
+        return Mirror(
+            self.spark,
+            url_of(self.server),
+            str(self.folder),
+            self.options,
+            catalog=self.catalog,
+            logs=logs,
+            note=self.notes.append,
+            watch=self.progress.append,
+            **more,
+        )
+
+    def catch_up(self, logs: str | None = None) -> Mirror:
+        """Bring the lake up to date."""
+        made = self.mirror(logs)
+        try:
+            made.run(once=True)
+        finally:
+            made.close()
+        return made
+
+    def table(self, full_name: str) -> pa.Table:
+        """What Spark reads of a table."""
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in full_name.split(".", 1))
+        found: pa.Table = self.spark.sql(f"SELECT * FROM {self.catalog}.{quoted}").toArrow()
+        return found
+
+    def equals_source(self, pattern: str, but: str = "") -> list[str]:
+        """The tables that were compared. Raises AssertionError for one that is not equal."""
+        left_out = (but,) if but else ()
+        options = MirrorOptions.of({"tables": (pattern,), "exclude_tables": left_out})
+        names = [".".join(name) for name in SourceTables(url_of(self.server), options).names()]
+        for name in names:
+            here, there = rows_of(self.table(name)), source_rows(self.server, name, self.options)
+            assert here == there, f"{name}: {_difference(here, there)}"
+        return names
+
+
+def quarantined(lake: Lake) -> dict[str, str]:
+    """Which tables, and why."""
+    found = Control(Catalog(lake.spark, lake.catalog), None, None).quarantined
+    return {name: entry.reason for name, entry in found.items()}
+
+
+def source_rows(server: Server, full_name: str, options: MirrorOptions) -> list[str]:
+    """The rows of a table of the server, in the lake's types."""
+    table, _ = SourceTables(url_of(server), options).read(full_name)
+    schema = storage_schema(iceberg_schema(table.arrow_schema))
+    parts = [schema.empty_table()]
+    for chunk in Snapshot(url_of(server), table).chunks():
+        with chunk.read(url_of(server)) as reading:
+            parts += [conformed(pa.Table.from_batches([batch]), schema) for batch in reading]
+    return rows_of(pa.concat_tables(parts))
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    """Rows as texts, sorted."""
+    return sorted(json.dumps(row, default=_plain, sort_keys=True) for row in table.to_pylist())
+
+
+def _plain(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _difference(here: list[str], there: list[str]) -> str:
+    only_here = [row for row in here if row not in there][:2]
+    only_there = [row for row in there if row not in here][:2]
+    return f"{len(here)} rows, source {len(there)}; lake only {only_here}; source only {only_there}"

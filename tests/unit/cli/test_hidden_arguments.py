@@ -1,0 +1,53 @@
+"""Passwords on the command line, as other users of the machine see it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the list of processes of Linux")
+
+LOOK = (
+    "import sys; before = set(sys.modules); import binlake_program;"
+    "binlake_program.hide_passwords(sys.argv);"
+    "new = {name.partition('.')[0] for name in set(sys.modules) - before};"
+    "print(open('/proc/self/cmdline').read().replace(chr(0), ' '));"
+    "print(sorted(new & {'binlake', 'click', 'ctypes', 'pathlib', 'typing', 'pyarrow'}))"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["tail", "mysql://ada:geheim@db1/"], "tail mysql://ada:xxxxxx@db1/"),
+        (["tail", "mariadb://ada:geh/e@im?@db1:3307/"], "tail mariadb://ada:xxxxxxxxx@db1:3307/"),
+        (["rows", "mysql://ada@db1/?password=geheim&heartbeat=1"], "password=xxxxxx&heartbeat=1"),
+        (["archive", "mysql://a:geheim@db1/", "mysql://b:geheim@db2/", "dir"],
+         "mysql://a:xxxxxx@db1/ mysql://b:xxxxxx@db2/ dir"),
+        (["mysqlbinlog", "-pgeheim", "-h", "db1"], "mysqlbinlog -pxxxxxx -h db1"),
+        (["mysqlbinlog", "--password=geheim", "log"], "--password=xxxxxx log"),
+        (["verify", "s3://key:geheim@bucket/x"], "s3://key:xxxxxx@bucket/x"),
+    ],
+)  # fmt: skip
+def test_the_command_line_shows_no_password(arguments: list[str], shown: str) -> None:
+    """And it is hidden before anything is imported that takes long."""
+    run = subprocess.run(
+        [sys.executable, "-c", LOOK, *arguments], capture_output=True, text=True, check=True
+    )
+    command, imported = run.stdout.splitlines()
+    assert "geh" not in command
+    assert shown in command
+    assert imported == "[]"
+
+
+def test_the_program_starts_there() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "binlake_program", "stats", "mysql://ada:geheim@[/"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert run.stderr.startswith("binlake: ")
+    assert "geheim" not in run.stderr
+    assert len(run.stderr.splitlines()) == 1

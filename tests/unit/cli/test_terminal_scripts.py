@@ -1,0 +1,60 @@
+"""Scripts on a terminal: nothing of a log reaches it that it obeys, and files and pipes get all bytes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.logs.table_log import Log
+
+NAME = "a\x1b[2J\x7f\u009b2J\u202egnp\u200f b"
+COMMANDS = (("mysqlbinlog", "-v", "--base64-output=decode-rows"), ("mysqlbinlog", "-vv"), ("sql",))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    made = Log()
+    made.insert((1, NAME, None))
+    return str(made.save(tmp_path))
+
+
+def on_terminal(argv: list[str]) -> bytes:
+    """What a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "binlake.cli.main", *argv],
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                read = os.read(ours, 1 << 16)
+            except OSError:  # Linux, when nobody has the other end open any more
+                break
+            if not read:
+                break
+            written += read
+    os.close(ours)
+    assert process.returncode == 0
+    return written.replace(b"\r\n", b"\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_terminal_gets_escapes_and_a_pipe_the_bytes(log: str, command: tuple[str, ...]) -> None:
+    piped = subprocess.run(
+        [sys.executable, "-m", "binlake.cli.main", *command, log], capture_output=True, check=True
+    ).stdout
+    shown = on_terminal([*command, log])
+    assert "\u202egnp".encode() in piped
+    assert all(byte == 0x0A or byte == 0x09 or byte >= 0x20 for byte in shown)
+    text = shown.decode()
+    assert not {"\x7f", "\u009b", "\u202e", "\u200f"} & set(text)
+    assert "\\u202egnp\\u200f b" in text
+    assert text.count("\n") == piped.count(b"\n")

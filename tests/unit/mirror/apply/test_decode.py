@@ -1,0 +1,58 @@
+"""A range that tasks decode into files has the changes, in the order, of one that is decoded here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+from binlake.lake.engine import Engine, Progress, Task
+from binlake.mirror.apply import decode
+from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
+from binlake.mirror.options import MirrorOptions
+from binlake.stream.positions.splits import plan_splits
+
+LOGS = Path(__file__).resolve().parents[4] / "demo" / "mysql-9.7"
+TABLES = ("products", "orders", "order_lines", "customers")
+
+
+class HereEngine(Engine):
+    """Runs tasks in this process."""
+
+    @property
+    def cores(self) -> int:
+        return 1
+
+    def check_paths(self, paths: Sequence[str]) -> None:
+        """All are here."""
+
+    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
+        return [task.run() for task in tasks]
+
+
+def decoded(staging: Path) -> Decoded:
+    read = MirrorOptions().read_options(tuple(f"shop.{table}" for table in TABLES))
+    splits = plan_splits([str(LOGS / "binlog.00000?")], read, 50_000)
+    wanted = Wanted({("shop", table): () for table in TABLES}, "")
+    return decode_range(splits, read, wanted, HereEngine(), str(staging))
+
+
+def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_by_tasks_into_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = decoded(tmp_path)
+    monkeypatch.setattr(decode, "_TASK_BYTES", 1)
+    by_tasks = decoded(tmp_path)
+    assert by_tasks.rows == here.rows > 2000
+    assert by_tasks.changes.keys() == here.changes.keys() == {("shop", table) for table in TABLES}
+    for name, batches in here.changes.items():
+        found = by_tasks.changes[name]
+        assert rows_of(found) == rows_of(batches)
+        assert {str(batch.schema) for batch in found} == {str(batch.schema) for batch in batches}
+    assert [ddl.sql for ddl in by_tasks.ddl] == [ddl.sql for ddl in here.ddl]
+    assert list(tmp_path.iterdir()) == []

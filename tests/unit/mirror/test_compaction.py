@@ -1,0 +1,148 @@
+"""What compaction decides: which files, which positions; and what the key index keeps."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+
+from pyroaring import BitMap
+
+from binlake.errors import OptionError
+from binlake.mirror.iceberg.compaction import (
+    CompactionPolicy,
+    FileState,
+    Rewritten,
+    all_groups,
+    due_groups,
+)
+from binlake.mirror.iceberg.key_index import KeyIndex, sorted_keys
+from binlake.mirror.iceberg.keys import Keys
+from binlake.mirror.options import MirrorOptions
+
+MB = 1 << 20
+POLICY = CompactionPolicy()
+
+
+def files(*sizes: tuple[int, int, int]) -> list[FileState]:
+    """Of (rows, deleted, bytes)."""
+    return [FileState(f"f{i:04}", *size) for i, size in enumerate(sizes)]
+
+
+def paths(groups: list[list[FileState]]) -> list[list[str]]:
+    return [[file.path for file in group] for group in groups]
+
+
+def test_files_of_one_size_become_one_when_there_are_enough() -> None:
+    small = (100, 0, 20_000)
+    base = (1_000_000, 0, 100 * MB)
+    assert due_groups(files(base, *[small] * 15), POLICY) == []
+    assert paths(due_groups(files(base, *[small] * 16), POLICY)) == [
+        [f"f{i:04}" for i in range(1, 17)]
+    ]
+
+
+def test_what_is_deleted_is_dropped_where_it_costs() -> None:
+    base = (1_000_000, 200_000, 100 * MB)
+    assert due_groups(files(base), POLICY) == []
+    assert paths(due_groups(files((1_000_000, 300_000, 100 * MB)), POLICY)) == [["f0000"]]
+    few_rows = (100, 90, 4000)
+    assert due_groups(files(*[few_rows] * 7), POLICY) == [], "seven small files are read at once"
+    assert len(due_groups(files(*[few_rows] * 8), POLICY)[0]) == 8
+    assert due_groups(files(base, *[few_rows] * 8), POLICY) == []
+
+
+def test_a_job_is_bounded() -> None:
+    many = files(*[(10_000, 0, 30 * MB)] * 40)
+    [*groups] = due_groups(many, POLICY)
+    assert sum(file.bytes for group in groups for file in group) <= POLICY.job_bytes
+    assert all(sum(f.live_bytes for f in group) <= POLICY.file_bytes for group in groups)
+    jobs = list(all_groups(many, POLICY))
+    assert sum(len(group) for job in jobs for group in job) == 40
+    assert len(jobs) > 1
+    rows = files(*[(1_500_000, 0, 5 * MB)] * 16)
+    assert [len(group) for group in due_groups(rows, POLICY)] == [2] * 8, "the index is in memory"
+
+
+def test_a_compacted_table_is_left_alone() -> None:
+    sizes = [(1000, 0, 20_000)] * 15 + [(1_000_000, 0, 100 * MB)]
+    assert due_groups(files(*sizes), POLICY) == []
+    assert list(all_groups(files(sizes[-1], sizes[0]), POLICY)) == [], "one small file is enough"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_later_deletes_move_to_where_the_rows_are(seed: int) -> None:
+    rng = random.Random(seed)
+    rows = {"a": 50, "b": 1, "c": 70}
+    before = {
+        path: BitMap(rng.sample(range(count), rng.randrange(count))) for path, count in rows.items()
+    }
+    new_file = [
+        (path, position)
+        for path, count in rows.items()
+        for position in range(count)
+        if position not in before[path]
+    ]
+    gone = rng.sample(new_file, len(new_file) // 3)
+    now = {path: before[path] | BitMap([p for of, p in gone if of == path]) for path in rows}
+    rewritten = Rewritten(before, rows, {"file-path": "new"})
+    assert [new_file[at] for at in rewritten.moved(now)] == sorted(gone)
+
+
+def places(index: KeyIndex, keys: range) -> set[tuple[int, str, int]]:
+    found, where = index.find(Keys(np.array(keys, np.int64), None))
+    return {
+        (keys[int(row)], index.path(int(place) >> 32), int(place) & 0xFFFFFFFF)
+        for row, place in zip(found, where, strict=True)
+    }
+
+
+def test_the_index_forgets_files_and_gives_their_place_back(tmp_path: Path) -> None:
+    index = KeyIndex(tmp_path)
+    rng = np.random.default_rng(3)
+    expected: dict[str, list[int]] = {}
+    for number in range(300):
+        keys = rng.integers(0, 500, 20)
+        expected[f"file{number}"] = [int(key) for key in keys]
+        index.add(f"file{number}", sorted_keys(Keys(keys, None)))
+        if number % 30 == 29:
+            gone = [path for path in expected if path != f"file{number}"][:28]
+            index.forget(gone)
+            for path in gone:
+                del expected[path]
+        if number == 150:
+            index.save(number)
+            index = KeyIndex(tmp_path)
+        assert places(index, range(500)) == {
+            (key, path, at) for path, of in expected.items() for at, key in enumerate(of)
+        }
+    index.save(4711)
+    entries = 24 * 20 * len(expected)
+    assert index.bytes < 3 * entries + 60 * 1024, "entries of files that are gone are dropped"
+    again = KeyIndex(tmp_path)
+    assert again.snapshot == 4711
+    assert places(again, range(500)) == places(index, range(500))
+
+
+def test_a_file_that_comes_back_is_not_found_twice(tmp_path: Path) -> None:
+    index = KeyIndex(tmp_path)
+    keys = sorted_keys(Keys(np.arange(10, dtype=np.int64), None))
+    index.add("one", keys)
+    index.add("two", sorted_keys(Keys(np.arange(100, dtype=np.int64), None)))
+    index.forget(["one"])
+    index.add("one", keys)
+    found, _ = index.find(Keys(np.array([3], np.int64), None))
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"compact_files": 1}, {"compact_deleted": 1.0}, {"max_snapshots": 0}, {"compact": "yes"}],
+)
+def test_options_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(OptionError, match=next(iter(wrong))):
+        MirrorOptions.of(wrong)

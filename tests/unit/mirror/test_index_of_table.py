@@ -1,0 +1,103 @@
+"""The key index is tied to the table's snapshot: one that was not completed is, before the next commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
+
+import pyarrow as pa
+
+from binlake.mirror.iceberg.key_index import KeyIndex
+from binlake.mirror.iceberg.schema import iceberg_schema
+from binlake.mirror.iceberg.table import Change, MirrorTable
+
+SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.int32())])
+
+
+class OneTable:
+    """What a table needs of Iceberg: its files, and commits of them."""
+
+    full_name = "db.t"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data: dict[str, Mapping[str, Any]] = {}
+        self.vectors: dict[str, Mapping[str, Any]] = {}
+        self.snapshot = 0
+
+    def refresh(self) -> None:
+        pass
+
+    def describe(self) -> dict[str, Any]:
+        known: dict[str, Any] = {"schema": iceberg_schema(SCHEMA), "properties": {}}
+        return {**known, "snapshot": self.snapshot} if self.snapshot else known
+
+    def data_path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def commit(self, request: Mapping[str, Any]) -> int:
+        assert request["from"] == (self.snapshot or -1)
+        self.data.update({file["file-path"]: file for file in request["add"]})
+        for vector in request.get("deletes", ()):
+            self.vectors[vector["referenced-data-file"]] = vector
+        self.snapshot += 1
+        return self.snapshot
+
+    def files(self) -> dict[str, Any]:
+        return {
+            "data": [
+                {
+                    "path": path,
+                    "rows": file["record-count"],
+                    "bytes": file["file-size-in-bytes"],
+                    "file": file,
+                    "deletes": [path] if path in self.vectors else [],
+                }
+                for path, file in self.data.items()
+            ],
+            "deletes": self.vectors,
+        }
+
+
+def rows(*values: tuple[int, int]) -> pa.Table:
+    return pa.Table.from_pylist([{"id": i, "v": v} for i, v in values], SCHEMA)
+
+
+def content(table: MirrorTable) -> list[tuple[int, int]]:
+    return sorted((row["id"], row["v"]) for part in table.scan() for row in part.to_pylist())
+
+
+def test_a_commit_after_which_the_index_could_not_be_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iceberg: Any = OneTable(tmp_path)
+    table = MirrorTable(iceberg, ("id",), tmp_path / "index")
+    table.commit(Change(rows((1, 1), (2, 1))), {})
+
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(KeyIndex, "add", full)
+    with pytest.raises(OSError, match="No space"):
+        table.commit(Change(rows((2, 2), (3, 2))), {})
+    monkeypatch.undo()
+    table.commit(Change(rows((3, 3)), pa.table({"id": pa.array([1], pa.int32())})), {})
+    assert content(table) == [(2, 2), (3, 3)]
+
+
+def test_an_index_of_an_earlier_snapshot(tmp_path: Path) -> None:
+    iceberg: Any = OneTable(tmp_path)
+    old = MirrorTable(iceberg, ("id",), tmp_path / "old")
+    old.commit(Change(rows((1, 1), (2, 1))), {})
+    current = MirrorTable(iceberg, ("id",), tmp_path / "current")
+    current.commit(Change(rows((2, 2), (3, 2))), {})
+    assert KeyIndex(tmp_path / "old").snapshot == 1
+    restored = MirrorTable(iceberg, ("id",), tmp_path / "old")
+    restored.commit(Change(rows((3, 3)), pa.table({"id": pa.array([2], pa.int32())})), {})
+    assert content(restored) == [(1, 1), (3, 3)]
+    assert KeyIndex(tmp_path / "old").snapshot == 3

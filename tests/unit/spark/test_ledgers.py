@@ -1,0 +1,171 @@
+"""The ledgers of tasks become one: in directories and stores, whatever the order, with retries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import fs as pafs
+
+pytest.importorskip("pyspark", reason="needs the extra [spark]")
+
+import binlake.source.bytes
+import binlake.spark.ledgers as ledgers
+from binlake.errors import OptionError, SourceError
+from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch
+from binlake.spark.offsets import StreamOffset
+from binlake.spark.options import SourceOptions
+from binlake.values.ledger import Ledger, SkippedRange
+from binlake.values.position import Position
+
+Deliver = Callable[..., list[dict[str, Any]]]
+
+
+def of_task(number: int) -> Ledger:
+    ledger = Ledger()
+    ledger.add_rows("shop", "orders", "insert", number + 1)
+    ledger.unshown["DDL"] += 1
+    ledger.skipped.append(SkippedRange("binlog.000001", number, number + 1, "bad"))
+    return ledger
+
+
+@pytest.fixture(params=["a directory", "a store"])
+def ledger_path(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, Path]:
+    """The option, and where its files are."""
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    if request.param == "a directory":
+        return str(tmp_path / "kept"), tmp_path / "kept"
+    (tmp_path / "bucket").mkdir()
+    store = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
+
+    def found(uri: str) -> tuple[Any, str]:
+        return store, uri.partition("://")[2]
+
+    for module in (binlake.source.bytes, ledgers):
+        monkeypatch.setattr(module, "file_system_for", found)
+    return "s3://bucket", tmp_path / "bucket"
+
+
+def collected(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 1, 0, 2]])
+def test_the_last_task_adds_up(ledger_path: tuple[str, Path], order: list[int]) -> None:
+    option, folder = ledger_path
+    read = ReadLedger("r1", "/logs", option, facts={"view": "changes"})
+    for task in order:
+        assert collected(folder) == []
+        read.for_task(task, 3).deliver(of_task(task))
+    [kept] = collected(folder)
+    assert (kept["read"], kept["view"], kept["tasks"]) == ("r1", "changes", 3)
+    assert kept["unshown"] == {"DDL": 3}
+    assert kept["rows"][0]["insert"] == 1 + 2 + 3
+    assert len(kept["skipped"]) == 3
+    assert not [path for path in folder.rglob("*") if "000" in path.name]
+
+
+def test_a_second_action_on_the_same_plan_writes_the_same(ledger_path: tuple[str, Path]) -> None:
+    option, folder = ledger_path
+    read = ReadLedger("r1", "/logs", option)
+    for _ in range(2):
+        for task in range(2):
+            read.for_task(task, 2).deliver(of_task(task))
+    [kept] = collected(folder)
+    assert kept["unshown"] == {"DDL": 2}
+
+
+def test_a_read_that_fails_leaves_what_its_tasks_saw(ledger_path: tuple[str, Path]) -> None:
+    option, folder = ledger_path
+    read = ReadLedger("r1", "/logs", option)
+    read.for_task(0, 2).deliver(of_task(0))
+    read.for_task(1, 2).failed(of_task(1), SourceError("gone"))
+    assert collected(folder) == []
+    parts = [json.loads(path.read_text()) for path in sorted(folder.rglob("*.json"))]
+    assert [part.get("error") for part in parts] == [None, "gone"]
+
+
+def test_a_read_of_nothing_has_a_ledger(ledger_path: tuple[str, Path]) -> None:
+    option, folder = ledger_path
+    ReadLedger("r1", "/logs", option).deliver_nothing()
+    assert [kept["events"] for kept in collected(folder)] == [{}]
+
+
+def test_one_summary_where_tasks_run_in_the_drivers_jvm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'one'},{tmp_path / 'two'}")
+    read = ReadLedger("r1", "/logs (shop.orders)", None, awaited=True)
+    for task in range(2):
+        read.for_task(task, 2).deliver(of_task(task))
+    told = capfd.readouterr().err.splitlines()
+    assert told == [
+        "binlake: /logs (shop.orders): binlog.000001: bytes 0 to 1 were skipped: bad",
+        "binlake: /logs (shop.orders): binlog.000001: bytes 1 to 2 were skipped: bad",
+        "binlake: /logs (shop.orders): changes that rows cannot show: DDL: 2",
+    ]
+    ledger, was_told = collected_ledger(read)
+    assert ledger is not None
+    assert was_told
+    assert batch_sums(ledger)["skipped_bytes"] == 2
+    assert collected_ledger(read) == (None, False)  # kept until it was asked for
+
+
+def test_each_task_tells_what_it_left_out_on_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    read = replace(ReadLedger("r1", "/logs", None), driver_dirs="/the/drivers")
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    read.for_task(0, 2).deliver(of_task(0))
+    assert "DDL: 1" in capfd.readouterr().err
+    read.for_task(1, 2).deliver(Ledger())
+    assert capfd.readouterr().err == ""
+
+
+def test_a_long_summary_is_cut(capfd: pytest.CaptureFixture[str]) -> None:
+    ledger = Ledger()
+    for number in range(40):
+        ledger.warn(f"warning {number}")
+    ledgers.tell("/logs", ledger)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 13
+    assert lines[-1].startswith("binlake: /logs: and 28 more; ")
+
+
+def test_a_directory_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    read = ReadLedger("r1", "/logs", str(tmp_path / "file" / "below"))
+    with pytest.raises(SourceError, match=r"the ledger cannot be kept in .*option ledger_path"):
+        read.deliver(Ledger())
+
+
+def test_a_batch_that_is_repeated_has_the_same_name() -> None:
+    options = SourceOptions.parse({"path": "/logs", "since": "2026-11-21"})
+    place = StreamOffset(Position("", "binlog.000001", 77, ""), sums={"batches": 3}).place
+    names = {name_of_batch("binlog.000001", 77, place, options.identity) for _ in range(2)}
+    other = SourceOptions.parse({"path": "/logs"})
+    names.add(name_of_batch("binlog.000001", 77, place, other.identity))
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("value", ["", "mysql://u@db1/", "s3://u:secret@bucket/x"])
+def test_a_path_that_can_keep_nothing_is_refused(value: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        SourceOptions.parse({"path": "/logs", "ledger_path": value})
+    assert "secret" not in str(caught.value)
+
+
+def test_offsets_carry_the_sums() -> None:
+    offset = StreamOffset(Position("", "binlog.000001", 77, ""), sums={"batches": 3})
+    again = StreamOffset.from_json(json.loads(json.dumps(offset.to_json())))
+    assert again == offset
+    with pytest.raises(SourceError):
+        StreamOffset.from_json({**offset.to_json(), "ledger": {"batches": "3"}})
+    with pytest.raises(SourceError):
+        StreamOffset.from_json({**offset.to_json(), "ledger": 3})

@@ -1,0 +1,53 @@
+"""A task without enough memory says so in one line, and how much it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [spark]")
+
+from binlake.errors import SourceError
+from binlake.spark.memory import memory_error
+from support.logs.stream_log import StreamLog
+
+#: Reads a log as an executor does, in an address space that has room for nothing more.
+READ = """
+import resource, sys
+from binlake.spark.source import BinlogDataSource
+source = BinlogDataSource({"path": sys.argv[1]})
+reader = source.reader(source.schema())
+[partition] = reader.partitions()
+resident = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (resident + (1 << 20),) * 2)
+for batch in reader.read(partition):
+    pass
+"""
+
+
+def test_a_read_in_too_little_memory(tmp_path: Path) -> None:
+    log = StreamLog()
+    for number in range(1, 12_000):
+        log.plain(number)
+    path = log.write(tmp_path)
+    assert path.stat().st_size > 2 << 20
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(path)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("binlake.errors.SourceError: host ")
+    assert "the task ran out of memory: its address space is limited to" in last
+    assert "set spark.executor.pyspark.memory to 1g for each core" in last
+
+
+def test_memory_that_is_not_limited() -> None:
+    told = memory_error(MemoryError())
+    assert isinstance(told, SourceError)
+    assert "give the executor more memory" in str(told)
+    assert memory_error(RuntimeError("can't start new thread")) is None
+    assert memory_error(OSError("no such file")) is None
