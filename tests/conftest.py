@@ -90,9 +90,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where everything must be, a test that skips has failed."""
-    return _not_skipped((yield))
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a skipped test if everything is required, and say of a failed one how its servers are."""
+    report = _not_skipped((yield))
+    if report.failed and item.get_closest_marker("server"):
+        from dev.servers import Server
+
+        values = getattr(item, "funcargs", {}).values()
+        servers = {id(value): value for value in values if isinstance(value, Server)}
+        report.sections += [("server", one.condition()) for one in servers.values()]
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

@@ -159,6 +159,11 @@ class Server:
         if self._process is not None:
             self._process.wait()
 
+    def condition(self) -> str:
+        """Whether the process runs, and the end of its error log: for the report of a failure."""
+        state = "runs" if self._pid() is not None else "does not run"
+        return f"{self.name} {state}; the end of its error log:\n{_end_of(self.run / 'error.log')}"
+
     def stop(self) -> None:
         """Shut down in order, and wait for it."""
         self._end(signal.SIGTERM)
@@ -301,7 +306,7 @@ def _new_data(kind: Installation) -> Path:
 
 
 def _end_of(log: Path) -> str:
-    return log.read_text(errors="replace")[-1500:] if log.exists() else ""
+    return log.read_text(errors="replace")[-4000:] if log.exists() else ""
 
 
 @contextlib.contextmanager

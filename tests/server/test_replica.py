@@ -112,6 +112,8 @@ def test_we_are_among_the_replicas(server: Server, logs: list[str]) -> None:
         until(
             lambda: [row[:3] for row in server.rows(listing)] == [["4711", "reader.test", "3999"]]
         )
+        if server.name == "mysql-5.6.24":
+            return  # is not asked for its replicas: that may crash it
         with pytest.raises(OptionError, match="number 4711"):
             list(Follower(url, Position("", "", 0)))
 
@@ -187,6 +189,9 @@ def test_a_server_that_restarts_is_followed_on(tmp_path: Path) -> None:
 
 @pytest.mark.not_on("mysql-5.6.24")  # runs without GTIDs
 def test_a_position_among_gtids(server: Server, logs: list[str]) -> None:
+    # MariaDB notes checkpoints behind the last transaction: the position has to be that of one
+    server.settle()
+    server.execute("INSERT INTO live.t (v) VALUES ('before')")
     with connect(ServerUrl.parse(url_of(server))) as connection:
         before = connection.position()
     server.execute("INSERT INTO live.t (v) VALUES ('by gtid')")

@@ -23,6 +23,7 @@ from binlake.source.replica.url import ServerUrl
 from dev.golden.keys import Keys, prepare_keys
 from dev.servers import Server, installation, running
 from support.servers.live import tcp_url, to_the_end, url_of
+from support.servers.serving import eventually
 
 pytestmark = pytest.mark.server
 
@@ -383,6 +384,14 @@ def test_doctor_mends_everything_that_it_finds(
         server.execute(*statements)
         left = [f for f in findings_at(url) if f.sql]
         assert left == []
+
+
+def test_doctor_leaves_no_replica_behind(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    """On MySQL 5.6 one that has never asked for a log stays listed, and listing it reads freed memory."""
+    assert main(["doctor", url_of(server)]) in (0, 1), capfd.readouterr().err
+    newer = server.name == "mysql-9.7"
+    listing = "SHOW REPLICAS" if newer else "SHOW SLAVE HOSTS"
+    eventually(lambda: server.rows(listing) == [], "a list without replicas")
 
 
 def test_doctor_and_numbers(server: Server) -> None:

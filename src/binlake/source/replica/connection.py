@@ -285,8 +285,15 @@ class ServerConnection:
         """Send a command; wait for its OK where it is `answered`. Raises ServerError."""
         try:
             self.driver._execute_command(code, payload)
-            if answered:
-                self.driver._read_packet()
+        except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
+            raise server_error(error, self.where) from None
+        if answered:
+            self.answer()
+
+    def answer(self) -> None:
+        """Wait for the first packet of a command's answer. Raises ServerError."""
+        try:
+            self.driver._read_packet()
         except Exception as error:  # noqa: BLE001 - PyMySQL trusts what it parses
             raise server_error(error, self.where) from None
 

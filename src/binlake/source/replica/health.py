@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from binlake.errors import BinlogError, ServerError
 from binlake.source.replica.answers import decimal_number, whole_number
-from binlake.source.replica.connection import ServerConnection
+from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.finding import Finding, Look, Severity, is_on, kept, quoted
 from binlake.source.replica.health_settings import SETTINGS_LOOKS
-from binlake.source.replica.session import FollowOptions, register, replica_ids
+from binlake.source.replica.session import FollowOptions, check_allowed, replica_ids
 
 __all__ = ["Finding", "Severity", "Who", "clashes", "examine"]
 
@@ -77,7 +77,8 @@ def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Fi
                     f"GRANT {privilege} ON *.* TO {user}",
                 )
     try:
-        register(server, replace(options, replica_id=0))
+        with connect(server.url) as replica:
+            check_allowed(replica, options)
     except BinlogError as error:
         yield Finding(
             _PROBLEM, "privileges", f"{user} may not follow: {error.message}",

@@ -6,11 +6,12 @@ sql/sql_repl.cc.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from binlake.errors import BinlogError, OptionError, ServerError
 from binlake.source.replica.answers import whole_number
@@ -30,11 +31,14 @@ from binlake.source.replica.url import ServerUrl, choice_option, seconds_option
 from binlake.values.frame import FIRST_EVENT
 from binlake.values.gtid import GtidSet
 
-__all__ = ["FollowOptions", "SessionReport", "register", "replica_ids", "start_dump"]
+__all__ = ["FollowOptions", "SessionReport", "check_allowed", "replica_ids", "start_dump"]
 
 _UNKNOWN_VARIABLE = 1193
 _SERVER_ID_BITS = 32
 _MAX_OFFSET = (1 << 32) - 1  # of COM_BINLOG_DUMP
+# Before it, a replica that disconnects without having asked for a log stays in the server's list,
+# and SHOW SLAVE HOSTS reads its freed session: wrong rows, or the end of the server (seen on 5.6.24).
+_LISTS_SAFELY = (8, 0, 0)
 _MOST_DIGITS = 20
 _CAPABILITY_GTID = 4  # MARIA_SLAVE_CAPABILITY_GTID: events come as they are in the log
 _MOST_HOST, _MOST_USER = 60, 80  # HOSTNAME_LENGTH of older servers, USERNAME_LENGTH
@@ -114,13 +118,31 @@ class SessionReport:
 
 
 def replica_ids(server: ServerConnection) -> set[int]:
-    """The numbers that are taken: of the server and, if the user may see them, its replicas."""
-    newer = server.flavour == "mysql" and server.version >= (8, 0, 22)
-    try:
-        listed = server.rows("SHOW REPLICAS" if newer else "SHOW SLAVE HOSTS")
-    except ServerError:
-        listed = []
+    """Return the server's id and, if the user may list them, the ids of its replicas.
+
+    Servers before MySQL 8.0 are not asked for their replicas, because the question can crash them.
+    """
+    listed: list[tuple[str | None, ...]] = []
+    if server.flavour == "mariadb" or server.version >= _LISTS_SAFELY:
+        newer = server.flavour == "mysql" and server.version >= (8, 0, 22)
+        with contextlib.suppress(ServerError):
+            listed = server.rows("SHOW REPLICAS" if newer else "SHOW SLAVE HOSTS")
     return {whole_number(row[0], "Server_Id") for row in listed} | {server.server_id}
+
+
+def check_allowed(server: ServerConnection, options: FollowOptions) -> None:
+    """Ask for the oldest log, as a replica does, and end the connection. Raises ServerError.
+
+    To register alone would check the same privilege, but see `_LISTS_SAFELY`.
+    """
+    try:
+        start_dump(
+            server, replace(options, replica_id=0, semi_sync=False, until_current=True),
+            "", FIRST_EVENT, None,
+        )  # fmt: skip
+        server.answer()
+    finally:
+        server.abort()
 
 
 def start_dump(
@@ -134,9 +156,11 @@ def start_dump(
     """Become a replica and ask for the log: `file` from `offset` on, or what is not in `gtids`.
 
     A place beyond 4 GB can be named only to MySQL 8 with GTIDs; others send such a file from its
-    start. `own_id` as in `register`. Raises ServerError, OptionError.
+    start. `own_id` is the number of a connection of ours that was lost, which the server may not
+    have noticed yet: it ends that one now. Raises ServerError, OptionError.
     """
-    replica_id = register(server, options, own_id)
+    replica_id = own_id or _chosen_id(server, options)
+    _introduce(server, options)
     semi_sync = options.semi_sync and _enable_semi_sync(server)
     if gtids is not None and server.flavour == "mariadb":
         _maria_connect_state(server, options, gtids)
@@ -155,25 +179,19 @@ def start_dump(
         offset = offset if offset <= _MAX_OFFSET else FIRST_EVENT
         command = COM_BINLOG_DUMP
         payload = Dump(replica_id, file, offset, _flags(server, options)).encode()
+    _register(server, options, replica_id)  # last: see `_LISTS_SAFELY`
     server.command(command, payload)
     return SessionReport(replica_id, semi_sync, offset)
 
 
-def register(server: ServerConnection, options: FollowOptions, own_id: int = 0) -> int:
-    """Become one of the server's replicas, which it lists; our number among them.
-
-    `own_id` is the number of a connection of ours that was lost, which the server may not have
-    noticed yet: it ends that one now. Raises ServerError, OptionError.
-    """
-    replica_id = own_id or _chosen_id(server, options)
-    _introduce(server, options)
+def _register(server: ServerConnection, options: FollowOptions, replica_id: int) -> None:
+    """Become one of the replicas that the server lists. Raises ServerError."""
     host = (options.report_host or socket.gethostname())[:_MOST_HOST]
     me = Registration(replica_id, host, options.report_user[:_MOST_USER], "", options.report_port)
     try:
         server.command(COM_REGISTER_SLAVE, me.encode(), answered=True)
     except ServerError as error:
         raise _hinted(error) from None
-    return replica_id
 
 
 def _introduce(server: ServerConnection, options: FollowOptions) -> None:
