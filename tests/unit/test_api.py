@@ -286,3 +286,14 @@ def test_a_log_says_what_it_is(tmp_path: Path) -> None:
     )
     one = binlake.open(tmp_path / "binlog.000001", table="shop.t", since="2026-11-21")
     assert repr(one).endswith("binlog.000001: binlog.000001, 1 file; filters: table, since>")
+
+
+def test_columns_that_are_excluded() -> None:
+    demo = Path(__file__).resolve().parents[2] / "demo" / "mysql-9.7"
+    log = binlake.open(demo / "binlog.000001", exclude_column=["*.CUSTOMERS.c*", "shop.x.name"])
+    names = [name for name in log.to_arrow("shop.customers").column_names if name[0] != "_"]
+    assert names == ["id", "name", "born", "since", "flags"]
+    log = binlake.open(
+        demo / "binlog.000001", columns=["id", "city"], exclude_column="*.*.city", metadata=False
+    )
+    assert log.to_arrow("shop.customers").column_names == ["id"]

@@ -11,14 +11,16 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from binlake.errors import BinlogError, SchemaError, UnsupportedError
 from binlake.lake.engine import Engine, Task
+from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import place_key, position_properties
 from binlake.mirror.copy_state import CopyState
-from binlake.mirror.followed import Followed, table_properties
+from binlake.mirror.followed import Followed, described, table_properties, treated_columns
 from binlake.mirror.iceberg.data_files import DataFileWriter
 from binlake.mirror.iceberg.jvm import Lake
 from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
@@ -55,16 +57,21 @@ class CopyProgress:
 class _ChunkTask(Task):
     """Reads a chunk and writes it into data files."""
 
-    def __init__(self, chunk: TableChunk, url: str, schema: bytes, prefix: str) -> None:
+    def __init__(
+        self, chunk: TableChunk, url: str, schema: bytes, prefix: str, rules: ColumnRules
+    ) -> None:
         self.chunk = chunk
+        self.rules = rules
         self.url = url
         self.schema = schema
         self.prefix = prefix
 
     def run(self) -> str:
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
+        table = self.chunk.table
+        hashed = self.rules.hashed(table.schema, table.name, table.types.names)
         with self.chunk.read(self.url) as reading:
-            batches = (conformed(pa.Table.from_batches([batch]), schema) for batch in reading)
+            batches = (conformed(hashed.rows(batch), schema) for batch in reading)
             files = list(DataFileWriter(schema, self.prefix).write(batches))
             answer = {
                 "number": self.chunk.number,
@@ -89,6 +96,7 @@ class FirstCopy:
     engine: Engine
     planner: StreamPlanner
     options: MirrorOptions
+    rules: ColumnRules
     indexes: Path
     note: Callable[[str], None]
     watch: Callable[[CopyProgress], None]
@@ -114,9 +122,7 @@ class FirstCopy:
         # the end must be one that the log had when the last row was read, or later
         until = self.planner.latest()
         properties = position_properties(start, round_number)
-        kept = table_properties(
-            table.full_name, table.key, create_table, table.definition.flavour, until
-        )
+        kept = table_properties(table, create_table, self.rules, until)
         target.replace(files, {**properties, "binlake.copied": "true"}, kept)
         state.remove()
         self.note(f"{table.full_name}: {target.rows:,} rows copied")
@@ -129,6 +135,7 @@ class FirstCopy:
             self.planner.head().position.server_uuid,
             create_table,
             str(table.arrow_schema),
+            json.dumps(self._treated(table)),
             json.dumps(table.key),
             str(self.options.chunk_rows),
             str(known["uuid"]),
@@ -167,7 +174,10 @@ class FirstCopy:
         for at in range(0, len(left), width):
             if self.is_interrupted():
                 return False
-            tasks = [_ChunkTask(chunk, self.url, schema, prefix) for chunk in left[at : at + width]]
+            tasks = [
+                _ChunkTask(chunk, self.url, schema, prefix, self.rules)
+                for chunk in left[at : at + width]
+            ]
             answers = self.engine.run(
                 tasks, f"copy {table.full_name}", lambda done, _all: self._tell(table, state, done)
             )
@@ -193,6 +203,8 @@ class FirstCopy:
             raise UnsupportedError(
                 f"{table.full_name}: tables of engine {table.engine} cannot be mirrored"
             )
+        names = [column.name for column in table.definition.columns]
+        self.rules.check(table.schema, table.name, names, table.key)
         for column in table.definition.columns:
             if "\0" in column.name:
                 raise SchemaError(f"{table.full_name}: the name of a column has a zero byte")
@@ -205,11 +217,14 @@ class FirstCopy:
     def _target(self, table: SourceTable) -> MirrorTable:
         """The lake table: the one that is there if its columns are these, else a new one."""
         index = self.indexes / table.schema / table.name
+        schema = self.rules.lake_schema(table.schema, table.name, table.arrow_schema)
         if self.lake.exists(table.schema, table.name):
             known = self.lake.load(table.schema, table.name).describe()
             properties = known["properties"]
-            wanted = _columns(storage_schema(iceberg_schema(table.arrow_schema)))
+            wanted = _columns(storage_schema(iceberg_schema(schema)))
             same = _columns(storage_schema(known["schema"])) == wanted
+            if described(properties) is not None:  # else it has no rows yet
+                same = same and treated_columns(properties) == self._treated(table)
             if same and properties.get("binlake.deletes") == self.options.deletes:
                 return MirrorTable.open(self.lake, table.schema, table.name, table.key, index)
             if "binlake.deletes" not in properties:
@@ -223,11 +238,16 @@ class FirstCopy:
             self.lake,
             table.schema,
             table.name,
-            table.arrow_schema,
+            schema,
             table.key,
             index,
             deletes="position" if self.options.deletes == "position" else "vectors",
         )
+
+    def _treated(self, table: SourceTable) -> dict[str, Any]:
+        """The columns that are left out or hashed."""
+        names = [column.name for column in table.definition.columns]
+        return self.rules.described(table.schema, table.name, names)
 
     def _offset(self, position: Position, *, exact: bool) -> StreamOffset:
         """The place with all that is known of it: of the transactions before it, of its log."""

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from binlake.errors import IncompleteError, SchemaError, SourceError
+from binlake.errors import IncompleteError, OptionError, SchemaError, SourceError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, is_special
 from binlake.mirror.apply.decode import TableName
 from binlake.mirror.apply.net import (
@@ -20,11 +21,13 @@ from binlake.mirror.apply.net import (
     net_by_key,
     net_of_rows,
 )
+from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, offset_of, place_key
 from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source.tables import SourceTable
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable
@@ -33,11 +36,13 @@ from binlake.values.position import Position
 
 __all__ = [
     "Followed",
+    "definition_properties",
     "described",
     "followed",
     "open_table",
     "place_of",
     "table_properties",
+    "treated_columns",
     "widens",
 ]
 
@@ -46,22 +51,36 @@ _KEY = "binlake.key"
 _DECLARED = "binlake.create-table"
 _FLAVOUR = "binlake.flavour"
 _UNTIL = "binlake.snapshot-until"
+_COLUMNS = "binlake.columns"
 _NAMES = pa.list_(pa.string())
 # MariaDB's hash of a long unique value, which it logs and does not show
 _HIDDEN = re.compile(r"DB_ROW_HASH_\d+")
 
 
 def table_properties(
-    full_name: str, key: tuple[str, ...], create_table: str, flavour: str, until: StreamOffset
+    table: SourceTable, create_table: str, rules: ColumnRules, until: StreamOffset
 ) -> dict[str, str]:
     """What the lake table keeps of its table. `until`: where the log was when its snapshot ended."""
     return {
-        _TABLE: full_name,
-        _KEY: json.dumps(key),
-        _DECLARED: create_table,
-        _FLAVOUR: flavour,
+        _TABLE: table.full_name,
+        _KEY: json.dumps(table.key),
+        **definition_properties((table.schema, table.name), create_table, rules),
+        _FLAVOUR: table.definition.flavour,
         _UNTIL: json.dumps(until.to_json()),
     }
+
+
+def definition_properties(name: TableName, create_table: str, rules: ColumnRules) -> dict[str, str]:
+    """The part of it that changes with the definition. Raises OptionError."""
+    columns = parse_schema(create_table.encode()).tables[0].columns
+    treated = rules.described(*name, [column.name for column in columns])
+    return {_DECLARED: create_table, _COLUMNS: json.dumps(treated, sort_keys=True)}
+
+
+def treated_columns(properties: Mapping[str, str]) -> dict[str, Any]:
+    """The columns of a lake table that are left out or hashed, see `ColumnRules.described`."""
+    found: dict[str, Any] = json.loads(properties.get(_COLUMNS, "{}"))
+    return found
 
 
 def described(properties: Mapping[str, str]) -> str | None:
@@ -132,6 +151,17 @@ class Followed:
         if place.server_uuid == until.server_uuid:
             return place_key(place) <= place_key(until)
         return self.may_be_ahead
+
+    def check_rules(self, rules: ColumnRules) -> None:
+        """Raise OptionError where its rows were written by other rules."""
+        wanted = rules.described(*self.id, [column.name for column in self.declared.columns])
+        if treated_columns(self.lake.properties) != wanted:
+            raise OptionError(
+                f"{self.full_name}: other columns are left out or hashed, or with another key, than when "
+                "the table was copied",
+                name="exclude_columns",
+                hint="start with the same options, or run `binlake mirror resync` for the table before",
+            )
 
     def net(self, batches: list[pa.RecordBatch]) -> Net:
         """The net change of row changes, in their order.

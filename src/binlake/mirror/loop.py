@@ -30,7 +30,14 @@ from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
 from binlake.mirror.commits import commit_range
 from binlake.mirror.control import NAMESPACE, Control, place_key, position_properties
 from binlake.mirror.first_copy import CopyProgress, FirstCopy
-from binlake.mirror.followed import Followed, described, followed, open_table, place_of
+from binlake.mirror.followed import (
+    Followed,
+    definition_properties,
+    described,
+    followed,
+    open_table,
+    place_of,
+)
 from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
 from binlake.mirror.iceberg.table import Change
 from binlake.mirror.lake_state import index_directory, lock
@@ -90,6 +97,7 @@ class Mirror:
     ) -> None:
         check_no_password(url, "url")
         self.options = options
+        self._rules = options.column_rules.pinned()
         self._note = note
         self._url = str(ServerUrl.parse_all(url)[0])
         self._lake = Lake(spark, catalog)
@@ -102,8 +110,8 @@ class Mirror:
         self._indexes = index_directory(lake, state)
         self._lock = lock(self._indexes, lake)
         self._staging = tempfile.TemporaryDirectory(prefix="binlake-mirror-")
-        self._control = Control(self._lake, without_password(url), options)
-        self._control.configure(without_password(url), options)
+        self._control_url = without_password(url)
+        self._control = Control(self._lake, self._control_url, options)
         self._tables: dict[str, Followed] = {}
         self._source = SourceTables(self._url, options)
         self._copy = FirstCopy(
@@ -112,6 +120,7 @@ class Mirror:
             self._engine,
             self._planner,
             options,
+            self._rules,
             self._indexes,
             note,
             watch,
@@ -154,7 +163,9 @@ class Mirror:
         is lost, and the next run goes on.
         """
         self._open_tables()
+        self._control.configure(self._control_url, self.options)
         self._add_tables()
+        self._tell_unmatched()
         until = self._planner.latest() if once else None
         while not self._stop.is_set():
             self._control.refresh()
@@ -220,7 +231,10 @@ class Mirror:
                 continue
             table = open_table(self._lake, namespace, name, self._indexes)
             try:
-                self._take(followed(table, place_of(table, self._control, self.options)))
+                known = followed(table, place_of(table, self._control, self.options))
+                if known.full_name not in self._control.to_resync:
+                    known.check_rules(self._rules)
+                self._take(known)
             except CommitConflictError as error:
                 self._quarantine(table.full_name, str(error))
 
@@ -231,6 +245,16 @@ class Mirror:
             full_name = ".".join(name)
             if full_name not in self._tables and full_name not in quarantined:
                 self._copy_table(full_name)
+
+    def _tell_unmatched(self) -> None:
+        """Patterns that protect nothing are perhaps misspelled."""
+        columns = [
+            (*table.id, column.name)
+            for table in self._tables.values()
+            for column in table.declared.columns
+        ]
+        for pattern in self._rules.unmatched(columns):
+            self._note(f"{pattern} matches no column of the mirrored tables")
 
     def _copy_table(self, full_name: str) -> None:
         if not self._source.has(full_name):
@@ -322,6 +346,7 @@ class Mirror:
         wanted = Wanted(
             {table.id: table.decoded_key for table in group},
             "\n".join(table.create_table for table in group),
+            self._rules,
         )
         splits = self._planner.splits(start, end, _SPLIT_BYTES)
         refuses = self.options.on_statement == "error"
@@ -436,14 +461,16 @@ class Mirror:
 
     def _change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         """Do to a table what a statement does to it."""
-        effect = effect_of(ddl, table, self.options.read_options())
+        effect = effect_of(ddl, table, self.options.read_options(), self._rules)
         if effect.is_none:
             return
         if effect.refused:
             self._refused(table, ddl, effect.refused)
             return
         properties = position_properties(end, self._control.round + 1)
-        kept = {} if effect.create_table is None else {"binlake.create-table": effect.create_table}
+        kept = {}
+        if effect.create_table is not None:
+            kept = definition_properties(table.id, effect.create_table, self._rules)
         if effect.truncate:
             table.lake.iceberg.tag(f"before-truncate-{ddl.position.file}-{ddl.position.offset}")
         table.lake.commit(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from binlake.errors import OptionError
+from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.iceberg.compaction import CompactionPolicy
+from binlake.values.column_patterns import parse_column_pattern
 from binlake.values.options import ReadOptions, parse_table_pattern
 
 __all__ = ["CHOICES", "MirrorOptions"]
@@ -26,6 +28,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "compact": ("auto", "off"),
 }
 
+# options that are lists of patterns
+_PATTERNS = {
+    "tables": parse_table_pattern,
+    "exclude_tables": parse_table_pattern,
+    "exclude_columns": parse_column_pattern,
+    "hash_columns": parse_column_pattern,
+}
 _COUNTS = (
     "round_bytes",
     "commit_bytes",
@@ -52,6 +61,9 @@ class MirrorOptions:
 
     tables: tuple[str, ...] = ("*.*",)
     exclude_tables: tuple[str, ...] = ()
+    exclude_columns: tuple[str, ...] = ()
+    hash_columns: tuple[str, ...] = ()
+    hash_key_file: str = ""
     deletes: str = "vectors"
     on_alter: str = "quarantine"
     on_other_writer: str = "refuse"
@@ -84,10 +96,10 @@ class MirrorOptions:
                     name=name,
                     value=value,
                 )
-        for name in ("tables", "exclude_tables"):
+        for name, parse in _PATTERNS.items():
             for pattern in getattr(self, name):
                 try:
-                    parse_table_pattern(pattern)
+                    parse(pattern)
                 except ValueError as error:
                     raise OptionError(
                         f"option {name}: {pattern!r}: {error}", name=name, value=pattern
@@ -118,9 +130,14 @@ class MirrorOptions:
             job_bytes=self.compact_bytes,
         )
 
+    @property
+    def column_rules(self) -> ColumnRules:
+        """Which columns are left out or hashed."""
+        return ColumnRules(self.exclude_columns, self.hash_columns, self.hash_key_file)
+
     def read_options(self, tables: tuple[str, ...] = ()) -> ReadOptions:
         """How rows are decoded, of tables that match these patterns."""
-        return ReadOptions.parse(
+        read = ReadOptions.parse(
             {
                 "table": tables,
                 "exclude_table": self.exclude_tables,
@@ -133,6 +150,7 @@ class MirrorOptions:
                 "metadata_prefix": "\0",
             }
         )
+        return replace(read, exclude_column=self.exclude_columns)
 
     def to_json(self) -> str:
         """As the lake keeps them."""
@@ -148,7 +166,7 @@ class MirrorOptions:
         """From values by name. Raises OptionError."""
         known = {field.name for field in fields(cls)}
         found = {name: value for name, value in values.items() if name in known}
-        for name in ("tables", "exclude_tables"):
+        for name in _PATTERNS:
             if name in found:
                 found[name] = tuple(found[name])
         return cls(**found)

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import BinlogError
+from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import Followed, widens
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
 from binlake.mirror.source.definition import definition_of
@@ -88,7 +89,9 @@ def changes_no_column(ddl: DdlStatement) -> bool:
     return any(known.match(ddl.sql) for known in (_TRUNCATE, _INDEX, _CREATE_IF_NEW))
 
 
-def effect_of(ddl: DdlStatement, table: Followed, options: ReadOptions) -> Effect:
+def effect_of(
+    ddl: DdlStatement, table: Followed, options: ReadOptions, rules: ColumnRules
+) -> Effect:
     """The effect of a statement that `concerns` a table."""
     sql = ddl.sql
     if _CREATE_IF_NEW.match(sql):
@@ -109,12 +112,14 @@ def effect_of(ddl: DdlStatement, table: Followed, options: ReadOptions) -> Effec
     if _RENAME_TABLE.search(text):
         return Effect(refused="the table is renamed")
     try:
-        return _altered(ddl, table, options)
+        return _altered(ddl, table, options, rules)
     except BinlogError as error:
         return Effect(refused=error.message)
 
 
-def _altered(ddl: DdlStatement, table: Followed, options: ReadOptions) -> Effect:
+def _altered(
+    ddl: DdlStatement, table: Followed, options: ReadOptions, rules: ColumnRules
+) -> Effect:
     old = table.declared
     catalogue = Catalogue(lambda *name: old if _same(name, table.id) else None)
     apply_ddl(catalogue, ddl)
@@ -130,7 +135,7 @@ def _altered(ddl: DdlStatement, table: Followed, options: ReadOptions) -> Effect
         return Effect(refused="a foreign key is added that changes rows")
     if new == old or (new.columns, new.primary_key) == (old.columns, old.primary_key):
         return Effect()
-    return _compared(ddl, old, new, table, options)
+    return _compared(ddl, old, new, table, options, rules)
 
 
 def _cascades(key: ForeignKey) -> bool:
@@ -148,6 +153,7 @@ def _compared(
     new: DeclaredTable,
     table: Followed,
     options: ReadOptions,
+    rules: ColumnRules,
 ) -> Effect:
     """The steps from one set of columns to another."""
     renames = {a.lower(): b for a, b in renamed_columns(_items(ddl))}
@@ -158,19 +164,25 @@ def _compared(
         return Effect(refused="the primary key changes")
     if not table.key:
         return Effect(refused="the table has no key, and its rows are told apart by all columns")
-    schema = _arrow(new, table.flavour, options)
+    schema = rules.lake_schema(*table.id, _arrow(new, table.flavour, options))
     stored = storage_schema(iceberg_schema(schema))
     removed = [c.name for c in old.columns if renames.get(c.name.lower(), c.name).lower() not in
                {n.name.lower() for n in new.columns}]  # fmt: skip
     if key & {name.lower() for name in removed} or key & renames.keys():
         return Effect(refused="a column of the key is dropped or renamed")
-    drops = tuple({"do": "drop", "name": _spelled(table, name)} for name in removed)
-    renaming = tuple(
-        {"do": "rename", "name": _spelled(table, a), "to": b} for a, b in sorted(renames.items())
-        if a in {c.name.lower() for c in old.columns}
-    )  # fmt: skip
+    shown = {name.lower() for name in table.lake.schema.names}
+    renamed = [(a, b) for a, b in sorted(renames.items())
+               if a in {c.name.lower() for c in old.columns}]  # fmt: skip
+    if (why := _why_not_renamed(table, renamed, rules)) is not None:
+        return Effect(refused=why)
+    hidden = [a for a, b in renamed if rules.treatment(*table.id, b) == "left out"]
+    drops = tuple({"do": "drop", "name": _spelled(table, name)} for name in [*removed, *hidden]
+                  if name.lower() in shown)  # fmt: skip
+    renaming = tuple({"do": "rename", "name": _spelled(table, a), "to": b} for a, b in renamed
+                     if a not in hidden)  # fmt: skip
     changed: list[dict[str, Any]] = []
-    for column in new.columns:
+    kept = [c for c in new.columns if rules.treatment(*table.id, c.name) != "left out"]
+    for column in kept:
         before = was.get(column.name.lower())
         if before is None:
             if (why := _why_not_added(ddl, column)) is not None:
@@ -187,9 +199,20 @@ def _compared(
                 changed.append(
                     {"do": "widen", "name": column.name, "schema": _one(schema, column.name)}
                 )
-    order = _moves([c.name for c in new.columns]) if _is_moved(old, new, renames) else ()
+    order = _moves([c.name for c in kept]) if _is_moved(old, new, renames) else ()
     groups = tuple(group for group in (drops, renaming, tuple(changed), order) if group)
     return Effect(steps=groups, create_table=create_table_text(new))
+
+
+def _why_not_renamed(
+    table: Followed, renamed: Sequence[tuple[str, str]], rules: ColumnRules
+) -> str | None:
+    """The lake has no values for a new name that is left out or hashed otherwise than the old one."""
+    for a, b in renamed:
+        before, after = (rules.treatment(*table.id, name) for name in (a, b))
+        if before != after != "left out":
+            return f"column {a}, which was {before}, is renamed to {b}, which is to be {after}"
+    return None
 
 
 def _equal(one: pa.DataType, other: pa.DataType) -> bool:

@@ -126,8 +126,13 @@ def _verified(
             if one.full_name == name
         ]
         lake = LakeRows(followed.lake.schema, followed.lake.scan)
-        expected = storage_schema(iceberg_schema(table.arrow_schema))
-        found = compare(source.server, table, lake, expected=expected, options=options)
+        rules = mirror.options.column_rules
+        schema = rules.lake_schema(table.schema, table.name, table.arrow_schema)
+        expected = storage_schema(iceberg_schema(schema))
+        hashed = rules.hashed(table.schema, table.name, schema.names)
+        found = compare(
+            source.server, table, lake, expected=expected, options=options, hashed=hashed
+        )
     except BinlogError as error:
         return TableVerification(name, "not compared", str(error))
     return _described(name, found)

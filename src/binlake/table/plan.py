@@ -16,6 +16,7 @@ import pyarrow as pa
 from binlake.table.types.base import ColumnContext, ColumnType, Target
 from binlake.table.types.missing_metadata import missing_sentence
 from binlake.table.types.registry import column_type
+from binlake.values.column_patterns import matches_column
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition, TablePlan
 
@@ -47,7 +48,7 @@ class TableTypes:
 
         Raises OptionError for a bad assume_charset.
         """
-        wanted = _wanted_names(options)
+        wanted = _wanted_names(options, definition)
         context = ColumnContext(definition, options, target, warn)
         silent = replace(context, warn=_ignore, missing={})  # of a column that nobody reads
         types = [
@@ -93,11 +94,19 @@ def _schema(definition: TableDefinition, columns: Sequence[ColumnType]) -> pa.Sc
     return pa.schema([kind.field() for kind in columns], metadata=metadata)
 
 
-def _wanted_names(options: ReadOptions) -> Callable[[str], bool]:
-    if not options.columns:
+def _wanted_names(options: ReadOptions, definition: TableDefinition) -> Callable[[str], bool]:
+    if not (options.columns or options.exclude_column):
         return lambda _name: True
+    database, table = definition.database, definition.table
+    excluded = options.exclude_column
     wanted = frozenset(name.casefold() for name in options.columns)
-    return lambda name: name.casefold() in wanted  # to the servers, case is no difference
+
+    def is_wanted(name: str) -> bool:
+        if wanted and name.casefold() not in wanted:  # to the servers, case is no difference
+            return False
+        return not matches_column(excluded, database, table, name)
+
+    return is_wanted
 
 
 def _ignore(_sentence: str) -> None:

@@ -22,6 +22,10 @@ FORMS: Mapping[str, Form] = {
         "database and table, upper and lower case as in the log; * and ? are wildcards",
         ("shop.orders", "shop.*", "*.order?"),
     ),
+    "DB.TABLE.COLUMN": Form(
+        "database, table and column, in any case; * and ? are wildcards",
+        ("shop.users.email", "*.*.phone"),
+    ),
     "DIR": Form("path or URI of a directory", ("/var/log/binlake", "s3://bucket/ledgers")),
     "FILE": Form("path of a file", ("schema.sql",)),
     "FILE:POS": Form(

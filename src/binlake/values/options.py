@@ -21,6 +21,7 @@ from typing import Any
 from binlake.errors import OptionError
 from binlake.format.charsets import BINARY, CHARSETS
 from binlake.values.builds import PickledByName
+from binlake.values.column_patterns import parse_column_pattern
 from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.gtid import Gtid, MariaGtid, parse_gtid_filter
 
@@ -281,6 +282,7 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     # how to read it
     OptionSpec("index_directory", "DIR", "also allow index files to name logs in this directory", _text, (), True),
     OptionSpec("columns", "NAME", "only these columns of the table", _text, (), True),
+    OptionSpec("exclude_column", "DB.TABLE.COLUMN", "not these columns; * and ? are wildcards", parse_column_pattern, (), True, surfaces=("api",)),
     OptionSpec("schema", "FILE", "SHOW CREATE TABLE statements, a dump, output of `binlake schema`, or the URL of a live server: supplies names, signs and character sets that the log lacks", _text),
     OptionSpec("keyring", "FILE", "the server's keyring or key file, for encrypted logs", _text),
     OptionSpec("keyring_password_file", "FILE", "file with the password of an encrypted MariaDB key file", _text),
@@ -349,6 +351,7 @@ class ReadOptions(PickledByName):
     at: str | None = None
     index_directory: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    exclude_column: tuple[str, ...] = ()
     schema: str | None = None
     keyring: str | None = None
     keyring_password_file: str | None = None

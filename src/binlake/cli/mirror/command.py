@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import binlake.cli.mirror.compact
@@ -64,6 +65,23 @@ def run(
     ] = None,
     exclude_table: Annotated[
         list[str] | None, Option(metavar="DB.TABLE", help="Leave out these tables.")
+    ] = None,
+    exclude_column: Annotated[
+        list[str] | None,
+        Option(metavar="DB.TABLE.COLUMN", help="Leave out these columns; * and ? are wildcards."),
+    ] = None,
+    hash_column: Annotated[
+        list[str] | None,
+        Option(
+            metavar="DB.TABLE.COLUMN",
+            help="Write a keyed hash (HMAC-SHA256) in the place of these columns' values.",
+        ),
+    ] = None,
+    hash_key_file: Annotated[
+        str | None,
+        Option(
+            metavar="FILE", help="The key of these hashes.", show_default="BINLAKE_HASH_KEY, if set"
+        ),
     ] = None,
     logs: Annotated[
         str | None,
@@ -196,7 +214,9 @@ def run(
       binlake mirror mysql://repl@db1/ s3://bucket/lake --once --state /var/lib/binlake
     """
     given: dict[str, Any] = {
-        "tables": table, "exclude_tables": exclude_table, "deletes": deletes, "on_alter": on_alter,
+        "tables": table, "exclude_tables": exclude_table, "exclude_columns": exclude_column,
+        "hash_columns": hash_column,
+        "hash_key_file": None if hash_key_file is None else str(Path(hash_key_file).absolute()), "deletes": deletes, "on_alter": on_alter,
         "on_other_writer": on_other_writer, "on_statement": on_statement, "on_cascade": on_cascade, "time": time,
         "zero_date": zero_date, "invalid": invalid, "max_rows_per_s": max_rate, "keep_snapshots_s": keep_snapshots,
         "max_snapshots": max_snapshots, "compact": compact,
@@ -223,7 +243,8 @@ def run(
 
 
 def _flag(name: str) -> str:
-    renamed = {"tables": "table", "exclude_tables": "exclude_table", "max_rows_per_s": "max_rate",
+    renamed = {"tables": "table", "exclude_tables": "exclude_table", "exclude_columns": "exclude_column",
+               "hash_columns": "hash_column", "max_rows_per_s": "max_rate",
                "keep_snapshots_s": "keep_snapshots", "verify_every_s": "verify_every",
                "interval_seconds": "interval"}  # fmt: skip
     return "LAKE" if name == "lake" else f"--{renamed.get(name, name).replace('_', '-')}"
@@ -252,6 +273,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     from binlake.mirror.report import mirror_status
 
     options = MirrorOptions.of(values)
+    options.column_rules.pinned()  # a missing key is an error before Spark starts
     lake = values["lake"]
     with ExitStack() as stack:
         exported = _exporter(values, stack)
@@ -372,6 +394,9 @@ def _table_line(table: TableStatus, width: int) -> str:
         f"{table.deleted_rows:>12,} deleted  {table.files:>6,} files  {table.bytes:>16,} bytes  "
         f"{table.index_bytes:>14,} of index"
     )
+    for what, columns in (("left out", table.left_out), ("hashed", table.hashed)):
+        if columns:
+            line += f"\n    {what}: {', '.join(columns)}"
     return f"{line}\n    {table.since}: {table.reason}" if table.reason else line
 
 

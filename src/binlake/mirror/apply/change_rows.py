@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from binlake.errors import UnsupportedError
+from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
 from binlake.table.batches import TableChanges
 from binlake.table.images import has_column
 
@@ -32,17 +33,20 @@ def is_special(name: str) -> bool:
     return name.startswith(_SPECIAL)
 
 
-def change_rows(changes: TableChanges, key: Sequence[str]) -> pa.RecordBatch:
+def change_rows(
+    changes: TableChanges, key: Sequence[str], hashed: HashedColumns = NOTHING_HASHED
+) -> pa.RecordBatch:
     """The changes of one definition of a table with this key. Raises UnsupportedError."""
     types = changes.types
     name = types.definition.full_name
-    columns: dict[str, pa.Array] = dict(zip(types.names, changes.after.columns, strict=True))
+    columns = hashed.columns(dict(zip(types.names, changes.after.columns, strict=True)))
     columns[OP] = changes.facts.op
     columns[ABSENT] = changes.after.absent().cast(_NAMES)
     _refuse_virtual(changes)
     before: Mapping[str, pa.Array] = {}
     if changes.before is not None:
-        before = dict(zip(types.names, changes.before.columns, strict=True))
+        images = dict(zip(types.names, changes.before.columns, strict=True))
+        before = hashed.columns({name: images[name] for name in key if name in images})
     for part in key:
         if part not in columns:
             raise UnsupportedError(f"{name}: the log has no column {part} of the table's key")
@@ -70,7 +74,8 @@ def _refuse_without_key(changes: TableChanges, key: Sequence[str]) -> None:
 def _refuse_virtual(changes: TableChanges) -> None:
     """An update that leaves out a column that the server computes may have changed it."""
     definition = changes.types.definition
-    virtual = [column for column in definition.columns if column.virtual]
+    shown = set(changes.types.ordinals)
+    virtual = [c for c in definition.columns if c.virtual and c.ordinal in shown]
     for column in virtual:
         if not all(has_column(bitmap, column.ordinal) for bitmap in changes.after.patterns):
             raise UnsupportedError(

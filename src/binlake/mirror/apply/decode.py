@@ -20,6 +20,7 @@ import pyarrow as pa
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.apply.change_rows import change_rows
+from binlake.mirror.columns.rules import ColumnRules
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
 from binlake.stream.runs import ChainPosition
@@ -43,12 +44,13 @@ _UNSHOWN = (DML, LOAD_DATA, INCIDENT, ORPHAN_XA_COMMIT)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is decoded: the tables' keys (of a table without one, all of its columns), and CREATE
-    TABLE statements of all of them.
+    """What is decoded: the tables' keys (of a table without one, all of its columns), CREATE
+    TABLE statements of all of them, and which columns are hashed.
     """
 
     keys: Mapping[TableName, tuple[str, ...]]
     schema: str
+    rules: ColumnRules = field(default_factory=ColumnRules)
 
     def declared(self) -> DeclaredSchema:
         """The tables as they are declared. Raises SchemaError."""
@@ -116,7 +118,8 @@ def _decode(
                 if key is None or name in into.failed:
                     continue
                 try:
-                    into.add(name, change_rows(table, key))
+                    hashed = wanted.rules.hashed(*name, table.types.names)
+                    into.add(name, change_rows(table, key, hashed))
                 except UnsupportedError as error:
                     into.failed[name] = str(error)
     for full_name, count in ledger.json_differences.items():

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from binlake.errors import OptionError, UnsupportedError
+from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
 from binlake.mirror.equality.sums import Part, Parts, RowTexts
 from binlake.mirror.equality.texts import MD5, SHA256, Hash
 from binlake.mirror.source.read_session import begin_snapshot, open_session, take_raw_text
@@ -135,10 +136,12 @@ def compare(
     *,
     expected: pa.Schema | None = None,
     options: VerifyOptions | None = None,
+    hashed: HashedColumns = NOTHING_HASHED,
 ) -> Comparison:
     """Compare a table with its copy in the lake. The server's transaction decides the moment.
 
-    `expected` is the schema that the lake should have, the source's own by default. Raises ServerError,
+    `expected` is the schema that the lake should have, the source's own by default. With `hashed` columns
+    all rows of the server are read, since it does not know the hash's key. Raises ServerError,
     UnsupportedError for a table without consistent reads, and what reading the lake raises.
     """
     options = options or VerifyOptions()
@@ -153,9 +156,10 @@ def compare(
     parts = _parts(table, digest, fields, options)
     if any(name not in {f.name for f in parts.fields} for name in table.key) or not parts.fields:
         return Comparison(table.full_name, 0, 0, 0, 0, tuple(columns))
-    there, here = parts.of_server(server), parts.of_rows(lake.scan())
+    source = _SourceRows(server, parts, hashed)
+    there, here = source.sums(), parts.of_rows(lake.scan())
     differing = sorted(n for n in there.keys() | here.keys() if there.get(n) != here.get(n))
-    search = _Search(server, lake, parts, options.most_differences - len(columns))
+    search = _Search(source, lake, parts, options.most_differences - len(columns))
     groups = [differing] if parts.may_misplace else _groups(differing, there, here)
     for numbers in groups:
         if not numbers:
@@ -229,11 +233,40 @@ def _groups(
         yield group
 
 
+@dataclass(frozen=True, slots=True)
+class _SourceRows:
+    """The server's rows as the lake should have them."""
+
+    server: ServerConnection
+    parts: Parts
+    hashed: HashedColumns
+
+    def sums(self) -> dict[int, Part]:
+        """The checksums of all parts that are compared."""
+        if self.hashed:
+            return self.parts.of_rows(self._read(""))
+        return self.parts.of_server(self.server)
+
+    def of_parts(self, numbers: Sequence[int]) -> Iterator[pa.Table]:
+        """The rows of some parts, or all: only here the part of a row with a hashed key is known."""
+        return self._read("" if self.hashed else self.parts.condition(numbers))
+
+    def wanted(self, numbers: Sequence[int]) -> Container[int]:
+        """The parts of those rows that count: else the server has chosen its rows by its own texts."""
+        return frozenset(numbers) if self.hashed else range(self.parts.count)
+
+    def _read(self, condition: str) -> Iterator[pa.Table]:
+        select = RowSelect(self.parts.table, _LIMITS)
+        wanted = pa.schema([pa.field(f.name, f.type) for f in self.parts.fields])
+        for batch in select.batches(self.server, condition):
+            yield self.hashed.rows(batch).select(wanted.names).cast(wanted)
+
+
 @dataclass(slots=True)
 class _Search:
     """Compares the rows of parts; `found` has at most `most` differences."""
 
-    server: ServerConnection
+    source: _SourceRows
     lake: LakeRows
     parts: Parts
     most: int
@@ -247,21 +280,13 @@ class _Search:
     def look_at(self, numbers: Sequence[int]) -> None:
         """Compare all rows of some parts."""
         wanted = frozenset(numbers)
-        # the server has chosen its rows by its own texts
-        source = self._by_key(self._source_tables(numbers), range(self.parts.count))
+        source = self._by_key(self.source.of_parts(numbers), self.source.wanted(numbers))
         lake = self._by_key(self.lake.scan(), wanted)
         for key in source.keys() | lake.keys():
             for difference in self._of_key(source.get(key, []), lake.get(key, [])):
                 if self.is_full:
                     return
                 self.found.append(difference)
-
-    def _source_tables(self, numbers: Sequence[int]) -> Iterator[pa.Table]:
-        select = RowSelect(self.parts.table, _LIMITS)
-        wanted = pa.schema([pa.field(f.name, f.type) for f in self.parts.fields])
-        for batch in select.batches(self.server, self.parts.condition(numbers)):
-            rows = pa.Table.from_batches([batch]).select(wanted.names)
-            yield rows.cast(wanted)
 
     def _by_key(
         self, tables: Iterable[pa.Table], wanted: Container[int]

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,18 @@ import pyarrow.compute as pc
 from binlake.format import column_types as ct
 from binlake.values.plan import ColumnDefinition
 
-__all__ = ["MD5", "NULL", "SEPARATOR", "SHA256", "Hash", "Texts", "sql_text", "texts_of"]
+__all__ = [
+    "MD5",
+    "NULL",
+    "SEPARATOR",
+    "SHA256",
+    "Digest",
+    "Hash",
+    "Texts",
+    "is_digested",
+    "sql_text",
+    "texts_of",
+]
 
 #: Stands for NULL. No value has this text.
 NULL = "~"
@@ -39,6 +50,14 @@ _INTEGERS = (
 _REALS = (ct.MYSQL_TYPE_FLOAT, ct.MYSQL_TYPE_DOUBLE)
 _NOT_BYTES = (ct.MYSQL_TYPE_GEOMETRY, ct.MYSQL_TYPE_VECTOR)  # no hash takes them as they are
 _MOST_FIXED = 15  # digits before or after the point, beyond which a server writes an exponent
+
+
+class Digest(Protocol):
+    """What makes a text of bytes."""
+
+    def hex(self, data: bytes) -> str:
+        """The digest."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +122,12 @@ def _padding(column: ColumnDefinition) -> str:
     return f", '{'' if column.decimals else '.'}{'0' * lacking}'"
 
 
-def texts_of(values: pa.Array, digest: Hash) -> Texts:
+def is_digested(kind: pa.DataType) -> bool:
+    """Whether the texts of a type are digests."""
+    return any(is_kind(kind) for is_kind in (*_DIGESTED, pa.types.is_list, pa.types.is_large_list))
+
+
+def texts_of(values: pa.Array, digest: Digest) -> Texts:
     """The texts of an array of the lake; None for null."""
     kind = values.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -122,7 +146,7 @@ def _plain(values: pa.Array) -> Texts:
     return texts
 
 
-def _vectors(values: pa.Array, digest: Hash) -> Texts:
+def _vectors(values: pa.Array, digest: Digest) -> Texts:
     found: Texts = []
     for row in values:
         if not row.is_valid:

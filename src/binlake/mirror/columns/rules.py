@@ -1,0 +1,100 @@
+"""Which columns are left out of the lake, and which are hashed, by patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from binlake.errors import OptionError, UnsupportedError
+from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns, read_key
+from binlake.values.builds import PickledByName
+from binlake.values.column_patterns import matches_column
+
+__all__ = ["ColumnRules", "Treatment"]
+
+Treatment = Literal["shown", "hashed", "left out"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRules(PickledByName):
+    """The patterns, `DATABASE.TABLE.COLUMN`; a column that matches both is left out.
+
+    `key_file` holds the key of the hash; "": the environment does. The key itself does not travel: each
+    process reads it, and `key_id` says which it must be, "" for any.
+    """
+
+    exclude: tuple[str, ...] = ()
+    hash: tuple[str, ...] = ()
+    key_file: str = ""
+    key_id: str = ""
+
+    def pinned(self) -> ColumnRules:
+        """The same, for the key that is there now. Raises OptionError where one is needed and missing."""
+        return replace(self, key_id=read_key(self.key_file).id) if self.hash else self
+
+    def treatment(self, database: str, table: str, column: str) -> Treatment:
+        """What becomes of a column."""
+        if matches_column(self.exclude, database, table, column):
+            return "left out"
+        return "hashed" if matches_column(self.hash, database, table, column) else "shown"
+
+    def hashed(self, database: str, table: str, names: Iterable[str]) -> HashedColumns:
+        """The columns of a table that are hashed, and how. Raises OptionError."""
+        found = frozenset(n for n in names if self.treatment(database, table, n) == "hashed")
+        if not found:
+            return NOTHING_HASHED
+        keyed = read_key(self.key_file)
+        if self.key_id not in ("", keyed.id):
+            raise OptionError(
+                "this process has another hash key than the one that began the work",
+                name="hash_key_file",
+                hint="the key file must be the same on the driver and on every executor",
+            )
+        return HashedColumns(found, keyed)
+
+    def lake_schema(self, database: str, table: str, schema: pa.Schema) -> pa.Schema:
+        """The schema of a table in which hashed columns are text. Those left out are not in `schema`."""
+        fields = [
+            pa.field(field.name, pa.string())
+            if self.treatment(database, table, field.name) == "hashed"
+            else field
+            for field in schema
+        ]
+        return pa.schema(fields, metadata=schema.metadata)
+
+    def described(self, database: str, table: str, names: Iterable[str]) -> dict[str, Any]:
+        """What the lake keeps: the columns of a table that are left out or hashed, and the key's id.
+
+        Empty if there are none. Raises OptionError where a key is needed and missing.
+        """
+        by_name = {name: self.treatment(database, table, name) for name in names}
+        found: dict[str, Any] = {
+            what: sorted(name for name, treatment in by_name.items() if treatment == what)
+            for what in ("left out", "hashed")
+        }
+        if found["hashed"]:
+            found["key"] = self.key_id or read_key(self.key_file).id
+        return {what: value for what, value in found.items() if value}
+
+    def check(self, database: str, table: str, names: Iterable[str], key: Iterable[str]) -> None:
+        """Raise UnsupportedError for a table that would have no key, or no column."""
+        for name in key:
+            if self.treatment(database, table, name) == "left out":
+                raise UnsupportedError(
+                    f"{database}.{table}: column {name} is part of the key and cannot be left out",
+                    hint="--hash-column hashes it instead",
+                )
+        if all(self.treatment(database, table, name) == "left out" for name in names):
+            raise UnsupportedError(f"{database}.{table}: every column would be left out")
+
+    def unmatched(self, columns: Iterable[tuple[str, str, str]]) -> list[str]:
+        """The patterns that match none of these columns."""
+        known = list(columns)
+        return [
+            pattern
+            for pattern in (*self.exclude, *self.hash)
+            if not any(matches_column((pattern,), *one) for one in known)
+        ]

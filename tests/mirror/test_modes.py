@@ -1,0 +1,276 @@
+"""What a mirror shows of a table other than its rows as they are: columns left out and hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from binlake.errors import OptionError
+from binlake.mirror.api import status
+from binlake.mirror.control import Control
+from binlake.mirror.iceberg.jvm import Lake as Catalog
+from binlake.mirror.verification import Verification, verify_tables
+from dev.servers import Server, running
+from support.spark.mirrored import Lake, quarantined
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+DATABASE = "modes"
+KEY = "0123456789abcdef-a-key-that-nobody-may-see"
+PRIVATE = "ada@example.org", "eve@example.org", "bob@example.org", "555-0100", "a-secret"
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
+def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
+    with running(provisioned(request.param)) as started:
+        started.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+        yield started
+
+
+def key_file(folder: Path, key: str = KEY) -> str:
+    file = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:8]}.key"
+    file.write_text(f"{key}\n")
+    return str(file)
+
+
+def hashed(text: str | None, key: str = KEY) -> str | None:
+    """As the documentation says how to compute it."""
+    if text is None:
+        return None
+    return hmac.new(key.encode(), text.encode(), "sha256").hexdigest()
+
+
+def verified(lake: Lake) -> Verification:
+    mirror = lake.mirror()
+    try:
+        return verify_tables(mirror)
+    finally:
+        mirror.close()
+
+
+def states(found: Verification) -> dict[str, str]:
+    return {
+        table.table.partition(".")[2]: f"{table.state} {table.reason}".strip()
+        for table in found.tables
+    }
+
+
+def rows(lake: Lake, table: str, order: str = "id") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = lake.table(f"{DATABASE}.{table}").sort_by(order).to_pylist()
+    return found
+
+
+def everything_in(folder: Path) -> bytes:
+    """All bytes of a lake and of what its mirror keeps, data files as they are read."""
+    parts = []
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        parts.append(file.read_bytes())
+        if file.suffix == ".parquet":
+            found = pq.ParquetFile(file).read()
+            parts.append(str(found.to_pylist()).encode())
+    return b"\n".join(parts)
+
+
+PEOPLE = """CREATE TABLE people (
+    id INT PRIMARY KEY, email VARCHAR(40), phone VARCHAR(20), born DATE, amount DECIMAL(10,2),
+    big BIGINT UNSIGNED, raw VARBINARY(10), share DOUBLE, kind ENUM('a', 'b'), doc JSON, at DATETIME(3), note TEXT, phone_doc JSON)"""
+PERSON = "'555-0100', '1999-12-31', 10.50, 18446744073709551615, x'00ff', 0.1, 'b', '{\"a\": \"555-0100\"}', '2026-01-02 03:04:05.678'"
+
+
+def make_people(server: Server) -> None:
+    with server.session(DATABASE) as session:
+        session.execute(
+            PEOPLE,
+            f"INSERT INTO people VALUES (1, 'ada@example.org', {PERSON}, 'x', '[1]'), (2, 'eve@example.org', {PERSON}, 'y', '[1]')",
+            "INSERT INTO people (id) VALUES (3)",
+            "CREATE TABLE by_email (email VARCHAR(40) PRIMARY KEY, v INT)",
+            "INSERT INTO by_email VALUES ('ada@example.org', 1), ('eve@example.org', 2), ('bob@example.org', 3)",
+            "CREATE TABLE heap (email VARCHAR(40), phone VARCHAR(20), v INT)",
+            "INSERT INTO heap VALUES ('ada@example.org', '555-0100', 1), ('ada@example.org', '1', 1), (NULL, NULL, 2)",
+            "CREATE TABLE keyed_by_secret (phone VARCHAR(20) PRIMARY KEY, v INT)",
+            "CREATE TABLE plain (id INT PRIMARY KEY, v INT)",
+            "INSERT INTO plain VALUES (1, 1)",
+        )
+
+
+def change_people(server: Server) -> None:
+    with server.session(DATABASE) as session:
+        session.execute(
+            "UPDATE people SET email = 'bob@example.org', amount = 0.07 WHERE id = 1",
+            "UPDATE people SET phone = 'a-secret' WHERE id = 2",
+            "UPDATE by_email SET email = 'x@example.org' WHERE v = 1",
+            "UPDATE by_email SET v = 20 WHERE v = 2",
+            "DELETE FROM by_email WHERE v = 3",
+            "UPDATE heap SET phone = 'a-secret' WHERE v = 1",
+            "UPDATE heap SET email = 'eve@example.org' WHERE v = 2",
+            "DELETE FROM heap WHERE v = 1 AND phone = 'a-secret' LIMIT 1",
+            "ALTER TABLE people ADD phone_2 VARCHAR(20) NOT NULL DEFAULT 'a-secret'",
+            "ALTER TABLE people ADD email_2 VARCHAR(40) NULL, MODIFY email VARCHAR(60), MODIFY amount DECIMAL(14,2)",
+            "ALTER TABLE people CHANGE phone phone_1 VARCHAR(20), CHANGE note phone_3 TEXT",
+            "UPDATE people SET email_2 = 'eve@example.org', phone_2 = '555-0100' WHERE id = 2",
+            "SET SESSION binlog_row_image = 'MINIMAL'",
+            "UPDATE people SET share = 0.25 WHERE id = 2",
+            "UPDATE people SET email = NULL WHERE id = 3",
+            "UPDATE by_email SET v = 21 WHERE v = 20",
+            "INSERT INTO people SELECT 4, 'eve@example.org', phone_1, born, amount, big, raw, share, kind, doc, at,"
+            " phone_3, phone_doc, phone_2, email_2 FROM people p WHERE id = 2",
+        )
+        if server.name.startswith("mysql"):
+            session.execute(
+                "SET SESSION binlog_row_image = 'FULL', binlog_row_value_options = 'PARTIAL_JSON'",
+                "UPDATE people SET doc = JSON_SET(doc, '$.a', 'a-secret') WHERE id = 2",
+                "SET SESSION binlog_row_image = 'MINIMAL'",  # the document itself is not in the log
+                "UPDATE people SET phone_doc = JSON_SET(phone_doc, '$[0]', 2), share = 0.5 WHERE id = 2",
+            )
+
+
+def test_columns_left_out_and_hashed(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    make_people(server)
+    hash_names = ("email*", "born", "amount", "big", "raw", "share", "kind", "doc", "at")
+    lake_folder = tmp_path / "lake"
+    options: dict[str, Any] = {
+        "tables": (f"{DATABASE}.*",),
+        "exclude_columns": (f"{DATABASE}.*.PHONE*", "*.*.misspelled"),
+        "hash_columns": tuple(f"{DATABASE}.*.{name}" for name in hash_names),
+        "hash_key_file": key_file(tmp_path),
+    }
+    lake = Lake(iceberg_spark, lake_folder, server, **options)
+    lake.catch_up()
+    assert "*.*.misspelled matches no column of the mirrored tables" in lake.notes
+    reason = quarantined(lake)
+    assert list(reason) == [f"{DATABASE}.keyed_by_secret"]
+    assert "column phone is part of the key and cannot be left out" in reason.popitem()[1]
+    found = rows(lake, "people")
+    assert found[0] == {
+        "id": 1,
+        "email": hashed("ada@example.org"),
+        "born": hashed("1999-12-31"),
+        "amount": hashed("10.50"),
+        "big": hashed("18446744073709551615"),
+        "raw": hmac.new(KEY.encode(), b"\x00\xff", "sha256").hexdigest(),
+        "share": hashed("0.1"),
+        "kind": hashed("b"),
+        "doc": hashed('{"a": "555-0100"}'),
+        "at": hashed("2026-01-02 03:04:05.678000"),
+        "note": "x",
+    }
+    assert set(found[2].values()) == {3, None}, "NULL stays NULL"
+    assert {row["email"] for row in rows(lake, "heap", "v")} == {hashed("ada@example.org"), None}
+    unequal = {"keyed_by_secret": states(verified(lake))["keyed_by_secret"]}
+    equal = dict.fromkeys(("people", "by_email", "heap", "plain"), "equal")
+    assert states(verified(lake)) == {**equal, **unequal}
+
+    change_people(server)
+    lake.catch_up()
+    assert list(quarantined(lake)) == [f"{DATABASE}.keyed_by_secret"]
+    assert states(verified(lake)) == {**equal, **unequal}
+    found = rows(lake, "people")
+    assert "note" not in found[0], "its new name is one that is left out"
+    assert [row["email"] for row in found] == [
+        hashed("bob@example.org"), hashed("eve@example.org"), None, hashed("eve@example.org")
+    ]  # fmt: skip
+    assert [row["email_2"] for row in found] == [
+        None, hashed("eve@example.org"), None, hashed("eve@example.org")
+    ]  # fmt: skip
+    assert {row["email"] for row in rows(lake, "by_email", "v")} == {
+        hashed("x@example.org"),
+        hashed("eve@example.org"),
+    }
+    kept = everything_in(lake_folder)
+    for text in (*PRIVATE, KEY):
+        assert text.encode() not in kept, text
+    shown = status(lake_folder, spark=iceberg_spark, catalog=lake.catalog)
+    [people] = [table for table in shown.tables if table.table.endswith(".people")]
+    assert people.left_out == ("phone_1", "phone_2", "phone_3", "phone_doc")
+    assert people.hashed == tuple(
+        sorted(("email", "email_2", "born", "amount", "big", "raw", "share", "kind", "doc", "at"))
+    )
+    finds_what_differs(server, lake)
+    refuses_other_rules(lake, server, tmp_path, options)
+    server.execute(*(f"DROP TABLE {DATABASE}.{name}" for name in (*equal, "keyed_by_secret")))
+
+
+def finds_what_differs(server: Server, lake: Lake) -> None:
+    with server.session(DATABASE) as session:
+        session.execute(
+            "SET SESSION sql_log_bin = 0",
+            "UPDATE people SET email = 'wrong@example.org' WHERE id = 2",
+            "UPDATE people SET phone_1 = 'not compared' WHERE id = 1",
+            "DELETE FROM by_email WHERE v = 21",
+        )
+        found = {table.table: table for table in verified(lake).tables}
+        [change] = found[f"{DATABASE}.people"].differences
+        assert (change.kind, change.key, change.columns) == ("changed", (("id", "2"),), ("email",))
+        [extra] = found[f"{DATABASE}.by_email"].differences
+        assert (extra.kind, extra.key) == ("extra", (("email", hashed("eve@example.org")),))
+        session.execute(
+            "UPDATE people SET email = 'eve@example.org' WHERE id = 2",
+            "INSERT INTO by_email VALUES ('eve@example.org', 21)",
+        )
+
+
+def refuses_other_rules(lake: Lake, server: Server, folder: Path, options: dict[str, Any]) -> None:
+    other_key = {**options, "hash_key_file": key_file(folder, "another-key-of-some-length")}
+    fewer = {**options, "exclude_columns": ()}
+    for changed in (other_key, fewer):
+        other = Lake(lake.spark, lake.folder, server, **changed)
+        with pytest.raises(OptionError, match="than when the table was copied"):
+            other.catch_up()
+    lake.catch_up()  # nothing has changed
+    Control(Catalog(lake.spark, lake.catalog), None, None).request_resync(
+        {f"{DATABASE}.{name}" for name in ("people", "by_email", "heap", "plain")}
+    )
+    other = Lake(lake.spark, lake.folder, server, **other_key)
+    other.catch_up()
+    assert rows(other, "people")[0]["email"] == hashed(
+        "bob@example.org", "another-key-of-some-length"
+    )
+    missing = Lake(lake.spark, lake.folder, server, **{**options, "hash_key_file": ""})
+    with pytest.raises(OptionError, match="hashed columns need a key"):
+        missing.catch_up()
+
+
+def test_a_renamed_column_that_would_be_shown(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The lake has no values to show, or values that are not to be shown."""
+    with server.session(DATABASE) as session:
+        for name in ("reveals", "hides"):
+            session.execute(
+                f"CREATE TABLE {name} (id INT PRIMARY KEY, secret INT, v INT, h INT)",
+                f"INSERT INTO {name} VALUES (1, 2, 3, 4)",
+            )
+    lake = Lake(
+        iceberg_spark,
+        tmp_path / "lake",
+        server,
+        tables=(f"{DATABASE}.*",),
+        exclude_columns=("*.*.secret",),
+        hash_columns=("*.*.h",),
+        hash_key_file=key_file(tmp_path),
+    )
+    lake.catch_up()
+    with server.session(DATABASE) as session:
+        session.execute(
+            "ALTER TABLE reveals CHANGE secret open INT",
+            "ALTER TABLE hides DROP h, CHANGE v h INT",
+        )
+    lake.catch_up()
+    reasons = quarantined(lake)
+    assert (
+        "was left out, is renamed to open, which is to be shown" in reasons[f"{DATABASE}.reveals"]
+    )
+    assert "was shown, is renamed to h, which is to be hashed" in reasons[f"{DATABASE}.hides"]
+    Control(Catalog(lake.spark, lake.catalog), None, None).request_resync(set(reasons))
+    lake.catch_up()
+    assert states(verified(lake)) == {"reveals": "equal", "hides": "equal"}
+    assert rows(lake, "hides") == [{"id": 1, "h": hashed("3")}]
+    assert pa.types.is_integer(lake.table(f"{DATABASE}.reveals").schema.field("open").type)
+    server.execute(*(f"DROP TABLE {DATABASE}.{name}" for name in ("reveals", "hides")))
