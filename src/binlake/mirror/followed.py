@@ -149,7 +149,7 @@ class Followed:
         """Whether the copy may have seen what happened at a place, which is not before `offset`."""
         until = self.snapshot_until.position
         if place.server_uuid == until.server_uuid:
-            return place_key(place) <= place_key(until)
+            return place_key(place) < place_key(until)
         return self.may_be_ahead
 
     def check_rules(self, rules: ColumnRules) -> None:
