@@ -28,7 +28,7 @@ from binlake.printable import printable
 from binlake.replay.event_text import DELIMITER, TextOptions
 from binlake.replay.shown import Shown
 from binlake.source.window import Window
-from binlake.table.sql.pseudo_sql import PseudoTable, quoted_name
+from binlake.table.sql.pseudo_sql import PseudoTable, PseudoTables, quoted_name
 from binlake.table.text.json_values import int64_array
 from binlake.values.frame import EventFormat, Frame
 
@@ -87,6 +87,7 @@ class PseudoSql:
         self._has_types = options.verbose > 1
         self._is_shown = bool(options.verbose) and not options.short_form
         self._name_of = name_of
+        self._tables = PseudoTables()
         self._window: Window | None = None
         self._whole: dict[int, RowChanges] | None = None  # by the event's offset in the window
         self._open_maps: list[tuple[Window, int]] = []  # of the statement that has not ended
@@ -100,7 +101,7 @@ class PseudoSql:
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink:
         frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
         event = TableMapEvent.decode(frame, BodyReader(body), fmt)
-        table = PseudoTable(event, self._name_of(event))
+        table = self._tables.table(event, self._name_of(event))
         sink = table.new_sink()
         sink.purpose = table
         return sink

@@ -10,24 +10,28 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
 from binlake.table.types.base import ColumnContext, ColumnType, Target
-from binlake.table.types.missing_metadata import missing_sentence
+from binlake.table.types.missing_metadata import Missing, missing_sentence
 from binlake.table.types.registry import column_type
 from binlake.values.column_patterns import matches_column
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition, TablePlan
 
-__all__ = ["TableTypes"]
+__all__ = ["ByColumns", "TableTypes", "TypesOfTables"]
+
+_MOST_KNOWN_COLUMNS = 16_384
 
 
 @dataclass(frozen=True)
 class TableTypes:
     """A table definition, ready to decode for one target.
 
-    `columns` are the wanted ones; `ordinals` their places in the definition and in `plan`.
+    `columns` are the wanted ones; `ordinals` their places in the definition and in `plan`. `model` are
+    the types of a table with the same columns, where these were made of them.
     """
 
     definition: TableDefinition
@@ -35,6 +39,8 @@ class TableTypes:
     plan: TablePlan
     columns: tuple[ColumnType, ...]
     ordinals: tuple[int, ...]
+    _missing: dict[Missing, list[str]]
+    model: TableTypes | None = None
 
     @classmethod
     def of(
@@ -48,8 +54,8 @@ class TableTypes:
 
         Raises OptionError for a bad assume_charset.
         """
-        wanted = _wanted_names(options, definition)
         context = ColumnContext(definition, options, target, warn)
+        wanted = _wanted_names(options, definition)
         silent = replace(context, warn=_ignore, missing={})  # of a column that nobody reads
         types = [
             column_type(column, context if wanted(column.name) else silent)
@@ -65,22 +71,112 @@ class TableTypes:
         )
         plan = TablePlan(definition, plans, target is Target.TEXT)
         columns = tuple(types[i] for i in chosen)
-        return cls(definition, target, plan, columns, chosen)
+        return cls(definition, target, plan, columns, chosen, context.missing)
+
+    def of_table(
+        self, definition: TableDefinition, options: ReadOptions, warn: Callable[[str], None]
+    ) -> TableTypes:
+        """The types of another table that has the same columns: a fraction of the work of `of`."""
+        context = ColumnContext(definition, options, self.target, warn, self._missing)
+        if (sentence := missing_sentence(definition, self._missing)) is not None:
+            warn(sentence)
+        plan = TablePlan(definition, self.plan.columns, self.plan.text_target)
+        columns = tuple([kind.of_table(context) for kind in self.columns])
+        model = self.model or self
+        return TableTypes(
+            definition, self.target, plan, columns, self.ordinals, self._missing, model
+        )
+
+    @property
+    def is_missing_some(self) -> bool:
+        """Whether a sentence says what the log does not tell of the table."""
+        return missing_sentence(self.definition, self._missing) is not None
+
+    @cached_property
+    def fields(self) -> list[pa.Field]:
+        """The Arrow fields of the wanted columns."""
+        return self.model.fields if self.model else [kind.field() for kind in self.columns]
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the wanted columns. Made when it is asked for: that costs as much as all
         the rest, and text has no use for it.
         """
-        return _schema(self.definition, self.columns)
+        return _schema(self.definition, self.fields)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Names of the wanted columns, in order."""
-        return [kind.column.name for kind in self.columns]
+        return self.model.names if self.model else [kind.column.name for kind in self.columns]
 
 
-def _schema(definition: TableDefinition, columns: Sequence[ColumnType]) -> pa.Schema:
+_Known = TypeVar("_Known")
+
+
+class ByColumns(Generic[_Known]):
+    """What was made of the columns of tables, for tables with the same ones.
+
+    The columns of such tables are the same objects, since equal descriptions are read once. It
+    starts anew when it holds too many columns.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str, str], tuple[TableDefinition, _Known]] = {}
+        self._columns = 0
+
+    def get(self, definition: TableDefinition) -> _Known | None:
+        """What `keep` got for the columns of this definition."""
+        found = self._known.get(_identity(definition))
+        return None if found is None else found[1]
+
+    def keep(self, definition: TableDefinition, made: _Known) -> None:
+        """Keep what was made of the columns of this definition, and so their identity, too."""
+        count = len(definition.columns)
+        if self._columns + count > _MOST_KNOWN_COLUMNS:
+            self._known.clear()
+            self._columns = 0
+        self._known[_identity(definition)] = definition, made
+        self._columns += count
+
+
+def _identity(definition: TableDefinition) -> tuple[int, str, str]:
+    return id(definition.columns), definition.name_source, definition.flavour
+
+
+class TypesOfTables:
+    """Makes `TableTypes` with one set of options for one target.
+
+    Tables that have the same columns (one table per customer, or per day) share the work.
+    """
+
+    def __init__(self, options: ReadOptions, target: Target, warn: Callable[[str], None]) -> None:
+        self._options = options
+        self._target = target
+        self._warn = warn
+        self._known: ByColumns[TableTypes] = ByColumns()
+
+    def types(self, definition: TableDefinition) -> TableTypes:
+        """The types of a table. Raises OptionError for a bad assume_charset."""
+        known = self._known.get(definition)
+        if known is not None:
+            return known.of_table(definition, self._options, self._warn)
+        told = 0
+
+        def warn(sentence: str) -> None:
+            nonlocal told
+            told += 1
+            self._warn(sentence)
+
+        types = TableTypes.of(definition, self._options, self._target, warn)
+        names_no_table = told == types.is_missing_some and all(
+            plan.kernel for plan in types.plan.columns
+        )
+        if names_no_table and not self._options.exclude_column:  # which may be one table's column
+            self._known.keep(definition, types)
+        return types
+
+
+def _schema(definition: TableDefinition, fields: Sequence[pa.Field]) -> pa.Schema:
     """The Arrow schema of the wanted columns; the metadata names the table and its key."""
     names = [column.name for column in definition.columns]
     key = [names[i] for i in definition.primary_key if i < len(names)]
@@ -91,7 +187,7 @@ def _schema(definition: TableDefinition, columns: Sequence[ColumnType]) -> pa.Sc
         "binlake.name_origin": definition.name_origin,
         "binlake.primary_key": json.dumps(key, ensure_ascii=False),
     }
-    return pa.schema([kind.field() for kind in columns], metadata=metadata)
+    return pa.schema(fields, metadata=metadata)
 
 
 def _wanted_names(options: ReadOptions, definition: TableDefinition) -> Callable[[str], bool]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
-from binlake.table.plan import TableTypes
+from binlake.table.plan import TableTypes, TypesOfTables
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
@@ -42,8 +42,7 @@ class TableResolver:
         history: SchemaHistory | None = None,
     ) -> None:
         self.history = history or SchemaHistory(declared_schema(options))
-        self._options = options
-        self._target = target
+        self._types = TypesOfTables(options, target, warn)
         self._warn = warn
         self._wanted = TableFilter(options)
         self.unwanted: set[str] = set()
@@ -61,4 +60,4 @@ class TableResolver:
         definition, problems = self.history.complete(event.definition())
         for problem in problems:
             self._warn(problem)
-        return TableTypes.of(definition, self._options, self._target, self._warn)
+        return self._types.types(definition)

@@ -73,6 +73,9 @@ class TableDefinition:
     flavour: str = "mysql"
     name_origin: str = field(default="", compare=False)
 
+    def __hash__(self) -> int:
+        return hash((self.database, self.table, len(self.columns)))  # columns may be thousands
+
     @property
     def full_name(self) -> str:
         """`database.table` (unquoted)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from binlake.errors import MalformedError, UnsupportedError
@@ -28,29 +28,51 @@ from binlake.format.column_types import (
 )
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
-__all__ = ["TableDescription"]
+__all__ = ["ColumnsDescription", "TableDescription"]
 
 _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
-class TableDescription:
-    """A TABLE_MAP event but for its table id and flags: the same for every event of a table.
+class ColumnsDescription:
+    """What a TABLE_MAP event contains behind the table's name. Tables with the same columns share it.
 
-    `column_types` are the types as in the event, `column_metadata` one (type, length,
-    precision, decimals) per column after ENUM, SET and CHAR have been told apart (None when the
-    event ends before it), `nullable` the bitmap (bit i: column i, lowest first), `array_elements`
-    the types of the elements of TYPED_ARRAY columns, as bytes.
+    `types` are the types as in the event, `metadata` one (type, length, precision, decimals) per
+    column after ENUM, SET and CHAR have been told apart (None when the event ends before it),
+    `nullable` the bitmap (bit i: column i, lowest first), `array_elements` the types of the elements
+    of TYPED_ARRAY columns, as bytes.
     """
 
-    database: str
-    table: str
-    column_types: bytes
-    column_metadata: tuple[ColumnMetadata, ...] | None
+    types: bytes
+    metadata: tuple[ColumnMetadata, ...] | None
     nullable: bytes
     optional: OptionalMetadata
     flavour: str
     array_elements: tuple[bytes, ...] = ()
+
+    @cached_property
+    def definitions(self) -> tuple[ColumnDefinition, ...]:
+        """The columns as values; () if the event ends before their metadata.
+
+        Raises MalformedError when fields disagree.
+        """
+        return _definitions(self)
+
+    @cached_property
+    def shown(self) -> list[dict[str, Any]]:
+        """The columns as text, with the metadata that the log contains and nothing else."""
+        if self.metadata is None:
+            return [{"type": column_type_name(code)} for code in self.types]
+        return [_shown_column(column) for column in self.definitions]
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """A TABLE_MAP event but for its table id and flags: the same for every event of a table."""
+
+    database: str
+    table: str
+    columns: ColumnsDescription
 
     @cached_property
     def definition(self) -> TableDefinition:
@@ -61,12 +83,20 @@ class TableDescription:
         """
         return _definition(self)
 
-    @cached_property
-    def shown_columns(self) -> list[dict[str, Any]]:
-        """The columns as text, with the metadata that the log contains and nothing else."""
-        if self.column_metadata is None:
-            return [{"type": column_type_name(code)} for code in self.column_types]
-        return [_shown_column(column) for column in self.definition.columns]
+    @property
+    def column_types(self) -> bytes:
+        """The types of the columns, as in the event."""
+        return self.columns.types
+
+    @property
+    def column_metadata(self) -> tuple[ColumnMetadata, ...] | None:
+        """The metadata of the columns; None if the event ends before it."""
+        return self.columns.metadata
+
+    @property
+    def optional(self) -> OptionalMetadata:
+        """The optional metadata."""
+        return self.columns.optional
 
 
 def _shown_column(column: ColumnDefinition) -> dict[str, Any]:
@@ -90,13 +120,33 @@ def _shown_column(column: ColumnDefinition) -> dict[str, Any]:
 
 
 def _definition(described: TableDescription) -> TableDefinition:
-    if described.column_metadata is None:
+    columns = described.columns
+    if columns.metadata is None:
         raise UnsupportedError(
             f"the log does not describe the columns of {described.database}.{described.table}: "
             "pre-releases of MySQL 5.1 log their types only"
         )
+    key = columns.optional.primary_key or ()
+    named = columns.optional.column_names is not None
+    return TableDefinition(
+        database=described.database,
+        table=described.table,
+        columns=columns.definitions,
+        primary_key=tuple(column for column, _ in key),
+        key_prefixes=tuple(prefix for _, prefix in key),
+        name_source=NameSource.METADATA if named else NameSource.NONE,
+        flavour=columns.flavour,
+    )
+
+
+# A column without members takes some 300 bytes, and its name.
+_column = lru_cache(maxsize=1 << 13)(ColumnDefinition)
+
+
+def _definitions(described: ColumnsDescription) -> tuple[ColumnDefinition, ...]:
     optional = described.optional
-    types = [entry[0] for entry in described.column_metadata]
+    metadata = described.metadata or ()
+    types = [entry[0] for entry in metadata]
     count = len(types)
     numeric = [i for i, code in enumerate(types) if COLUMN_TYPES[code].signed_bit]
     character = [i for i, code in enumerate(types) if is_character_type(code, described.flavour)]
@@ -120,37 +170,24 @@ def _definition(described: TableDescription) -> TableDefinition:
     dimensions = _spread(
         "dimensionality", _of_type(types, MYSQL_TYPE_VECTOR), optional.dimensionality
     )
-    columns = tuple(
-        ColumnDefinition(
-            ordinal=i,
-            name=names.get(i, f"col_{i}"),
-            type_code=code,
-            length=length,
-            precision=precision,
-            decimals=decimals,
-            nullable=bool(described.nullable[i >> 3] >> (i & 7) & 1),
-            unsigned=unsigned.get(i),
-            collation_id=collations.get(i),
-            members=_texts(members.get(i), collations.get(i)),
-            geometry_type=geometry.get(i),
-            dimensionality=dimensions.get(i),
-            visible=visible.get(i, True),
-        )
-        for i, (code, length, precision, decimals) in enumerate(described.column_metadata)
-    )
-    key = optional.primary_key or ()
-    if any(column >= count for column, _ in key):
+    if any(column >= count for column, _ in optional.primary_key or ()):
         raise MalformedError(
             "the primary key names a column that is not there", field="primary_key"
         )
-    return TableDefinition(
-        database=described.database,
-        table=described.table,
-        columns=columns,
-        primary_key=tuple(column for column, _ in key),
-        key_prefixes=tuple(prefix for _, prefix in key),
-        name_source=NameSource.NONE if optional.column_names is None else NameSource.METADATA,
-        flavour=described.flavour,
+    return tuple(
+        (_column if i not in members else ColumnDefinition)(
+            i,
+            names.get(i, f"col_{i}"),
+            *entry,
+            bool(described.nullable[i >> 3] >> (i & 7) & 1),
+            unsigned.get(i),
+            collations.get(i),
+            _texts(members.get(i), collations.get(i)),
+            geometry.get(i),
+            dimensions.get(i),
+            visible.get(i, True),
+        )
+        for i, entry in enumerate(metadata)
     )
 
 

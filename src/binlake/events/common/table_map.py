@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from binlake.errors import BinlogError, MalformedError
 from binlake.events.base import HIDDEN, Event, Render, bits
@@ -37,7 +37,7 @@ from binlake.events.common.optional_metadata import (
     decode_optional_metadata,
     encode_optional_metadata,
 )
-from binlake.events.common.table_description import TableDescription
+from binlake.events.common.table_description import ColumnsDescription, TableDescription
 from binlake.format.column_types import MOST_COLUMNS
 from binlake.format.flags import TABLE_MAP_FLAGS
 from binlake.values.frame import EventFormat, Frame
@@ -46,14 +46,42 @@ from binlake.values.plan import TableDefinition
 __all__ = ["TableMapEvent"]
 
 
-# Tables are described again for every statement, always with the same bytes, so a description is
-# read once. When too many tables come by, it starts anew; long ones (thousands of ENUM members)
-# are not kept, so memory is bounded.
-_DESCRIPTIONS: dict[tuple[bytes, str], TableDescription] = {}
-_DESCRIPTIONS_MAX = 256
-# a column takes some 300 bytes, and twice that once its definition has been asked for
-_DESCRIPTIONS_COLUMNS_MAX = 16_384
-_DESCRIPTION_BYTES_MAX = 1 << 16
+_Known = TypeVar("_Known")
+
+
+class _KnownBytes(Generic[_Known]):
+    """What was made of bytes that a log repeats, by these bytes and the flavour.
+
+    When too many come by, it starts anew; what is made of many bytes (thousands of ENUM members) is
+    not kept, so memory is bounded.
+    """
+
+    MOST = 256
+    # a column takes some 300 bytes, and twice that once its definition has been asked for
+    MOST_COLUMNS = 16_384
+    MOST_BYTES = 1 << 16
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, str], _Known] = {}
+        self._columns = 0
+
+    def get(self, raw: bytes, flavour: str) -> _Known | None:
+        return self._known.get((raw, flavour))
+
+    def keep(self, raw: bytes, flavour: str, made: _Known, columns: int) -> None:
+        if len(raw) > self.MOST_BYTES:
+            return
+        if len(self._known) >= self.MOST or self._columns + columns > self.MOST_COLUMNS:
+            self._known.clear()
+            self._columns = 0
+        self._known[raw, flavour] = made
+        self._columns += columns
+
+
+# Tables are described again for every statement, always with the same bytes. Tables with the same
+# columns differ by their names only.
+_DESCRIPTIONS: _KnownBytes[TableDescription] = _KnownBytes()
+_COLUMNS: _KnownBytes[ColumnsDescription] = _KnownBytes()
 
 
 @dataclass(slots=True)
@@ -76,18 +104,11 @@ class TableMapEvent(Event):
         table_id = reader.at("table_id").le_uint(table_id_bytes(frame.type_code, fmt))
         flags = reader.u16("flags")
         flavour = "mysql" if fmt is None else fmt.flavour
-        key = (bytes(reader.body[reader.pos :]), flavour)
-        known = _DESCRIPTIONS.get(key)
+        raw = bytes(reader.body[reader.pos :])
+        known = _DESCRIPTIONS.get(raw, flavour)
         if known is None:
             known = _decode_description(reader, flavour)
-            kept = sum(len(one.column_types) for one in _DESCRIPTIONS.values())
-            if (
-                len(_DESCRIPTIONS) >= _DESCRIPTIONS_MAX
-                or kept + len(known.column_types) > _DESCRIPTIONS_COLUMNS_MAX
-            ):
-                _DESCRIPTIONS.clear()
-            if len(key[0]) <= _DESCRIPTION_BYTES_MAX:
-                _DESCRIPTIONS[key] = known
+            _DESCRIPTIONS.keep(raw, flavour, known, len(known.column_types))
         else:
             reader.rest_view("description")
         return cls(frame, table_id, flags, known)
@@ -125,7 +146,7 @@ class TableMapEvent(Event):
         """The columns as `to_fields` shows them, with the metadata that the log contains."""
         if self.description.column_metadata is not None:
             self.definition()  # its errors name the event
-        return self.description.shown_columns
+        return self.description.columns.shown
 
     @property
     def primary_key(self) -> list[str] | None:
@@ -141,6 +162,17 @@ def _decode_description(reader: BodyReader, flavour: str) -> TableDescription:
     reader.nul("database")
     table = reader.name_text("table", reader.short("table"))
     reader.nul("table")
+    raw = bytes(reader.body[reader.pos :])
+    columns = _COLUMNS.get(raw, flavour)
+    if columns is None:
+        columns = _decode_columns(reader, flavour)
+        _COLUMNS.keep(raw, flavour, columns, len(columns.types))
+    else:
+        reader.rest_view("columns")
+    return TableDescription(database, table, columns)
+
+
+def _decode_columns(reader: BodyReader, flavour: str) -> ColumnsDescription:
     types = reader.counted("column_types")
     if len(types) > MOST_COLUMNS:
         raise MalformedError(
@@ -155,18 +187,18 @@ def _decode_description(reader: BodyReader, flavour: str) -> TableDescription:
             metadata, elements = decode_column_metadata(types, reader)
         nullable = reader.take("nullable", (len(types) + 7) // 8)
         optional = decode_optional_metadata(reader)
-    return TableDescription(database, table, types, metadata, nullable, optional, flavour, elements)
+    return ColumnsDescription(types, metadata, nullable, optional, flavour, elements)
 
 
 def _encode_description(writer: BodyWriter, described: TableDescription) -> None:
     for name, text in (("database", described.database), ("table", described.table)):
         writer.short(name, text.encode("utf-8"))
         writer.nul(name)
-    types = described.column_types
-    writer.counted("column_types", types)
-    if described.column_metadata is None:
+    columns = described.columns
+    writer.counted("column_types", columns.types)
+    if columns.metadata is None:
         return
-    metadata = encode_column_metadata(types, described.column_metadata, described.array_elements)
+    metadata = encode_column_metadata(columns.types, columns.metadata, columns.array_elements)
     writer.counted("column_metadata", metadata)
-    writer.take("nullable", (len(types) + 7) // 8, described.nullable)
-    encode_optional_metadata(writer, described.optional)
+    writer.take("nullable", (len(columns.types) + 7) // 8, columns.nullable)
+    encode_optional_metadata(writer, columns.optional)

@@ -17,7 +17,7 @@ from binlake.events.body.reader import BodyReader
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT, TABLE_MAP_EVENT
 from binlake.table.checks.logged_fractions import LoggedFractions
-from binlake.table.plan import TableTypes
+from binlake.table.plan import TypesOfTables
 from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.options import ReadOptions
@@ -38,6 +38,7 @@ class RowImages:
 
     def __init__(self, fractions: LoggedFractions | None = None) -> None:
         self._fractions = fractions or LoggedFractions()
+        self._types = TypesOfTables(ReadOptions(), Target.TEXT, lambda _: None)
         self._start()
 
     def _start(self) -> None:
@@ -96,5 +97,5 @@ class RowImages:
         except UnsupportedError:
             return None  # pre-releases of 5.1 do not describe columns
         definition = self._fractions.complete(event, definition)
-        types = TableTypes.of(definition, ReadOptions(), Target.TEXT, lambda _: None)
+        types = self._types.types(definition)
         return BothImages(types.plan.columns)

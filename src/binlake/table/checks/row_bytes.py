@@ -28,7 +28,7 @@ from binlake.stream.event_at import event_at
 from binlake.stream.verify.problems import Kind, Problem
 from binlake.table.checks.logged_fractions import LoggedFractions
 from binlake.table.images import Image
-from binlake.table.plan import TableTypes
+from binlake.table.plan import TableTypes, TypesOfTables
 from binlake.table.types.base import ColumnType, Target
 from binlake.values.frame import EventFormat, Frame
 from binlake.values.options import ReadOptions
@@ -56,6 +56,7 @@ class RowBytes:
     def __init__(self, fractions: LoggedFractions | None = None) -> None:
         self.rows = 0
         self._fractions = fractions or LoggedFractions()
+        self._types = TypesOfTables(_OPTIONS, Target.TEXT, _be_silent)
         self._start()
 
     def _start(self) -> None:
@@ -134,7 +135,7 @@ class RowBytes:
         if event.description.column_metadata is None:
             return None
         definition = self._fractions.complete(event, event.definition())
-        types = TableTypes.of(definition, _OPTIONS, Target.TEXT, _be_silent)
+        types = self._types.types(definition)
         sink = BothImages(types.plan.columns)
         sink.purpose = types
         return sink

@@ -36,13 +36,13 @@ from binlake.printable import printable_bytes
 from binlake.source.arrays import array
 from binlake.table.batches import OPERATIONS
 from binlake.table.images import Image, has_column
-from binlake.table.plan import TableTypes
+from binlake.table.plan import ByColumns, TableTypes, TypesOfTables
 from binlake.table.text.json_values import number_values, row_index, text_values
 from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, TableDefinition
 
-__all__ = ["Comments", "PseudoTable", "quoted_name", "quoted_text"]
+__all__ = ["Comments", "PseudoTable", "PseudoTables", "quoted_name", "quoted_text"]
 
 _OPTIONS = ReadOptions()
 _TEXT = pa.large_string()
@@ -333,29 +333,55 @@ def _metadata_number(column: ColumnDefinition, entry: tuple[int, int, int, int])
     return int.from_bytes(raw, "big" if code in _BIG_ENDIAN_METADATA else "little")
 
 
-class PseudoTable:
-    """The table of one TABLE_MAP event: takes its rows (`new_sink`), and shows them.
+class _PseudoColumns:
+    """How the columns of tables are shown, and their types."""
 
-    `name` is what the statements call the table. Raises UnsupportedError, FormatError for a table
-    that the log does not describe.
-    """
-
-    def __init__(self, table_map: TableMapEvent, name: bytes) -> None:
-        told = table_map.definition()
-        self.name = printable_bytes(name)
-        self.definition: TableDefinition = replace(
-            told, columns=tuple(_stored(column) for column in told.columns)
-        )
-        self.types = TableTypes.of(self.definition, _OPTIONS, Target.TEXT, lambda _sentence: None)
+    def __init__(self, table_map: TableMapEvent, told: TableDefinition) -> None:
+        self.told = told.columns
+        self.stored = tuple([_stored(column) for column in told.columns])
         known = _MARIADB_FACES if told.flavour == "mariadb" else _FACES
         faces = [known.get(column.type_code, _UNKNOWN) for column in told.columns]
-        self._shows = [face.show for face in faces]
-        self._columns = told.columns
+        self.shows = [face.show for face in faces]
         entries = table_map.description.column_metadata or ()
-        self._comments = [
+        self.comments = [
             _comments(face.name(column), _metadata_number(column, entry), column.nullable)
             for face, column, entry in zip(faces, told.columns, entries, strict=True)
         ]
+
+
+class PseudoTables:
+    """Makes `PseudoTable`s; those with the same columns share the work."""
+
+    def __init__(self) -> None:
+        self._types = TypesOfTables(_OPTIONS, Target.TEXT, lambda _sentence: None)
+        self._known: ByColumns[_PseudoColumns] = ByColumns()
+
+    def table(self, table_map: TableMapEvent, name: bytes) -> PseudoTable:
+        """The table of a TABLE_MAP event, which the statements call `name`.
+
+        Raises UnsupportedError, FormatError for a table that the log does not describe.
+        """
+        told = table_map.definition()
+        columns = self._known.get(told)
+        if columns is None:
+            columns = _PseudoColumns(table_map, told)
+            self._known.keep(told, columns)
+        types = self._types.types(replace(told, columns=columns.stored))
+        return PseudoTable(printable_bytes(name), types, columns)
+
+
+class PseudoTable:
+    """The table of one TABLE_MAP event: takes its rows (`new_sink`), and shows them.
+
+    `name` is what the statements call the table.
+    """
+
+    def __init__(self, name: bytes, types: TableTypes, columns: _PseudoColumns) -> None:
+        self.name = name
+        self.types = types
+        self._shows = columns.shows
+        self._columns = columns.told
+        self._comments = columns.comments
 
     def new_sink(self) -> StoredImages:
         """A sink for its rows."""
@@ -375,6 +401,8 @@ class PseudoTable:
     def _add_images(
         self, template: RowTemplate, title: bytes, image: Image, comments: bool
     ) -> None:
+        if not image.patterns:
+            return  # an insert has no image before, a delete none after
         pattern_of = image.pattern_index()
         pairs = zip(self.types.columns, image.columns, strict=True)
         columns = [(kind.column.ordinal, values) for kind, values in pairs]

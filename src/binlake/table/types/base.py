@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import pyarrow as pa
 
@@ -119,6 +119,13 @@ class ColumnType(ABC):
         self.column = column
         self.context = context
         self.plan, self.arrow_type = self.decide()
+
+    def of_table(self, context: ColumnContext) -> Self:
+        """The type of the same column of another table, which `context` names."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.context = context
+        return made
 
     @abstractmethod
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:

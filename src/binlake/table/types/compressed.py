@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -38,6 +38,11 @@ class CompressedType(ColumnType):
     ) -> None:
         self.inner = inner  # what the inflated bytes are
         super().__init__(column, context)
+
+    def of_table(self, context: ColumnContext) -> Self:
+        made = super().of_table(context)
+        made.inner = self.inner.of_table(context)
+        return made
 
     @property
     def charset(self) -> str | None:

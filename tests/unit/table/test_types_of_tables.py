@@ -1,0 +1,97 @@
+"""Tables with the same columns share the work of planning them, and nothing that names a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from binlake.core.sink import make_sink
+from binlake.errors import MalformedError
+from binlake.format import column_types as ct
+from binlake.table.plan import ByColumns, TypesOfTables
+from binlake.table.types.base import Target
+from binlake.values.options import ReadOptions
+from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+
+UTF8MB4 = 45
+COLUMNS = (
+    ColumnDefinition(0, "id", ct.MYSQL_TYPE_LONG),
+    ColumnDefinition(1, "note", ct.MYSQL_TYPE_VARCHAR, 40, collation_id=UTF8MB4),
+    ColumnDefinition(2, "packed", ct.MYSQL_TYPE_BLOB_COMPRESSED, 1, collation_id=UTF8MB4),
+)
+BAD_TEXT = b"\1\xff"
+
+
+def table(
+    name: str, columns: tuple[ColumnDefinition, ...] = COLUMNS, source: str = NameSource.METADATA
+) -> TableDefinition:
+    return TableDefinition("shop", name, columns, name_source=source)
+
+
+def test_equal_columns_are_planned_once() -> None:
+    tables = TypesOfTables(ReadOptions(), Target.TYPED, lambda _: None)
+    first, second = tables.types(table("a")), tables.types(table("b"))
+    assert first.plan.columns is second.plan.columns
+    assert first.fields is second.fields
+    assert second.plan.definition.table == second.definition.table == "b"
+    assert [kind.name for kind in second.columns] == ["shop.b.id", "shop.b.note", "shop.b.packed"]
+    assert second.schema.metadata[b"binlake.table"] == b"shop.b"
+    assert second.schema.equals(first.schema)
+
+
+def test_each_table_has_its_own_sentence() -> None:
+    told: list[str] = []
+    tables = TypesOfTables(ReadOptions(), Target.TEXT, told.append)
+    for name in ("a", "b"):
+        tables.types(table(name))
+    assert [sentence.partition(":")[0] for sentence in told] == ["shop.a", "shop.b"]
+
+
+@pytest.mark.parametrize("column", [1, 2])
+def test_errors_and_warnings_of_values_name_their_table(column: int) -> None:
+    stored = BAD_TEXT if column == 1 else b"\2\0\xff"
+    for invalid in ("error", "hex"):
+        told: list[str] = []
+        tables = TypesOfTables(ReadOptions.parse({"invalid": invalid}), Target.TEXT, told.append)
+        tables.types(table("a"))
+        kind = tables.types(table("b")).columns[column]
+        buffers = make_sink(kind.plan).decode(stored, 1)
+        if invalid == "error":
+            with pytest.raises(MalformedError, match=r"column shop\.b\."):
+                kind.finish(buffers)
+        else:
+            kind.finish(buffers)
+            assert told[-1].startswith("shop.b.")
+
+
+def test_columns_that_cannot_be_decoded_name_their_table() -> None:
+    old = (ColumnDefinition(0, "price", ct.MYSQL_TYPE_DECIMAL),)
+    tables = TypesOfTables(ReadOptions(), Target.TEXT, lambda _: None)
+    for name in ("a", "b"):
+        assert f"shop.{name}.price" in tables.types(table(name, old)).plan.columns[0].why
+
+
+def test_columns_of_an_unknown_collation_name_their_table() -> None:
+    unknown = (ColumnDefinition(0, "note", ct.MYSQL_TYPE_VARCHAR, 40, collation_id=65_000),)
+    told: list[str] = []
+    tables = TypesOfTables(ReadOptions(), Target.TEXT, told.append)
+    for name in ("a", "b"):
+        tables.types(table(name, unknown))
+        assert told[-2].startswith(f"shop.{name}.note: collation")
+
+
+def test_a_column_that_is_left_out_of_one_table_is_in_others() -> None:
+    options = ReadOptions.parse({"exclude_column": "shop.a.note"})
+    tables = TypesOfTables(options, Target.TEXT, lambda _: None)
+    assert tables.types(table("a")).names == ["id", "packed"]
+    assert tables.types(table("b")).names == ["id", "note", "packed"]
+
+
+def test_what_is_known_is_bounded() -> None:
+    known: ByColumns[str] = ByColumns()
+    wide = [table("t", tuple([COLUMNS[0]] * 4000)) for _ in range(9)]
+    for number, definition in enumerate(wide):
+        known.keep(definition, str(number))
+    kept = [definition for definition in wide if known.get(definition) is not None]
+    assert 0 < len(kept) <= 4
+    assert known.get(wide[-1]) == "8"
+    assert known.get(table("t", wide[-1].columns, NameSource.DDL)) is None
