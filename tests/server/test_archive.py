@@ -316,7 +316,7 @@ def test_one_at_a_time_metrics_and_retention(fresh: Server, tmp_path: Path) -> N
         assert metric("binlake_archive_logs_unfinished")
         second = archive(url_of(fresh), tmp_path)
         assert second.returncode == 2
-        assert "another process archives into it" in second.stderr
+        assert "another process writes this archive" in second.stderr
     before = contents(folder)
     assert archive(url_of(fresh), tmp_path, "--keep-bytes", "150k").returncode == 0
     after = contents(folder)

@@ -181,7 +181,7 @@ def test_every_change_that_the_script_lacks_is_counted(
         assert main(["sql", log]) == 0
         assert capfd.readouterr() == ("", f"changes that rows cannot show: {kind}: 1\n"), statement
         assert main(["sql", log, "--start", "4", "--on-unshown", "error"]) == 1
-        assert f"the log holds a change that rows cannot show: {kind}" in capfd.readouterr().err
+        assert f"the log contains a change that rows cannot show: {kind}" in capfd.readouterr().err
         assert main(["sql", log, "--start", "4"]) == 0
         assert "nothing matches" not in capfd.readouterr().err
     log = changed(server, "CREATE USER ada", "DROP USER ada")
@@ -383,7 +383,8 @@ def test_sequences_go_forward_only(server: Server, metadata: str) -> None:
         server,
         "CREATE TABLE rows_of (id INT PRIMARY KEY)",
         "CREATE SEQUENCE `s 1` START WITH 10 CACHE 5",
-        f"CREATE SEQUENCE s2 {kind}START WITH 3 INCREMENT BY -1 MINVALUE 1 MAXVALUE 3 CYCLE NOCACHE",
+        f"CREATE SEQUENCE s2 {kind}START WITH 3 INCREMENT BY -1 MINVALUE 1 MAXVALUE 3 CYCLE"
+        " NOCACHE",
         "INSERT INTO rows_of VALUES (NEXTVAL(`s 1`)), (NEXTVAL(`s 1`))",
         "INSERT INTO rows_of SELECT -NEXTVAL(s2) FROM seq_1_to_5 LIMIT 1",
         "SELECT NEXTVAL(s2)", "SELECT NEXTVAL(s2)", "SELECT NEXTVAL(s2)",
@@ -402,7 +403,8 @@ def test_sequences_go_forward_only(server: Server, metadata: str) -> None:
     server.execute(
         f"DROP SEQUENCE {DATABASE}.`s 1`, {DATABASE}.s2",
         f"CREATE SEQUENCE {DATABASE}.`s 1` START WITH 10 CACHE 5",
-        f"CREATE SEQUENCE {DATABASE}.s2 {kind}START WITH 3 INCREMENT BY -1 MINVALUE 1 MAXVALUE 3 CYCLE NOCACHE",
+        f"CREATE SEQUENCE {DATABASE}.s2 {kind}START WITH 3 INCREMENT BY -1 MINVALUE 1 MAXVALUE"
+        " 3 CYCLE NOCACHE",
     )
     server.run_script(sql(log))
     assert held() == after
@@ -452,7 +454,8 @@ def test_children_of_rows_that_an_undo_deletes(server: Server) -> None:
     assert run.returncode == 0, run.stderr.decode()
     told = run.stderr.decode()
     assert (
-        f"{DATABASE}.child: 3 later changes refer to rows of {DATABASE}.parent that the undo deletes"
+        f"{DATABASE}.child: 3 later changes refer to rows of {DATABASE}.parent that the undo"
+        " deletes"
         " (foreign key up, ON DELETE CASCADE)"
     ) in told
     for flags in (["--start", start], ["--at", start, "--no-check-later"]):

@@ -1,1 +1,1 @@
-"""An archive: the raw logs of servers in a directory or a store, and what is known about them."""
+"""An archive: the raw logs of servers in a directory or a store, and the state of each copy."""

@@ -1,10 +1,10 @@
-"""Following servers into an archive: connect, find where to go on, write, again and again.
+"""Copy the logs of servers into an archive: connect, find where to continue, write, and reconnect.
 
     Archiver(urls, open_folder("/backup/binlogs"), ArchiveOptions()).run()
 
-One server is followed at a time: the first of `urls` that answers, and the next one when it is gone
-for good. Each server has its own directory; a server that takes another's place begins with the log
-that holds the next transaction.
+The archiver follows one server at a time: the first of `urls` that answers, and the next one when
+that server stays away. Each server has its own directory. The directory of a server that takes
+another's place begins with the log that holds the next transaction.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from binlake.values.position import Position
 
 __all__ = ["ArchiveOptions", "Archiver"]
 
-# While more is coming, this much may be lost by a crash of the machine; none of it is acknowledged.
+# While more data is coming, a crash of the machine may lose this much; none of it is acknowledged.
 _SYNC_BYTES = 64 << 20
 _SYNC_SECONDS = 1.0
 # An object store wants few and large objects.
 _STORE_SYNC_SECONDS = 10.0
-# An idle server need not be told more often that everything is durable.
+# How often an idle server gets an acknowledgement.
 _IDLE_SYNC_SECONDS = 0.05
 _LOOK_SECONDS = 15.0
 _TRIES_PER_SERVER = 3
@@ -58,12 +58,13 @@ _TRIES_PER_SERVER = 3
 class ArchiveOptions:
     """How an archive is made.
 
-    `until_current`: end where the server's log ends now. `finish`: what becomes of
-    complete logs. `first`: with which log the archive of a server begins that is new here: a name,
-    "oldest" or "newest". `restart_if_lost`: where the server has purged what comes next, begin
-    another directory instead of failing. `sync_s`: how long data may wait, while more is
-    coming, before it is made durable (None: 1 second, in an object store 10). `attempts`: connections that may fail in a row
-    before giving up, None: no bound.
+    - `until_current`: end where the server's log ends now.
+    - `finish`: how complete logs are finished.
+    - `first`: the log with which the archive of a new server begins: a name, "oldest" or "newest".
+    - `restart_if_lost`: if the server has purged the next log, begin another directory instead of failing.
+    - `sync_s`: how long data may wait, while more is coming, before it is made durable (None: 1
+      second, in an object store 10).
+    - `attempts`: how many connections in a row may fail before the archiver gives up; None: no limit.
     """
 
     until_current: bool = False
@@ -78,7 +79,7 @@ class ArchiveOptions:
 
 
 class Archiver:
-    """Archives servers into `root`. `say` is told, one line each, what people should know."""
+    """Archives servers into `root`. `say` receives messages for the user, one line each."""
 
     def __init__(
         self,
@@ -95,27 +96,27 @@ class Archiver:
         self.metrics = metrics if metrics is not None else ArchiveMetrics()
         self._failures = 0
         self._turn = 0
-        self._identity = ""  # of the server that was followed last
+        self._identity = ""  # of the last server
         # whose logs were reset, and what shows it: its next connection begins another history
         self._reset = ("", "")
         self._closed = threading.Event()
         self._follower: Follower | None = None
         self._finishers: dict[str, Finisher] = {}
         self._was_connected = False
-        self._end: tuple[str, int] = ("", 0)  # of what is here
+        self._end: tuple[str, int] = ("", 0)  # of the logs in the archive
         self._failed_at: tuple[str, int] | None = None
-        self._damaged: tuple[str, str, int] | None = None  # where a wrong checksum came last
+        self._damaged: tuple[str, str, int] | None = None  # the position of the last wrong checksum
         for url in self._urls:
             if url.option("skip-replication", "keep") != "keep":
                 raise OptionError(
-                    "an archive has all events of a log: skip-replication does not go with it",
+                    "an archive contains all events of a log: it does not support skip-replication",
                     name="skip-replication",
                 )
 
     def run(self) -> None:
-        """Archive until the server's end (`until_current`), `close`, or for ever.
+        """Archive until the server's end (`until_current`), until `close`, or without an end.
 
-        Raises BinlogError: what no other try would mend.
+        Raises BinlogError for an error that a retry cannot solve.
         """
         try:
             while not self._closed.is_set():
@@ -137,12 +138,12 @@ class Archiver:
 
     @property
     def failed(self) -> int:
-        """How many complete logs could not be indexed or compressed; why is on stderr."""
+        """How many complete logs could not be indexed or compressed; stderr has the reasons."""
         return sum(finisher.failed for finisher in self._finishers.values())
 
     def close(self) -> None:
-        """End, from another thread or a signal handler: what is not indexed or compressed yet is
-        left to the next start.
+        """End `run`, from another thread or a signal handler. Logs that are not indexed or
+        compressed yet are left to the next start.
         """
         self._closed.set()
         if self._follower is not None:
@@ -177,7 +178,7 @@ class Archiver:
             self._finish(writer, finisher)
 
     def _begin(self, server: ServerConnection) -> tuple[HistoryWriter, Position]:
-        """Open the directory of a server; where it has to be asked from."""
+        """Open the directory of a server; return the position to request."""
         known = known_histories(self._root)
         identity, state = history_of(self._root, known, server)
         why = self._reset[1] if self._reset[0] == identity else ""
@@ -200,7 +201,8 @@ class Archiver:
         start = self._first(server, [] if state is not None else others)
         if state is not None:
             self._say(
-                f"{why}: the archive continues in {begun.directory}/; the logs in the old directory are kept"
+                f"{why}: the archive continues in {begun.directory}/; the logs in the old"
+                " directory are kept"
             )
         with ExitStack() as unused:
             writer = HistoryWriter(self._root.sub(begun.directory), begun)
@@ -214,11 +216,13 @@ class Archiver:
     def _why_not(
         self, server: ServerConnection, writer: HistoryWriter, start: Position | None
     ) -> str | None:
-        """Why a server cannot go on with a directory. Raises PositionLostError."""
+        """Return why a server cannot continue a directory. Raises PositionLostError."""
         if start is None:
             return None
         file, size = writer.end
-        if file != start.file:  # only complete logs are here: the next one may not have begun
+        if (
+            file != start.file
+        ):  # the archive has complete logs only: the next one may not have begun
             file, size = start.file, 0
         try:
             why_not = is_there(server, file, size)
@@ -230,7 +234,7 @@ class Archiver:
             return why_not
         with log:
             alike = begins_alike(server, log)
-        return None if alike else f"{file} of the server is another one than that which is here"
+        return None if alike else f"{file} of the server is not the log in the archive"
 
     def _first(self, server: ServerConnection, others: Sequence[Known]) -> Position:
         name, why = first_log(server, others, self._options.first)
@@ -248,7 +252,7 @@ class Archiver:
         self._say(f"{server.where} is {server.flavour} {server.version_text}, {server.identity}")
         if found is not None:
             lost = (
-                f", and discards {found.lost} bytes after it that are not a whole event"
+                f", and discards {found.lost} bytes of an incomplete event after it"
                 if found.lost
                 else ""
             )
@@ -300,7 +304,7 @@ class Archiver:
             follower.acknowledge(file, offset)
 
     def _tell(self, writer: HistoryWriter) -> None:
-        """What has become durable, as numbers."""
+        """Update the numbers for durable data."""
         metrics = self.metrics
         metrics.file, metrics.offset = writer.state.file, writer.state.offset
         while writer.syncs:
@@ -325,11 +329,11 @@ class Archiver:
         purge(writer.folder, names)
         finisher.forget(names)
         for name in names:
-            self._say(f"{name} is removed: it is not to be kept any longer")
+            self._say(f"removed {name}: its retention has ended")
 
     def _look(self, url: ServerUrl, writer: HistoryWriter) -> None:
-        """Now and then: what is to be done beside the copying."""
-        for finisher in self._finishers.values():  # of former histories, too
+        """Do the periodic work beside the copying."""
+        for finisher in self._finishers.values():  # also of former histories
             finisher.poll()
         self._purge(writer, self._finishers[writer.folder.path])
         if self.metrics.caught_up:
@@ -338,14 +342,14 @@ class Archiver:
             self._measure(server, *writer.end)
 
     def _measure(self, server: ServerConnection, file: str, offset: int) -> None:
-        """What a server has behind a place of its logs."""
+        """Return how many bytes a server has after a position of its logs."""
         later = [log for log in server.logs() if number_of(log.name) >= number_of(file)]
         self.metrics.has_more(max(0, sum(log.size_bytes for log in later) - offset))
 
     # -- what goes wrong -------------------------------------------------------------------------
 
     def _judge(self, error: BaseException) -> None:
-        """Wait for another try, or raise the error."""
+        """Wait for another attempt, or raise the error."""
         mends = not isinstance(error, BinlogError) or error.retryable
         if not self._was_connected:
             self._turn += 1
@@ -361,7 +365,7 @@ class Archiver:
         self._pause(error)
 
     def _pause(self, error: BaseException) -> None:
-        """Wait before the next try; raise `error` where tries are used up."""
+        """Wait before the next attempt; raise `error` if there are no more attempts."""
         self._failures += 1
         options = self._options
         if options.attempts is not None and self._failures > options.attempts:
@@ -377,15 +381,15 @@ class Archiver:
 
 
 def _is_the_end(item: Block | Idle, writer: HistoryWriter) -> bool:
-    """Whether a server has said that it has no more than what is here.
+    """Whether a server has reported that the archive has everything.
 
-    That a connection brings what is here already is no progress: the next event may end it, again.
+    Receiving the same bytes again is not progress: the next event may end the connection again.
     """
     return isinstance(item, Idle) and item.confirmed and (item.file, item.offset) == writer.end
 
 
 class _Pacer:
-    """When to make durable what has come."""
+    """Decides when to make received data durable."""
 
     def __init__(self, writer: HistoryWriter, options: ArchiveOptions, semi_sync: bool) -> None:
         cheap = writer.folder.cheap_sync
@@ -397,23 +401,25 @@ class _Pacer:
         self._last = self._looked = time.monotonic()
 
     def is_due(self, item: Block | Idle) -> bool:
-        """Whether somebody waits for it, or nothing else is to be done, now that this has come."""
+        """Whether to sync now: somebody waits for it, or there is nothing else to do."""
         if isinstance(item, Block):
             self._bytes += len(item.data)
             return self._waited
         return time.monotonic() - self._last >= self._idle
 
     def is_due_soon(self) -> bool:
-        """Whether so much, or so long, is not durable that it should become so meanwhile."""
+        """Whether so much data, or for so long, is not durable that a sync should start in the
+        background.
+        """
         return self._bytes >= _SYNC_BYTES or time.monotonic() - self._last >= self._longest
 
     def synced(self) -> None:
-        """It is done."""
+        """Note that the sync is done."""
         self._bytes = 0
         self._last = time.monotonic()
 
     def is_time_to_look(self) -> bool:
-        """Whether it is time for what is done now and then."""
+        """Whether it is time for the periodic work."""
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
             return False

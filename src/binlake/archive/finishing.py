@@ -1,8 +1,8 @@
-"""What is done with a log once it is complete: an index beside it, and, if wanted, compression.
+"""Finish a log once it is complete: write an index beside it, and compress it if you want that.
 
-Done by a process of its own, one log after the other, so that following the server does not wait
-for it. It may be killed at any time, and done twice: a log is what it was until what takes its
-place is durable and has been read back.
+A separate process finishes one log after the other, so that following the server does not wait.
+You can kill it at any time, and a log can be finished twice: it stays unchanged until its
+replacement is durable and has been read back.
 
     python -m binlake.archive.finishing DIR/<identity> zstd index binlog.000012 …
 """
@@ -44,15 +44,15 @@ __all__ = [
     "unfinished_logs",
 ]
 
-#: How finished logs can be compressed, and what that adds to their names.
+#: How finished logs can be compressed, and the suffix of their names.
 COMPRESSIONS = {"none": "", "zstd": ".zst"}
 _LEVEL = 3
 _PIECE_BYTES = 4 << 20
-# What is done here must not be in the way of what comes from the server.
+# This process must not slow down the data from the server.
 _NICENESS = 10
-# What the process says of each log: it is done; it failed and may succeed later; it will not.
+# What the process reports for each log: it is done; it failed and may succeed later; it will not.
 _DONE, _AGAIN, _IN_VAIN = "done", "again", "in-vain"
-# How soon one who waits for the process notices that he is not to.
+# How soon a thread that waits for the process notices a request to stop.
 _NOTICE_SECONDS = 0.2
 _TERMINATION_SECONDS = 5.0
 _PAUSE_SECONDS = 30.0
@@ -61,28 +61,28 @@ _LONGEST_PAUSE_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """What is done with complete logs. `compression` is a key of COMPRESSIONS."""
+    """How complete logs are finished. `compression` is a key of COMPRESSIONS."""
 
     compression: str = "none"
     index: bool = True
 
     @property
     def nothing(self) -> bool:
-        """Whether they stay as they are."""
+        """Whether logs stay unchanged."""
         return not self.index and not COMPRESSIONS[self.compression]
 
     def to_words(self) -> list[str]:
-        """As arguments of a command line."""
+        """Return the options as arguments of a command line."""
         return [self.compression, "index" if self.index else "no-index"]
 
     @classmethod
     def of_words(cls, compression: str, index: str) -> Finish:
-        """What `to_words` made."""
+        """Return the options from the words of `to_words`."""
         return cls(compression, index == "index")
 
 
 def finish_log(folder: Folder, name: str, finish: Finish) -> None:
-    """Index and compress a complete log. Raises BinlogError; then the log is as it was.
+    """Index and compress a complete log. Raises BinlogError; then the log is unchanged.
 
     After an archiver is killed, its finishing process may still be at work on the same log. The
     slower of the two can find the log gone at any step, and that is not a failure.
@@ -101,21 +101,21 @@ def _finish_log(folder: Folder, name: str, finish: Finish, sizes: dict[str, int]
     path = folder.path_of(name)
     beside = log_name(index_path(name))
     if finish.index and beside not in sizes:
-        # loads pyarrow, which who follows a server has no use for
+        # loads pyarrow, which a follower of a server does not need
         from binlake.table.counting.indexing import index_of
 
         try:
             index = index_of(LogPath(path, name, None, sizes[name]), ReadOptions(threads=1))
             folder.write(beside, index.to_bytes())
         except UnsupportedError:
-            pass  # such a log has none
+            pass  # such a log has no index
     if suffix := COMPRESSIONS[finish.compression]:
         compress(path, path + suffix)
         folder.remove(name)
 
 
 def unfinished_logs(folder: Folder, finish: Finish, growing: str) -> list[str]:
-    """The complete logs of a directory that were not finished, as after a kill."""
+    """Return the complete logs of a directory that were not finished, for example after a kill."""
     if finish.nothing:
         return []
     sizes = folder.sizes()
@@ -126,12 +126,12 @@ def unfinished_logs(folder: Folder, finish: Finish, growing: str) -> list[str]:
 
 
 def remove_leftovers(folder: Folder) -> list[str]:
-    """Remove what killed processes have left of files that an archive writes. Raises SourceError."""
+    """Remove the partly written files of killed processes. Raises SourceError."""
     return folder.remove_partials(partials_among(folder.sizes()))
 
 
 def compress(path: str, target: str) -> None:
-    """Make a zstd file of a log: durable, and read back to be the same. Raises SourceError."""
+    """Write a zstd file of a log, durable, and read it back to compare. Raises SourceError."""
     with open_reader(path) as log:
         size, digest = _written(log, target)
     with open_reader(target) as packed:
@@ -141,11 +141,11 @@ def compress(path: str, target: str) -> None:
             at += len(data)
             packed.release(at)
     if at != size or found.digest() != digest:
-        raise SourceError(f"{target} does not give back {path}; the log is kept as it is")
+        raise SourceError(f"{target} does not decompress to {path}; the log stays uncompressed")
 
 
 def _written(log: Any, target: str) -> tuple[int, bytes]:
-    """Compress a log into a file that gets its name when it is durable; size and SHA-256."""
+    """Compress a log into a file that gets its name when it is durable; return size and SHA-256."""
     digest, size = hashlib.sha256(), 0
     compressor = zstandard.ZstdCompressor(
         level=_LEVEL, write_checksum=True, write_content_size=True
@@ -180,12 +180,12 @@ def _pieces(log: Any) -> Iterator[bytes]:
 
 
 class Finisher:
-    """Finishes logs of one directory in a process of its own, one after the other.
+    """Finishes logs of one directory in a separate process, one after the other.
 
-    What fails in a way that may mend (a full disk, a store that does not answer, a killed process)
-    is tried again, after a pause that doubles. Of any other log (a damaged one) the process has said
-    why, and it is given up: not begun again, but counted. `say` is told of the former in a line.
-    Once `closed` is set, nothing more is begun or waited for.
+    A failure that may be temporary (a full disk, a store that does not answer, a killed process)
+    is retried after a pause that doubles. For any other failure (a damaged log) the process has
+    reported the reason, and the log is counted and not tried again. `say` receives a line about
+    temporary failures. Once `closed` is set, no work starts and nothing waits.
     """
 
     def __init__(
@@ -211,32 +211,34 @@ class Finisher:
 
     @property
     def unfinished(self) -> int:
-        """How many logs wait, are under way, have failed, or are given up."""
+        """How many logs wait, are in progress, have failed, or are given up."""
         return len({*self._waiting, *self._under_way, *self._failed, *self._given_up})
 
     @property
     def failed(self) -> int:
-        """How many logs have failed: those that are tried again, and those that are given up."""
+        """How many logs have failed, whether they are retried or given up."""
         return len({*self._failed, *self._given_up})
 
     def is_at(self, name: str) -> bool:
-        """Whether a log may be being finished just now."""
+        """Whether a log may be in progress now."""
         return name in self._under_way
 
     def begin(self, growing: str) -> None:
-        """Take up a directory as an earlier process has left it. Raises SourceError."""
+        """Continue with a directory in the state in which an earlier process left it. Raises
+        SourceError.
+        """
         remove_leftovers(self._folder)
         self.add(unfinished_logs(self._folder, self._finish, growing))
 
     def add(self, names: Iterable[str]) -> None:
-        """More logs are complete. What is known here is not begun anew."""
+        """Add complete logs, except those that are known already."""
         if not self._finish.nothing:
             known = {*self._waiting, *self._failed, *self._under_way, *self._given_up, *self._done}
             self._waiting += [name for name in names if name not in known]
         self.poll()
 
     def forget(self, names: Iterable[str]) -> None:
-        """These logs are removed."""
+        """Drop logs that have been removed."""
         gone = set(names)
         self._waiting = [name for name in self._waiting if name not in gone]
         self._failed = [name for name in self._failed if name not in gone]
@@ -244,7 +246,7 @@ class Finisher:
         self._done -= gone
 
     def poll(self) -> None:
-        """Go on with the next ones, if nothing is under way."""
+        """Start the next logs, if nothing is in progress."""
         if self._process is not None and (code := self._process.poll()) is not None:
             self._process = None
             self._ended(code)
@@ -256,7 +258,7 @@ class Finisher:
             self._start()
 
     def wait(self) -> None:
-        """Until everything is done, or has failed, or `closed` is set."""
+        """Wait until everything is done or has failed, or `closed` is set."""
         while not self._closed.is_set() and (self._process is not None or self._waiting):
             self.poll()
             if self._process is not None:
@@ -264,7 +266,7 @@ class Finisher:
                     self._process.wait(_NOTICE_SECONDS)
 
     def stop(self) -> None:
-        """Forget what waits, and end what is under way: the next process takes it up."""
+        """Drop waiting logs, and end the process: the next one continues its work."""
         self._waiting = []
         process, self._process = self._process, None
         if process is None:
@@ -286,7 +288,7 @@ class Finisher:
             *self._under_way,
         ]
         try:
-            # a file: nobody reads while the process runs
+            # a file: nothing reads from it while the process runs
             self._report = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115 - `_told` closes it
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=self._report, start_new_session=True
@@ -295,7 +297,7 @@ class Finisher:
             self._ended(None, f"no process could be started: {error.strerror}")
 
     def _told(self) -> dict[str, str]:
-        """What the process has said of its logs, by name."""
+        """Return the reports of the process about its logs, by name."""
         report, self._report = self._report, None
         if report is None:
             return {}
@@ -306,7 +308,9 @@ class Finisher:
         return {pair[1]: pair[0] for pair in words if len(pair) == 2}
 
     def _ended(self, code: int | None, why: str = "") -> None:
-        """A process has ended, with a code or (negative) by a signal; None: there was none."""
+        """Handle the end of a process, with a code or (negative) by a signal; None: there was
+        none.
+        """
         names, self._under_way = self._under_way, []
         told = self._told()
         for name in names:

@@ -1,8 +1,8 @@
-"""What an archive needs of the directory that it is written to.
+"""The operations on its directory that an archive needs.
 
 A folder writes a file whole and durable or not at all, and a log that grows (`LogWriter`).
-`local_folder.py` is a directory of this machine, `store.py` one in an object store;
-`folders.py` opens either.
+`local_folder.py` is a directory of this machine, `store.py` one in an object store; `folders.py`
+opens either.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["Folder", "LogWriter", "writing_error"]
 
 
 class LogWriter(ABC):
-    """The log that is being written. `size` bytes of it are there, `durable` of them for good.
+    """The log that is being written: `size` bytes of it, of which `durable` are durable.
 
-    One thread does all of this but `sync`, which another may do meanwhile.
+    One thread calls all methods but `sync`, which another thread may call meanwhile.
     """
 
     name: str
@@ -29,11 +29,11 @@ class LogWriter(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Its length, with what waits to be written."""
+        """Its length, including the bytes that wait to be written."""
 
     @abstractmethod
     def append(self, data: bytes) -> None:
-        """Put bytes at the end, which are written soon. Raises SourceError, of earlier ones too."""
+        """Append bytes, which are written soon. Raises SourceError, also for earlier bytes."""
 
     @abstractmethod
     def sync(self) -> None:
@@ -41,19 +41,19 @@ class LogWriter(ABC):
 
     @abstractmethod
     def truncate(self, size: int) -> None:
-        """Forget everything from byte `size` on. Raises SourceError."""
+        """Drop everything from byte `size` on. Raises SourceError."""
 
     @abstractmethod
     def reader(self) -> ByteReader:
-        """The durable bytes."""
+        """Return the durable bytes."""
 
     @abstractmethod
     def finish(self) -> None:
-        """The log is complete: make it durable under its name. Raises SourceError."""
+        """Complete the log: make it durable under its name. Raises SourceError."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it; what is not durable may be lost."""
+        """Close it; bytes that are not durable may be lost."""
 
 
 class Folder(ABC):
@@ -63,62 +63,64 @@ class Folder(ABC):
 
     @abstractmethod
     def sizes(self) -> dict[str, int]:
-        """The files by name, and their lengths in bytes; none where there is no directory."""
+        """Return the files by name, and their lengths in bytes; none if the directory does not
+        exist.
+        """
 
     @abstractmethod
     def directories(self) -> list[str]:
-        """The names of the directories in it."""
+        """Return the names of the directories in it."""
 
     @abstractmethod
     def read(self, name: str) -> bytes | None:
-        """A (small) file, None if it is not there. Raises SourceError."""
+        """Return the content of a (small) file, None if it does not exist. Raises SourceError."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
-        """Remove a file; none is fine. Raises SourceError."""
+        """Remove a file, if it exists. Raises SourceError."""
 
     @abstractmethod
     def open_log(self, name: str) -> LogWriter:
-        """Write a log, or go on with what is there of it. Raises SourceError."""
+        """Open a log for writing, or continue an existing one. Raises SourceError."""
 
     @abstractmethod
     def unfinished(self) -> list[str]:
-        """Logs that are not there under their names yet, though some of them is durable."""
+        """Return the logs without a file of their name yet, some of whose bytes are durable."""
 
     @abstractmethod
     def remove_partials(self, names: Iterable[str]) -> list[str]:
-        """Remove those of the files that killed processes left while they wrote them; returns which.
+        """Remove the partly written files of killed processes; return their names.
 
-        What a living process writes is left alone. Raises SourceError.
+        The files of living processes stay. Raises SourceError.
         """
 
     @abstractmethod
     def lock(self) -> None:
-        """Be the only one who writes here, as long as this process lives. Raises SourceError."""
+        """Lock the folder: only this process writes here as long as it lives. Raises SourceError."""
 
     @abstractmethod
     def unlock(self) -> None:
-        """Let others write."""
+        """Unlock the folder."""
 
     @property
     @abstractmethod
     def cheap_sync(self) -> bool:
-        """Whether making a few bytes durable costs little."""
+        """Whether making a few bytes durable is cheap."""
 
     def path_of(self, name: str) -> str:
-        """The path of a file in it."""
+        """Return the path of a file in it."""
         return f"{self.path}/{name}"
 
     def write(self, name: str, data: bytes) -> None:
-        """Make or replace a file: whole and durable, or not at all. Raises SourceError."""
+        """Create or replace a file: whole and durable, or not at all. Raises SourceError."""
         write_whole(self.path_of(name), data)
 
     @abstractmethod
     def sub(self, name: str) -> Folder:
-        """A directory in it, which need not be there yet. Raises SourceError."""
+        """Return a directory in it, which need not exist yet. Raises SourceError."""
 
 
 def writing_error(path: str, error: OSError) -> SourceError:
-    """What the operating system or the store said, as one line."""
+    """Return the error of the operating system or the store as one line."""
     reason = error.strerror or what(error, path)
-    return SourceError(f"{without_secrets(path)} cannot be written: {reason}", errno=error.errno)
+    return SourceError(f"cannot write {without_secrets(path)}: {reason}", errno=error.errno)

@@ -12,13 +12,15 @@ __all__ = ["open_folder"]
 
 
 def open_folder(path: str) -> Folder:
-    """The directory that a local path or a URI names; it need not be there. Raises SourceError."""
+    """Return the directory that a local path or a URI names; it need not exist. Raises
+    SourceError.
+    """
     path = local_path(path)
     if is_uri(path) and "?" in path:
         raise OptionError(
-            f"{without_secrets(path)}: a store is named without options",
+            f"{without_secrets(path)}: the URI of a store cannot have options here",
             name="DIR",
-            hint="its address comes from the environment: AWS_ENDPOINT_URL, AWS_DEFAULT_REGION",
+            hint="set its address in the environment: AWS_ENDPOINT_URL, AWS_DEFAULT_REGION",
         )
     if not is_uri(path):
         return LocalFolder(path)

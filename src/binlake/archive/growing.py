@@ -1,13 +1,14 @@
-"""A file that grows at its end, written by a thread, so that who has the bytes can go on.
+"""A file that grows at its end. A thread writes it, so that the caller does not wait.
 
     file = GrowingFile(descriptor, size)
     file.append(data)                # soon written; pieces keep their order
     file.flush()                     # now all of it is
     file.sync()                      # and durable, while another thread may append
 
-Small pieces are written at once: to hand them over would take longer. Large ones, of which there
-are many where much is fetched, leave the system's cache as soon as they are on the disk (Linux 6.14
-and later): making room for them there is most of what writing costs, and takes it from others.
+The caller's thread writes small pieces: passing them on would take longer. Large pieces, which are
+common in a bulk copy, leave the system's cache as soon as they are on the disk (Linux 6.14 and
+later). Making room for them in the cache is most of the cost of writing, and evicts the data of
+other programs.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ __all__ = ["GrowingFile"]
 
 # Copying so much into the system's memory takes longer than waking a thread.
 _LARGE_BYTES = 64 << 10
-# Who appends faster than the system takes it waits when so much is held.
+# A caller that appends faster than the system writes waits when this much is held.
 _MOST_HELD_BYTES = 16 << 20
 
 # RWF_DONTCACHE, for which os has no name: https://man7.org/linux/man-pages/man2/readv.2.html
 _DONTCACHE = 0x80
-# What kernels and file systems say that do not know it.
+# Errors of kernels and file systems that do not know it.
 _UNKNOWN_FLAG = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
-# A page that goes at once must not be written to again: only whole pages do.
+# A page that leaves the cache must not be written again, so only whole pages do.
 _PAGE_BYTES = 64 << 10  # the largest that a kernel is built with
 
 
 class GrowingFile:
-    """The file of an open descriptor, which it closes. `size` is its length with all that was
-    appended. One thread appends; any may `sync`.
+    """The file of an open descriptor, which it closes. `size` is its length including all appended
+    bytes. One thread appends; any may `sync`.
 
-    Every method raises OSError. Once anything has failed everything does: what the system could
-    not write it forgets, and says so once.
+    Every method raises OSError. After one failure every call fails: the system drops the bytes
+    that it could not write, and reports that once.
     """
 
     def __init__(self, descriptor: int, size: int) -> None:
@@ -57,28 +58,28 @@ class GrowingFile:
         self._write_pages = _write_uncached if uncached else _write_cached
 
     def append(self, data: bytes) -> None:
-        """Write at the end, at once or soon."""
+        """Write at the end, immediately or soon."""
         with self._changed:
             self._changed.wait_for(self._has_room)
             self._check()
             if self._waiting or self._written != self.size or len(data) >= _LARGE_BYTES:
-                self._start()  # nothing has changed where that fails
+                self._start()  # on failure nothing has changed
                 self._waiting.append(data)
                 self.size += len(data)
                 self._changed.notify_all()
                 return
             self.size += len(data)
-        # nothing is under way, and nobody else appends
+        # nothing is in progress, and only this thread appends
         self._write(data)
         self._check()
 
     def flush(self) -> None:
-        """Wait until what was appended is written."""
+        """Wait until all appended bytes are written."""
         with self._changed:
             self._await(self.size)
 
     def sync(self) -> int:
-        """Make durable what was appended until now; that length of the file."""
+        """Make the bytes appended so far durable; return that length of the file."""
         with self._changed:
             size = self.size
             self._await(size)
@@ -90,14 +91,14 @@ class GrowingFile:
         return size
 
     def truncate(self, size: int) -> None:
-        """Forget everything from byte `size` on, durably."""
+        """Drop everything from byte `size` on, durably."""
         self.flush()
         os.ftruncate(self._descriptor, size)
         sync_file(self._descriptor)
         self.size = self._written = size
 
     def close(self) -> None:
-        """Let go of the file. What is not written (`flush`) is lost."""
+        """Close the file. Bytes that are not written (`flush`) are lost."""
         if self._closed:
             return
         with self._changed:
@@ -107,7 +108,7 @@ class GrowingFile:
             self._thread.join()
         os.close(self._descriptor)
 
-    # -- what waits ----------------------------------------------------------------------------
+    # -- waiting bytes -------------------------------------------------------------------------
 
     def _has_room(self) -> bool:
         return self._error is not None or self.size - self._written < _MOST_HELD_BYTES
@@ -160,7 +161,7 @@ class GrowingFile:
                     return
 
     def _write(self, data: bytes) -> None:
-        """Write behind what is written, and say so."""
+        """Record that bytes are written."""
         at = self._written
         end = at + len(data)
         first, last = -(-at // _PAGE_BYTES) * _PAGE_BYTES, end // _PAGE_BYTES * _PAGE_BYTES
@@ -173,7 +174,7 @@ class GrowingFile:
                 else:
                     _write_all(self._descriptor, view, at, _write_cached)
         except BaseException as error:
-            self._fail(error)  # else `sync` would wait for these bytes for ever
+            self._fail(error)  # else `sync` would wait for these bytes without an end
             if not isinstance(error, Exception):
                 raise
             return

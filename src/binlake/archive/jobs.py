@@ -1,4 +1,6 @@
-"""Several archivers in one process: each in a thread, and none ends because another one fails."""
+"""Run several archivers in one process: each in a thread, and a failure of one does not end the
+others.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,11 @@ class ArchiveJob:
 
 
 class Archives:
-    """Archives of several servers. `say` is told, one line each, what people should know.
+    """Archives of several servers. `say` receives messages for the user, one line each.
 
-    An archiver that fails with an error that no reconnection mends is started again after a pause,
-    since an operator may mend it meanwhile. With `until_current` it is not, and the error counts.
+    An archiver that fails with an error that no reconnection solves is started again after a
+    pause, since an operator may solve it meanwhile. With `until_current` it is not, and the error
+    counts.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class Archives:
         self._running: dict[str, Archiver] = {}
 
     def run(self) -> None:
-        """Archive until `close`, or with `until_current` until all servers' ends."""
+        """Archive until `close`, or with `until_current` until the ends of all servers."""
         threads = [
             threading.Thread(target=self._keep_running, args=(job,), name=f"archive-{job.name}")
             for job in self._jobs
@@ -63,7 +66,7 @@ class Archives:
                 thread.join(1.0)
 
     def close(self) -> None:
-        """End `run`; what has come is made durable."""
+        """End `run`; received data is made durable."""
         self._closed.set()
         with self._lock:
             for archiver in self._running.values():

@@ -1,4 +1,4 @@
-"""Where things are in an archive, and what is said of them there.
+"""The files of an archive, and its state file.
 
     DIR/
       <identity>/                    one directory per server: its UUID; of MariaDB, which has none,
@@ -11,8 +11,8 @@
         archive.lock                 held by the process that writes here
       <identity>.2/                  another history under the same names: the logs were reset
 
-A directory is one history, without gaps: what does not follow from its last byte goes into the
-next. Names come from servers, so they are checked before they touch a disk.
+A directory is one history, without gaps: data that does not continue its last byte goes into the
+next directory. Names come from servers, so they are checked before they are used on a disk.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _IDENTITY = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|server-\d{1,10}(?:-[0-9a-f]{8})?", re.IGNORECASE
 )
 _LOG = re.compile(r"(?P<base>[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,200})\.(?P<number>\d{6,18})")
-# What a file is called that is being written and will be one of ours.
+# The name of a file that is being written and will be renamed.
 _PARTIAL = re.compile(
     rf"(?:{re.escape(STATE)}|[^/]+\.index|{_LOG.pattern}(?:\.zst|\.index\.parquet))\.[0-9a-f]+\.partial"
 )
@@ -60,13 +60,13 @@ _PARTIAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ArchiveState:
-    """What `archive.json` says: everything before `offset` of log `file` is durable here.
+    """The content of `archive.json`: everything before `offset` of log `file` is durable.
 
-    `identity` is the server's (its UUID; `mariadb_identity`), `flavour` "mysql" or "mariadb", `generation` counts the
-    histories archived under that identity, from 1. `gtid_set` are the GTIDs of the transactions
-    that are whole up to there, as the flavour spells them; "" if the server has none. `written` is
-    the time of writing, in seconds since 1970. `file` "" when nothing has come yet. `server_uid` is
-    MariaDB's, and `address` host and port, when the server was last met.
+    `identity` is the server's (its UUID; `mariadb_identity`), `flavour` "mysql" or "mariadb".
+    `generation` counts the histories archived under that identity, from 1. `gtid_set` are the
+    GTIDs of the transactions that are whole up to there, in the notation of the flavour; "" if the
+    server has none. `written` is the time of writing, in seconds since 1970. `file` is "" before
+    the first data. `server_uid` is MariaDB's; `address` is host and port of the last connection.
     """
 
     identity: str
@@ -81,7 +81,7 @@ class ArchiveState:
 
     @property
     def position(self) -> Position:
-        """The same as a position."""
+        """The state as a position."""
         return Position(self.identity, self.file, self.offset, self.gtid_set)
 
     @property
@@ -99,7 +99,7 @@ class ArchiveState:
         try:
             values = json.loads(data)
             if values.pop("version") != _VERSION:
-                raise ValueError("it is of another version of binlake")
+                raise ValueError("another version of binlake wrote it")
             state = cls(**values)
             state._check()
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -118,21 +118,21 @@ class ArchiveState:
         if self.offset < 0 or self.generation < 1:
             raise ValueError("its offset or generation is too small")
         if not is_identity(self.identity):
-            raise ValueError(f"its server is {self.identity[:80]!r}")
+            raise ValueError(f"its identity {self.identity[:80]!r} is invalid")
         if self.file and not _LOG.fullmatch(self.file):
-            raise ValueError(f"it names a log {self.file[:80]!r}")
+            raise ValueError(f"its log name {self.file[:80]!r} is invalid")
 
 
 _STATE_DEFAULTS = asdict(ArchiveState(identity="", flavour=""))
 
 
 def directory_name(identity: str, generation: int) -> str:
-    """The name of the directory of a server's history number `generation`."""
+    """Return the name of the directory of a server's history number `generation`."""
     return identity if generation == 1 else f"{identity}.{generation}"
 
 
 def generations(identity: str, directories: Iterable[str]) -> list[int]:
-    """The histories of a server that are among directories, oldest first."""
+    """Return the histories of a server among directories, oldest first."""
     found = []
     for name in directories:
         head, dot, number = name.rpartition(".")
@@ -144,8 +144,10 @@ def generations(identity: str, directories: Iterable[str]) -> list[int]:
 
 
 def mariadb_identity(server_id: int, server_uid: str) -> str:
-    """What tells a MariaDB server from others that may have the same number; where it has no
-    `server_uid` (""), as old versions, its number alone.
+    """Return the identity of a MariaDB server, which distinguishes it from others with the same
+    server id.
+
+    A server without `server_uid` ("", old versions) has only its server id.
     """
     if not server_uid:
         return f"server-{server_id}"
@@ -159,38 +161,40 @@ def is_identity(text: str) -> bool:
 
 
 def checked_identity(identity: str) -> str:
-    """A server's identity, as the name of a directory. Raises ServerError."""
+    """Return a server's identity as the name of a directory. Raises ServerError."""
     if not is_identity(identity):
-        raise ServerError(f"the server says that it is {identity[:80]!r}: refused")
+        raise ServerError(f"binlake refuses the server's invalid identity {identity[:80]!r}")
     return identity.lower()
 
 
 def checked_name(name: str) -> str:
-    """The name of a log, as the name of a file. Raises ServerError."""
+    """Return the name of a log as the name of a file. Raises ServerError."""
     if not _LOG.fullmatch(name):
         raise ServerError(
-            f"the server names a log {name[:80]!r}: refused",
-            hint="a log in an archive is named <base>.<six or more digits>",
+            f"binlake refuses the server's invalid log name {name[:80]!r}",
+            hint="the name of a log in an archive is <base>.<six or more digits>",
         )
     return name
 
 
 def number_of(name: str) -> int:
-    """The number in the name of a log."""
+    """Return the number in the name of a log."""
     return int(name.rpartition(".")[2])
 
 
 def index_file(name: str) -> str:
-    """The index file of the logs to which a log belongs."""
+    """Return the name of the index file of a log."""
     return f"{name.rpartition('.')[0]}.index"
 
 
 def logs_among(names: Iterable[str]) -> list[str]:
-    """The logs among files, compressed or not, each once, in the order of the chain."""
+    """Return the logs among files, compressed or not, each once, in the order of the chain."""
     found = {log_name(name) for name in names if _LOG.fullmatch(log_name(name))}
     return sorted(found, key=lambda name: (name.rpartition(".")[0], number_of(name)))
 
 
 def partials_among(names: Iterable[str]) -> list[str]:
-    """What among files is one of ours half written: an archive's own, whoever else keeps files here."""
+    """Return the partly written files of an archive among files, whatever else the folder
+    contains.
+    """
     return sorted(name for name in names if _PARTIAL.fullmatch(name))

@@ -23,7 +23,7 @@ from binlake.source.reader import ByteReader, source_error
 
 __all__ = ["LocalFolder", "LocalLog"]
 
-# A link in place of a file of ours is an error: it would have us write elsewhere.
+# A link in place of one of binlake's files is an error: it would make binlake write elsewhere.
 _WRITING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -94,7 +94,7 @@ class LocalFolder(Folder):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
-            raise SourceError(f"{self.path}: another process archives into it") from None
+            raise SourceError(f"{self.path}: another process writes this archive") from None
         self._lock = descriptor
 
     def unlock(self) -> None:
@@ -125,7 +125,7 @@ class LocalLog(LogWriter):
             self._file = GrowingFile(descriptor, os.fstat(descriptor).st_size)
             if new:
                 sync_directory(path.parent)
-            # what a killed process wrote may be in the system's memory only
+            # bytes of a killed process may be in the system's memory only
             self.durable = 0 if new else self._file.sync()
         except OSError as error:
             raise writing_error(str(path), error) from error
@@ -166,7 +166,7 @@ class LocalLog(LogWriter):
 
 
 def _sizes(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, int]]:
-    """Names and lengths of files. One that another process removes meanwhile is left out."""
+    """Return names and lengths of files, without those that another process removes meanwhile."""
     for entry in entries:
         with suppress(FileNotFoundError):
             if entry.is_file():

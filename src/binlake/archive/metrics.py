@@ -1,4 +1,4 @@
-"""What an archive tells of itself while it runs: numbers for Prometheus and for the status line."""
+"""The metrics of a running archive, for Prometheus and for the status line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArchiveMetrics", "bound_connections", "serve_metrics"]
 
-# Throughput is that of the last moments.
+# Throughput covers the last seconds.
 _WINDOW_SECONDS = 5.0
 _MOST_CONNECTIONS = 16
 _IDLE_SECONDS = 10.0
@@ -24,9 +24,9 @@ _IDLE_SECONDS = 10.0
 class ArchiveMetrics:
     """The numbers of one archiver.
 
-    `file` and `offset` are the place before which everything is durable, `bytes` what came since
-    the start, `event_s` the time of the last event (seconds since 1970; NaN: none came).
-    `logs_unfinished` are complete, and not indexed or compressed yet.
+    Everything before `file` and `offset` is durable. `bytes` counts the bytes received since the
+    start. `event_s` is the time of the last event (seconds since 1970; NaN: none yet).
+    `logs_unfinished` are complete logs that are not indexed or compressed yet.
     """
 
     def __init__(self) -> None:
@@ -42,36 +42,38 @@ class ArchiveMetrics:
         self.event_s = math.nan
         self.connected = False
         self.caught_up = False
-        # when it was last known that the server had nothing more
+        # the last time when the server had nothing more
         self._current_s = math.nan
-        # what the server had more when it was asked, and what had come by then
+        # how many more bytes the server had at the last check, and how many had been received then
         self._behind: tuple[int, int] | None = None
         self._marks: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
     def came(self, size: int, event_s: int) -> None:
-        """So many bytes, of which one event has that time (0: it has none)."""
+        """Count received bytes, with the time of one event in them (0: it has none)."""
         self.bytes += size
         self.caught_up = False
         if event_s:
             self.event_s = event_s
 
     def nothing_more(self) -> None:
-        """The server has sent all that it has."""
+        """Note that the server has sent everything."""
         self.caught_up = True
         self._current_s = time.time()
         self._behind = (0, self.bytes)
 
     def lost_connection(self) -> None:
-        """What the server has now is not known."""
+        """Note that the end of the server's log is unknown."""
         self.connected = self.caught_up = False
 
     def has_more(self, behind_bytes: int) -> None:
-        """What the server has more than is here, when it was asked."""
+        """Note how many more bytes the server has."""
         self._behind = (behind_bytes, self.bytes)
 
     @property
     def behind_bytes(self) -> float:
-        """What the server had more when it was last asked, less what has come since; NaN before."""
+        """The bytes that the server had more at the last check, less those received since; NaN
+        before.
+        """
         if self._behind is None:
             return math.nan
         behind, then = self._behind
@@ -79,8 +81,9 @@ class ArchiveMetrics:
 
     @property
     def lag_s(self) -> float:
-        """For how long, in seconds, the server may have had something that is not here: the age of
-        the last event, or of the last moment in which nothing was missing; NaN: nothing is known.
+        """For how many seconds the archive may lack data of the server; NaN if unknown.
+
+        That is the age of the last event, or of the last moment in which nothing was missing.
         """
         if self.connected and self.caught_up:
             return 0.0
@@ -89,7 +92,7 @@ class ArchiveMetrics:
 
     @property
     def bytes_per_second(self) -> float:
-        """The throughput of the last moments."""
+        """The throughput of the last seconds."""
         now = time.monotonic()
         self._marks.append((now, self.bytes))
         while len(self._marks) > 2 and now - self._marks[1][0] > _WINDOW_SECONDS:
@@ -107,7 +110,7 @@ class ArchiveMetrics:
         return f"{self.server} {self.file}:{self.offset} {state}{rate}"
 
     def register(self, registry: CollectorRegistry) -> None:
-        """Be among what a registry shows."""
+        """Register the metrics of the archivers."""
         _register(registry, [self])
 
     def _counters(self) -> list[tuple[str, str, float]]:
@@ -151,7 +154,9 @@ class ArchiveMetrics:
 
 
 def serve_metrics(metrics: Sequence[ArchiveMetrics], address: str, port: int) -> Any:
-    """Answer Prometheus on a port. Returns what `shutdown()` ends. Raises SourceError."""
+    """Serve Prometheus on a port. Returns an object whose `shutdown()` ends that. Raises
+    SourceError.
+    """
     try:
         from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
     except ImportError:
@@ -165,7 +170,7 @@ def serve_metrics(metrics: Sequence[ArchiveMetrics], address: str, port: int) ->
         server, _ = start_http_server(port, addr=address, registry=registry)
     except OSError as error:
         raise SourceError(
-            f"metrics cannot be served on {address}:{port}: {error.strerror or error}"
+            f"cannot serve metrics on {address}:{port}: {error.strerror or error}"
         ) from None
     bound_connections(server)
     return server
@@ -174,7 +179,7 @@ def serve_metrics(metrics: Sequence[ArchiveMetrics], address: str, port: int) ->
 def bound_connections(server: Any) -> None:
     """Limit the connections of an HTTP server of prometheus_client, and how long one may be idle.
 
-    It has a thread for each, and waits for a request without an end.
+    The server has a thread for each, and waits for a request without a time limit.
     """
     slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
     handle = server.process_request_thread
@@ -197,7 +202,7 @@ def bound_connections(server: Any) -> None:
 
 
 def _register(registry: CollectorRegistry, all_metrics: Sequence[ArchiveMetrics]) -> None:
-    """One family for each metric, with a sample for each archiver."""
+    """Yield one family for each metric, with a sample for each archiver."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     class Collector:

@@ -1,6 +1,6 @@
-"""Logs of a server as files, the way of `mysqlbinlog --read-from-remote-server --raw`.
+"""Write logs of a server as files, like `mysqlbinlog --read-from-remote-server --raw`.
 
-No directory of an archive: files `<prefix><log name>`, written anew, as that tool does.
+This is not an archive: it writes files `<prefix><log name>` from scratch, as that tool does.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from binlake.values.position import Position
 
 __all__ = ["RawOptions", "write_raw"]
 
-# The server chooses the names: no link leads the bytes elsewhere.
+# The server chooses the names: no link may lead the bytes elsewhere.
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class RawOptions:
-    """`prefix` stands before the names of the files. `start_position`: of the first log.
-    `to_last_log`: also those that follow the named one. `stop_never`: and what is written later, for
-    ever. `replica_id`: our number among the replicas, 0: one is chosen.
+    """`prefix` precedes the names of the files. `start_position` applies to the first log.
+    `to_last_log`: also write the logs after the named one. `stop_never`: also follow new events
+    without an end. `replica_id`: binlake's server id as a replica, 0: binlake chooses one.
     """
 
     prefix: str = ""
@@ -66,14 +66,14 @@ def write_raw(
 def _write(
     url: ServerUrl, start: Position, options: RawOptions, say: Callable[[str], None]
 ) -> None:
-    """Write one log from a position on, and those that follow if they are wanted."""
+    """Write one log from a position on, and the following ones if they are wanted."""
     follow = FollowOptions.of(url, until_current=not options.stop_never)
     if options.replica_id:
         follow = replace(follow, replica_id=options.replica_id)
     goes_on = options.to_last_log or options.stop_never
     with Follower(url, start, follow) as follower, closing(_Files(options.prefix)) as files:
         if start.offset > FIRST_EVENT:
-            say(f"{start.file}: what is before {start.offset} is left out")
+            say(f"{start.file}: the file lacks the bytes before {start.offset}")
         for item in follower:
             if item.file != start.file and not goes_on:
                 break
@@ -92,12 +92,12 @@ class _Files:
         self._file: GrowingFile | None = None
 
     def begin_if_none(self, name: str) -> None:
-        """A log of which nothing came is a file all the same."""
+        """Create a file even for a log of which no data came."""
         if self._file is None:
             self._begin(name)
 
     def _begin(self, name: str) -> GrowingFile:
-        """A new file, with the magic in it."""
+        """Create a new file that begins with the magic."""
         self.finish()
         path = f"{self._prefix}{checked_name(name)}"
         try:
@@ -109,7 +109,7 @@ class _Files:
         return self._file
 
     def write(self, block: Block, format_description: bytes) -> None:
-        """Append a block; `format_description` goes before one from inside of a log."""
+        """Append a block; `format_description` precedes a block from inside a log."""
         is_new = block.file != self._name or self._file is None
         file = self._begin(block.file) if is_new else self._file
         assert file is not None
@@ -121,7 +121,7 @@ class _Files:
             raise writing_error(f"{self._prefix}{block.file}", error) from error
 
     def finish(self) -> None:
-        """Everything that was appended is written. Raises SourceError."""
+        """Write everything that was appended. Raises SourceError."""
         if self._file is None:
             return
         try:
@@ -131,6 +131,6 @@ class _Files:
         self._file.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()

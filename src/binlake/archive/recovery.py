@@ -1,16 +1,16 @@
-"""Where an archive goes on: what of its last log is whole, and from where it is asked for again.
+"""Find where an archive continues: the whole part of its last log, and the position to request.
 
 The log that was being written when the archiver ended may end in the middle of an event, or, after
-a crash of the machine, in bytes that never reached the disk. All of it is read and verified; what
-is behind the last good event is forgotten.
+a crash of the machine, in bytes that never reached the disk. binlake reads and verifies all of it,
+and drops the bytes after the last good event.
 
-The server is then asked for the log from a little before that place: from its last transaction
-on. What comes must be what is here, byte for byte. So a log that has only the name of ours, because
-the server's logs were reset in between, is noticed before one byte of it is written.
+It then requests the log from a little before that place: from its last transaction on. The
+received bytes must equal the archived ones. So a different log of the same name, after a reset of
+the server's logs, is detected before a byte of it is written.
 
-Where a log has no checksums, zeros inside of an event, for a page that never reached the disk, look
-like any other bytes. Then all is asked for that was not known to be durable, and taken from the server
-where there are zeros here.
+In a log without checksums, zeros inside an event, from a page that never reached the disk, look
+like any other bytes. Then binlake requests everything that was not known to be durable, and takes
+bytes from the server where the archive has zeros.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from binlake.stream.event_at import event_at
 __all__ = ["Overlap", "Resumption", "recover"]
 
 _GTIDS = b"".join(re.escape(bytes((c,))) for c, t in EVENT_TYPES.items() if t.role is Role.GTID)
-# What a disk writes whole.
+# The unit that a disk writes whole.
 _SECTOR_BYTES = 512
 _LAST_GTID = re.compile(b"[" + _GTIDS + b"](?=[^" + _GTIDS + b"]*$)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """The first `size` bytes of a log are whole events; the log is asked for from `start` on.
+    """The first `size` bytes of a log are whole events; the log is requested from `start` on.
 
-    `gtid_set` are the GTIDs before `start`, as the flavour spells them. `created` is the timestamp
-    of the log's format description, None if there is none. `lost` bytes behind `size` were no
-    whole events.
+    `gtid_set` are the GTIDs before `start`, in the notation of the flavour. `created` is the
+    timestamp of the log's format description, None if there is none. `lost` counts the bytes after
+    `size`, which were not whole events.
     """
 
     size: int
@@ -61,8 +61,8 @@ class Resumption:
 
 
 def recover(writer: LogWriter, flavour: str, durable: int = 0) -> Resumption:
-    """Read what there is of a log, forget what is not whole. The first `durable` bytes are known to
-    have reached the disk. Raises SourceError.
+    """Read a log, and drop incomplete bytes. The first `durable` bytes are known to have reached
+    the disk. Raises SourceError.
     """
     reader = writer.reader()
     try:
@@ -107,7 +107,7 @@ def _survey(log: LogFile, flavour: str, durable: int) -> Resumption | None:
             match = _LAST_GTID.search(codes)
             if match is not None:
                 last_gtid = window.frame(match.start()).offset
-    except FormatError:  # what is before it has been seen
+    except FormatError:  # the events before it have been verified
         pass
     if not size:
         return None
@@ -115,12 +115,12 @@ def _survey(log: LogFile, flavour: str, durable: int) -> Resumption | None:
     progress = Progress(flavour, before or "")
     for window in log.windows(stop=start, verify=False):
         progress.feed(window.data, window.base, window.block, window.format)
-    progress.settle()  # the transaction before `start` is whole: another one follows it
+    progress.settle()  # the transaction before `start` is whole, because another one follows it
     return Resumption(size, start, progress.gtid_set(), created)
 
 
 def _gtids_before(window: Window) -> str | None:
-    """What was executed before the log began, if the beginning of it says so."""
+    """Return the GTIDs executed before the log began, if its beginning records them."""
     for index in range(min(len(window), 8)):
         if window.block.type_code[index] not in (PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT):
             continue
@@ -133,7 +133,7 @@ def _gtids_before(window: Window) -> str | None:
 
 
 class Overlap:
-    """What a server sends again, compared with what is here: bytes [start, size) of a log."""
+    """Compares the bytes that a server sends again with bytes [start, size) of a log."""
 
     def __init__(self, reader: ByteReader, start: int, size: int) -> None:
         self._reader = reader
@@ -141,7 +141,7 @@ class Overlap:
         self.size = size
 
     def take(self, data: bytes) -> bytes | None:
-        """The rest of what has come that is not here yet; None if it is not the same log."""
+        """Return the received bytes that are new; None if it is not the same log."""
         known = min(len(data), self.size - self.at)
         if self._reader.read_at(self.at, known) != data[:known]:
             return None
@@ -149,10 +149,10 @@ class Overlap:
         return data[known:]
 
     def has_holes(self, data: bytes) -> bool:
-        """Whether it is the same log, but for zeros where pages of it never reached the disk.
+        """Whether it is the same log, except for zeros of pages that never reached the disk.
 
-        A sector is there whole, as it was when it ended earlier, or not at all: from the first byte
-        on that differs it is zero.
+        A sector is there whole, in its state at an earlier end, or not at all: from the first
+        differing byte on it is zero.
         """
         known = min(len(data), self.size - self.at)
         here = self._reader.read_at(self.at, known)
@@ -164,9 +164,9 @@ class Overlap:
 
     @property
     def is_over(self) -> bool:
-        """Whether everything that is here has come again."""
+        """Whether all archived bytes have been received again."""
         return self.at >= self.size
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         self._reader.close()

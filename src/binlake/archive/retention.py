@@ -1,4 +1,6 @@
-"""Which logs an archive need not keep: the oldest, whole logs only, never the one being written."""
+"""Choose the logs that an archive may drop: the oldest, whole logs only, never the one being
+written.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ _SUFFIXES = ("", ".gz", ".zst")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept: logs that ended in the last `days`, and as many as have `bytes` (as they are
-    stored) together. None: no bound. A log goes when one of them says so.
+    """What is kept: logs that ended in the last `days`, and the newest logs of together at most
+    `bytes` (as stored). None: no limit. A log is removed when one of the two limits excludes it.
     """
 
     days: float | None = None
@@ -34,8 +36,10 @@ class Retention:
 
 
 def expired(folder: Folder, rule: Retention, growing: str, now: float | None = None) -> list[str]:
-    """The logs to remove, oldest first: from the beginning of the chain up to the first that is
-    kept. `growing` and what comes after it is kept. `now` in seconds since 1970.
+    """Return the logs to remove, oldest first: from the beginning of the chain up to the first
+    kept log.
+
+    `growing` and the logs after it are kept. `now` is in seconds since 1970.
     """
     if rule.keeps_everything:
         return []
@@ -59,8 +63,10 @@ def expired(folder: Folder, rule: Retention, growing: str, now: float | None = N
 
 
 def purge(folder: Folder, names: list[str]) -> None:
-    """Remove logs, which are the oldest ones: first from the index file, so that this never names
-    what is not there. Raises SourceError.
+    """Remove logs, which are the oldest ones.
+
+    They are removed from the index file first, so that it never names a missing log. Raises
+    SourceError.
     """
     if not names:
         return

@@ -1,4 +1,6 @@
-"""Which history of an archive a server continues, and where a server begins that is new here."""
+"""Find which history of an archive a server continues, and where the archive of a new server
+begins.
+"""
 
 from __future__ import annotations
 
@@ -45,20 +47,20 @@ __all__ = [
 
 OLDEST = "oldest"
 NEWEST = "newest"
-# What a log begins with tells it from others: its time, and the GTIDs that were there before.
+# The beginning of a log identifies it: its time, and the GTIDs executed before it.
 _BEGINNING_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A history that is in an archive."""
+    """A history in an archive."""
 
     directory: str
     state: ArchiveState
 
 
 def known_histories(root: Folder) -> list[Known]:
-    """The histories in an archive, last written first. Raises SourceError."""
+    """Return the histories in an archive, the last written first. Raises SourceError."""
     found = []
     for name in root.directories():
         folder = root.sub(name)
@@ -69,9 +71,10 @@ def known_histories(root: Folder) -> list[Known]:
 
 
 def _state(data: bytes, path: str, directory: str) -> ArchiveState:
-    """The state of a history; where the store kept half of it only, what the directory's name says.
+    """Return the state of a history; if the store kept only half of it, the state by the
+    directory's name.
 
-    Recovery goes by the logs.
+    Recovery relies on the logs.
     """
     try:
         return ArchiveState.from_bytes(data, path)
@@ -86,10 +89,11 @@ def _state(data: bytes, path: str, directory: str) -> ArchiveState:
 def history_of(
     root: Folder, known: Sequence[Known], server: ServerConnection
 ) -> tuple[str, ArchiveState | None]:
-    """The identity of a server in an archive, and its newest history, None if it is new here.
+    """Return the identity of a server in an archive, and its newest history, None for a new
+    server.
 
-    A MariaDB server has no UUID. It is known by its `server_uid`, or, where that has changed, by its
-    logs being those that are here. Raises ServerError, SourceError.
+    A MariaDB server has no UUID. It is recognised by its `server_uid`, or, if that has changed, by
+    its logs being those in the archive. Raises ServerError, SourceError.
     """
     identity = checked_identity(server.identity)
     newest: dict[str, ArchiveState] = {}
@@ -109,7 +113,7 @@ def history_of(
 
 
 def _goes_on(root: Folder, state: ArchiveState, server: ServerConnection, uid: str) -> bool:
-    """Whether a server is the one of a history, though nothing that it says of itself proves it."""
+    """Whether a server is the one of a history, although no identifier proves it."""
     if not uid:
         return True
     if state.offset > FIRST_EVENT and state.file in [log.name for log in server.logs()]:
@@ -117,12 +121,12 @@ def _goes_on(root: Folder, state: ArchiveState, server: ServerConnection, uid: s
         if log is not None:
             with log:
                 return begins_alike(server, log)
-    # of an archive without numbers of that kind; or nothing is left that could be compared
+    # of an archive without such numbers; or there is nothing left to compare
     return not state.server_uid or state.address == server.where
 
 
 def _stored(folder: Folder, name: str) -> ByteReader | None:
-    """A log in a directory, as it is kept there."""
+    """A log in a directory, in its stored form."""
     sizes = folder.sizes()
     for stored in (name, f"{name}.zst", f"{name}.gz"):
         if stored in sizes:
@@ -131,9 +135,10 @@ def _stored(folder: Folder, name: str) -> ByteReader | None:
 
 
 def is_there(server: ServerConnection, file: str, size: int) -> str | None:
-    """Whether a server can continue a log of which `size` bytes are here; else why not.
+    """Return None if a server can continue a log of which the archive has `size` bytes, else the
+    reason.
 
-    Raises PositionLostError where the log was purged: then what lies between is lost.
+    Raises PositionLostError if the log was purged: then the data in between is lost.
     """
     logs = server.logs()
     base = file.rpartition(".")[0]
@@ -141,26 +146,26 @@ def is_there(server: ServerConnection, file: str, size: int) -> str | None:
         if log.name == file:
             if log.size_bytes >= size:
                 return None
-            return f"{file} has {log.size_bytes} bytes on the server, {size} here"
+            return f"{file} has {log.size_bytes} bytes on the server, but {size} in the archive"
     same = [log.name for log in logs if log.name.rpartition(".")[0] == base]
     if not same:
-        return f"the server's logs are named otherwise now: {logs[-1].name if logs else 'none'}"
+        return f"the server's logs have another name now: {logs[-1].name if logs else 'none'}"
     if number_of(checked_name(same[-1])) < number_of(file):
-        return f"{file} is not on the server any more, whose newest log is {same[-1]}"
+        return f"the server does not have {file} any more; its newest log is {same[-1]}"
     raise PositionLostError(
-        f"{server.where} has purged {file}, with which the archive would continue: {same[0]} to"
-        f" {same[-1]} are there",
-        hint="what lies between is lost; --restart-if-lost begins another directory with"
+        f"{server.where} has purged {file}, the next log of the archive; it has {same[0]} to"
+        f" {same[-1]}",
+        hint="the data in between is lost; use --restart-if-lost to begin another directory with"
         f" {same[0]}",
     )
 
 
 def first_log(server: ServerConnection, known: Sequence[Known], wanted: str) -> tuple[str, str]:
-    """The log with which the archive of a new server begins, and why, as a sentence.
+    """Return the log with which the archive of a new server begins, and the reason as a sentence.
 
-    `wanted` is a name, "newest", or "oldest": then, where another server's archive is here and this
-    server has all of its transactions (a failover), the log that holds the next one. Raises
-    OptionError, ServerError.
+    `wanted` is a name, "newest", or "oldest". With "oldest", if the archive has another server,
+    all of whose transactions this server has (a failover), it is the log that holds the next one.
+    Raises OptionError, ServerError.
     """
     logs = server.logs()
     names = [checked_name(log.name) for log in logs]
@@ -171,7 +176,7 @@ def first_log(server: ServerConnection, known: Sequence[Known], wanted: str) -> 
     if wanted not in (OLDEST, ""):
         if wanted not in names:
             raise OptionError(
-                f"{server.where} has no log {wanted}: {names[0]} to {names[-1]} are there",
+                f"{server.where} has no log {wanted}; it has {names[0]} to {names[-1]}",
                 name="from",
             )
         return wanted, "as asked"
@@ -180,7 +185,7 @@ def first_log(server: ServerConnection, known: Sequence[Known], wanted: str) -> 
         if state.gtid_set and state.flavour == server.flavour and _has_all(server, state.gtid_set):
             name = _log_of_next(server, logs, state.gtid_set)
             if name is not None:
-                return name, f"it holds what comes after {history.directory}"
+                return name, f"it contains the transactions after {history.directory}"
     return names[0], "the oldest log of the server"
 
 
@@ -195,10 +200,10 @@ def _has_all(server: ServerConnection, gtid_set: str) -> bool:
 
 
 def _log_of_next(server: ServerConnection, logs: Sequence[ServerLog], gtid_set: str) -> str | None:
-    """The last log before whose beginning nothing was executed that is not in the set."""
+    """Return the last log before which only transactions of the set were executed."""
     low, high = 0, len(logs) - 1
     if not _began_within(server, logs[0].name, gtid_set):
-        return None  # the next transaction was purged here
+        return None  # the next transaction was purged on this server
     while low < high:
         middle = (low + high + 1) // 2
         if _began_within(server, logs[middle].name, gtid_set):
@@ -220,7 +225,9 @@ def _began_within(server: ServerConnection, name: str, gtid_set: str) -> bool:
 
 
 def gtids_before(server: ServerConnection, name: str) -> GtidSet | MariaGtidSet | None:
-    """What a log says was executed before it began; None if it does not say. Raises ServerError."""
+    """Return the GTIDs executed before a log, as it records them; None if it does not. Raises
+    ServerError.
+    """
     data = b""
     for piece in _beginning(server, name):
         data += piece
@@ -230,14 +237,14 @@ def gtids_before(server: ServerConnection, name: str) -> GtidSet | MariaGtidSet 
 
 
 def gtid_text(gtids: GtidSet | MariaGtidSet | None) -> str:
-    """The set as a position holds it: of MariaDB the last GTID of each domain."""
+    """Return the set in the form of a position: for MariaDB the last GTID of each domain."""
     if isinstance(gtids, MariaGtidSet):
         return ",".join(map(str, gtids.position().values()))
     return "" if gtids is None else str(gtids)
 
 
 def begins_alike(server: ServerConnection, log: ByteReader) -> bool:
-    """Whether a server's log, and one that is here, begin with the same bytes. Raises ServerError."""
+    """Whether a server's log and an archived one begin with the same bytes. Raises ServerError."""
     at = FIRST_EVENT
     for data in _beginning(server, log_name(log.name)):
         known = log.read_at(at, len(data))
@@ -248,7 +255,7 @@ def begins_alike(server: ServerConnection, log: ByteReader) -> bool:
 
 
 def _beginning(server: ServerConnection, name: str) -> Iterator[bytes]:
-    """The first bytes of a server's log, from its first event on."""
+    """Return the first bytes of a server's log, from its first event on."""
     # one more attempt: a wrong checksum is an error only when it comes again
     options = FollowOptions.of(server.url, attempts=1, until_current=True, semi_sync=False)
     start = Position(server.identity, name, FIRST_EVENT)

@@ -1,7 +1,7 @@
 """An archive in an object store, or any file system of pyarrow.
 
-Nothing can grow there: a log is put down in parts, objects named by the bytes they hold, and put
-together when it is finished. Until then it is not to be seen under its name.
+Objects cannot grow. So binlake stores a log in parts, objects named by their byte ranges, and
+joins them when the log is complete. Until then there is no object with the name of the log.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from binlake.source.reader import ByteReader, source_error
 __all__ = ["StoreFolder", "StoreLog"]
 
 _PARTS = ".parts"
-#: Where a file is not to be seen before it is closed, as pyarrow names them.
+#: File systems where a file is invisible before it is closed, by pyarrow's names.
 _OBJECT_STORES = ("s3", "gcs", "abfs")
 _COPY_BYTES = 8 << 20
-# As much is put down at once; less when it has to be durable sooner.
+# The size of a part; smaller if it has to be durable sooner.
 _PART_BYTES = 16 << 20
 
 
 class StoreFolder(Folder):
-    """A directory of a pyarrow file system. Nothing keeps two processes from writing here."""
+    """A directory of a pyarrow file system. There is no lock against a second writing process."""
 
     def __init__(self, uri: str) -> None:
         self.path = uri.rstrip("/")
@@ -95,7 +95,7 @@ class StoreFolder(Folder):
         return [name for name in names if self.parts(name)]
 
     def remove_partials(self, names: Iterable[str]) -> list[str]:
-        return []  # what is not complete has no name in a store
+        return []  # an incomplete file has no name in a store
 
     def lock(self) -> None:
         return
@@ -115,7 +115,9 @@ class StoreFolder(Folder):
     # -- parts ---------------------------------------------------------------------------------
 
     def parts(self, name: str) -> list[tuple[int, int, str]]:
-        """The parts of a log that join from its beginning on: (start, end, path in the store)."""
+        """Return the parts of a log that join from its beginning on: (start, end, path in the
+        store).
+        """
         from pyarrow import fs
 
         found = []
@@ -133,7 +135,7 @@ class StoreFolder(Folder):
         return joined
 
     def write_part(self, name: str, start: int, data: bytes) -> None:
-        """Put down bytes of a log."""
+        """Store bytes of a log as a part."""
         folder = f"{self._inner}/{name}{_PARTS}"
         inner = f"{folder}/{start:018d}-{start + len(data):018d}"
         try:
@@ -145,14 +147,14 @@ class StoreFolder(Folder):
             raise writing_error(self.path_of(name), error) from error
 
     def join_parts(self, name: str) -> None:
-        """Make the log of its parts, and remove them."""
+        """Join the parts to the log, and remove them."""
         parts = self.parts(name)
         size = parts[-1][1] if parts else 0
         if not size:
             return
         final, partial = f"{self._inner}/{name}", f"{self._inner}/{name}.partial"
         try:
-            # an object appears when it is whole; elsewhere it is given its name then
+            # an object appears when it is whole; other file systems rename it then
             at_once = self._files.type_name in _OBJECT_STORES
             with self._files.open_output_stream(
                 final if at_once else partial, compression=None
@@ -170,7 +172,7 @@ class StoreFolder(Folder):
         self.forget_parts(name)
 
     def forget_parts(self, name: str) -> None:
-        """Remove what there is in parts of a log."""
+        """Remove the parts of a log."""
         from pyarrow import fs
 
         folder = f"{self._inner}/{name}{_PARTS}"
@@ -191,22 +193,22 @@ class StoreFolder(Folder):
 
 
 class StoreLog(LogWriter):
-    """A log in parts. Bytes wait in memory until they are enough for one, or `sync` asks."""
+    """A log in parts. Bytes wait in memory until they make up a part, or until `sync`."""
 
     def __init__(self, folder: StoreFolder, name: str) -> None:
         self.name = name
         self._folder = folder
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
-        self._changing = threading.Lock()  # of what waits
+        self._changing = threading.Lock()  # of the waiting bytes
         self._syncing = threading.Lock()  # parts are put down one after the other
         self._taken_up(folder.sizes().get(name))
 
     def _taken_up(self, finished: int | None) -> None:
-        """Find out what there is."""
+        """Find the existing parts."""
         parts = self._folder.parts(self.name)
         self._size = self.durable = parts[-1][1] if parts else 0
-        if finished is not None and finished >= self._size:  # put together before a crash
+        if finished is not None and finished >= self._size:  # joined before a crash
             self._folder.forget_parts(self.name)
             self._size = self.durable = finished
             self._finished = True
@@ -271,7 +273,7 @@ class StoreLog(LogWriter):
 
 
 class _PartsReader(ByteReader):
-    """The durable bytes of a log in parts; one part is kept in memory."""
+    """Reads the durable bytes of a log in parts; one part is kept in memory."""
 
     def __init__(self, folder: StoreFolder, name: str) -> None:
         self.name = folder.path_of(name)

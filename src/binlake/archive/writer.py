@@ -1,4 +1,4 @@
-"""Blocks of a server's logs become files: appended, made durable, finished, and said to be there.
+"""Write blocks of a server's logs to files: append, make durable, complete, and record the state.
 
     writer = HistoryWriter(folder, state)
     start = writer.resume()                  # a Position: what to ask the server for
@@ -7,9 +7,9 @@
         writer.sync()                        # now, and not before, it may be acknowledged
         writer.sync_soon(gtids)              # or, where nobody waits for it: meanwhile
 
-Order of what is done, so that a kill between any two steps loses and doubles nothing: bytes of the
-log, then the index file that names it, then the state. Each of them is right without the next. A
-log is durable before the next one is begun.
+The order of the steps is: bytes of the log, then the index file that names it, then the state.
+Each of them is valid without the next, so a kill between two steps causes no gaps and no
+duplicates. A log is durable before the next one begins.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ if TYPE_CHECKING:
 
 __all__ = ["AnotherHistory", "HistoryWriter", "write_index_file"]
 
-# The state tells others how far a log is durable; recovery goes by it only where a log has no checksums.
+# The state tells others how far a log is durable; recovery uses it only for a log without
+# checksums.
 _STATE_SECONDS = 1.0
 
 
 class AnotherHistory(Exception):  # noqa: N818 - not an error: the archive goes on elsewhere
-    """What comes does not follow from what is here. The text says why."""
+    """The received data does not continue the archive. The text gives the reason."""
 
 
 class HistoryWriter:
-    """Writes one directory of an archive, which nobody else may write to meanwhile.
+    """Writes one directory of an archive; no other process may write to it meanwhile.
 
-    `finished` are logs that became complete since it was last asked for, `syncs` how long each
-    sync since then took (seconds); `state` is what is durable.
+    `finished` are logs that became complete since the last call, `syncs` the durations of the
+    syncs since then (seconds); `state` is the durable state.
     """
 
     def __init__(self, folder: Folder, state: ArchiveState) -> None:
@@ -72,7 +73,9 @@ class HistoryWriter:
     # -- beginning -----------------------------------------------------------------------------
 
     def resume(self) -> Position | None:
-        """Where the server has to be asked from; None: nothing is here yet. Raises SourceError."""
+        """Return the position to request from the server; None if the directory is empty. Raises
+        SourceError.
+        """
         self.folder.lock()
         try:
             return self._resume()
@@ -91,7 +94,7 @@ class HistoryWriter:
             found = recover(self._log, self.state.flavour, durable)
             if found.size:
                 return self._go_on(self._log, found)
-            # nothing of it is whole; that the one before it is the server's can be proved
+            # nothing of it is whole, but the one before it can be compared with the server's
             self._log.close()
             self._log = None
             self.folder.remove(last)
@@ -120,17 +123,19 @@ class HistoryWriter:
 
     @property
     def end(self) -> tuple[str, int]:
-        """The last log and how many bytes of it are here; ("", 0) if there is none."""
+        """Return the last log and how many bytes of it are in the archive; ("", 0) if there is
+        none.
+        """
         if self._log is not None:
             return self._log.name, self._log.size
         return ("", 0) if self._complete is None else (self._complete, 0)
 
     @property
     def last_bytes(self) -> ByteReader | None:
-        """What is here of the last log, None if there is nothing; to be closed."""
+        """Return a reader of the last log, which the caller closes; None if there is none."""
         return None if self._log is None else self._log.reader()
 
-    # -- going on ------------------------------------------------------------------------------
+    # -- continuing ----------------------------------------------------------------------------
 
     def take(self, block: Block) -> None:
         """Write a block. Raises AnotherHistory, ServerError, SourceError."""
@@ -153,7 +158,7 @@ class HistoryWriter:
         log.append(data)
 
     def _compared(self, block: Block) -> bytes:
-        """What of a block is new, where the server begins with what is here."""
+        """Return the new bytes of a block, if the server begins with archived bytes."""
         overlap, log = self._overlap, self._log
         assert overlap is not None
         assert log is not None
@@ -163,7 +168,7 @@ class HistoryWriter:
                 self._end_overlap()
             return rest
         if not is_next or not overlap.has_holes(block.data):
-            raise AnotherHistory(f"{log.name} of the server is not the one that is here")
+            raise AnotherHistory(f"{log.name} of the server is not the log in the archive")
         self._end_overlap()
         log.truncate(block.start)
         self.state = replace(self.state, offset=block.start)
@@ -175,7 +180,7 @@ class HistoryWriter:
             self._overlap = None
 
     def _begin(self, block: Block) -> None:
-        """A block of another log than the one that is being written."""
+        """Handle a block of another log than the current one."""
         name = checked_name(block.file)
         before = self._log.name if self._log is not None else self._complete
         if before is not None and not _follows(before, name):
@@ -192,10 +197,10 @@ class HistoryWriter:
         self._complete = None
         self._log = self.folder.open_log(name)
         if self._log.size:
-            raise ServerError(f"{self.folder.path_of(name)} is there already")  # never overwritten
+            raise ServerError(f"{self.folder.path_of(name)} already exists")  # # never overwritten
 
     def sync(self, gtid_set: str | None = None) -> tuple[str, int]:
-        """Make what was taken durable; returns the place before which everything is.
+        """Make the received data durable; return the position before which everything is durable.
 
         `gtid_set` are the GTIDs up to there, None: as before. Raises SourceError.
         """
@@ -206,9 +211,10 @@ class HistoryWriter:
         return self.state.file, self.state.offset
 
     def sync_soon(self, gtid_set: str) -> bool:
-        """Begin to make what was taken durable; `state` will tell. False while that is under way.
+        """Begin to make the received data durable; `state` shows the result. Returns False during
+        an earlier sync.
 
-        `gtid_set` as in `sync`. Raises SourceError, also of what was under way.
+        `gtid_set` as in `sync`. Raises SourceError, also for the earlier sync.
         """
         if self._under_way is not None and not self._under_way.done():
             return False
@@ -219,13 +225,13 @@ class HistoryWriter:
         return True
 
     def settle(self) -> None:
-        """Wait for what `sync_soon` began. Raises SourceError."""
+        """Wait for the sync that `sync_soon` began. Raises SourceError."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             under_way.result()
 
     def _make_durable(self, log: LogWriter, size: int, gtid_set: str | None) -> None:
-        """Make `size` bytes of the log durable, and tell."""
+        """Make `size` bytes of the log durable, and record it."""
         begun = time.monotonic()
         is_new = log.name != self.state.file
         log.sync()
@@ -238,13 +244,13 @@ class HistoryWriter:
         self.syncs.append(time.monotonic() - begun)
 
     def tell(self) -> None:
-        """Say how far it is durable, if that has not been said. Raises SourceError."""
+        """Record how far the log is durable, unless that is recorded already. Raises SourceError."""
         self.settle()
         if self.state != self._told:
             self._write_state()
 
     def close(self) -> None:
-        """Make everything durable and let others write. Raises SourceError."""
+        """Make everything durable and unlock the directory. Raises SourceError."""
         try:
             if self._overlap is not None:
                 self._overlap.close()
@@ -257,7 +263,7 @@ class HistoryWriter:
                 self._log.close()
             self.folder.unlock()
 
-    # -- what is beside the logs -----------------------------------------------------------------
+    # -- files beside the logs -------------------------------------------------------------------
 
     def _write_state(self) -> None:
         self.folder.write(STATE, replace(self.state, written=time.time()).to_bytes())
@@ -265,7 +271,7 @@ class HistoryWriter:
 
 
 def write_index_file(folder: Folder) -> None:
-    """Write the index files of the logs in a directory anew. Raises SourceError."""
+    """Rewrite the index files of the logs in a directory. Raises SourceError."""
     by_file: dict[str, list[str]] = {}
     for name in logs_among([*folder.sizes(), *folder.unfinished()]):
         by_file.setdefault(index_file(name), []).append(f"./{name}\n")

@@ -1,6 +1,6 @@
-"""An archive as a source: real replicas log in and follow it (`binlake serve`).
+"""Serve an archive as a source, which real replicas log in to and follow (`binlake serve`).
 
-    settings   what the user chose, as one value
+    settings   the user's options, as one value
     library    which files there are, and waking up when they grow
     server     the listening socket and one thread per connection
     channel    packets on one socket, with deadlines and limits

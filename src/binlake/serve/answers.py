@@ -1,7 +1,7 @@
-"""What a server answers: OK, ERR, EOF and result sets, as payloads; and the errors it names.
+"""The answers of a server as payloads: OK, ERR, EOF and result sets, and the errors that it names.
 
-Sources: MySQL's client/server protocol. Result sets end in EOF packets: the
-newer way without them is not offered to clients.
+Sources: MySQL's client/server protocol. Result sets end in EOF packets: binlake does not offer
+clients the newer way without them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SOURCE_FATAL = 1236
 MALFORMED_PACKET = 1835
 SECURE_TRANSPORT_REQUIRED = 3159
 
-_MAX_MESSAGE_BYTES = 512  # what the servers' clients keep
+_MAX_MESSAGE_BYTES = 512  # the length that the servers' clients keep
 _AUTOCOMMIT = 0x0002
 _UTF8MB4 = 45
 _BINARY = 63
@@ -73,22 +73,22 @@ def error(problem: ServerError) -> bytes:
 
 
 def refused(code: int, sqlstate: str, message: str) -> ServerError:
-    """An error that the client is told."""
+    """An error that is sent to the client."""
     return ServerError(message, code=code, sqlstate=sqlstate)
 
 
 def lost(message: str) -> ServerError:
-    """What the log cannot give: error 1236, at which a replica stops and shows the text."""
+    """An error of the log: error 1236, at which a replica stops and shows the text."""
     return refused(SOURCE_FATAL, "HY000", message)
 
 
 def printable(text: str) -> str:
-    """A text from outside for a line of ours: no line breaks, no terminal's commands."""
+    """Return a text from outside for a line of output: no line breaks, no terminal's commands."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def result_set(columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[bytes]:
-    """The payloads of a result set; a column of numbers only is numeric."""
+    """Return the payloads of a result set; a column with only numbers is numeric."""
     out = [lenenc_bytes(len(columns))]
     for at, name in enumerate(columns):
         values = [row[at] for row in rows if row[at] is not None]
@@ -117,7 +117,7 @@ def _cell(value: Value) -> bytes:
 
 
 def _cut(text: str) -> bytes:
-    """The text in at most as many bytes as clients keep, cut between characters."""
+    """Return the text in at most as many bytes as clients keep, cut between characters."""
     raw = text.encode("utf-8", "replace")
     if len(raw) <= _MAX_MESSAGE_BYTES - 1:
         return raw

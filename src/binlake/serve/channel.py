@@ -1,8 +1,8 @@
-"""Packets on one connection, from the server's side: with deadlines, and bounded in size.
+"""Packets on one connection, from the server's side, with deadlines and size limits.
 
-A packet is a 3-byte length, a sequence number and that many bytes; a payload of 2**24 - 1 bytes
-or more goes on in the next packet, so the last one is shorter. Reading takes
-exactly the bytes of a packet, so that TLS can begin behind any of them.
+A packet is a 3-byte length, a sequence number and that many bytes. A payload of 2**24 - 1 bytes or
+more continues in the next packet, so the last one is shorter. Reading takes exactly the bytes of a
+packet, so that TLS can begin after any of them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from binlake.serve.compression import Compression
 __all__ = ["Channel", "PeerGoneError", "framed"]
 
 MAX_PACKET_BYTES = (1 << 24) - 1
-_HEADS_BYTES = 1024  # of packets, beside what they hold, in one compressed packet
+_HEADS_BYTES = 1024  # of packets, beside their content, in one compressed packet
 
 
 class PeerGoneError(BinlogError):
-    """The connection has ended: closed, broken, or too slow. The message says which."""
+    """The connection has ended: closed, broken, or too slow. The message gives the reason."""
 
 
 class Channel:
     """One connection. Used by one thread, except for `abort`.
 
-    `sequence` is the number of the next packet to be written; reading sets it. `bytes_sent`
-    counts what was handed to the socket.
+    `sequence` is the number of the next packet to be written; reading sets it. `bytes_sent` counts
+    the bytes written to the socket.
     """
 
     def __init__(self, connection: socket.socket, write_seconds: float) -> None:
@@ -44,9 +44,9 @@ class Channel:
         self._aborted = False
 
     def read(self, max_bytes: int, deadline: float) -> bytes:
-        """The next payload, of at most `max_bytes`, by `deadline` (of time.monotonic).
+        """Return the next payload, of at most `max_bytes`, by `deadline` (of time.monotonic).
 
-        Raises PeerGoneError; ServerError for a payload that is longer, before memory is taken.
+        Raises PeerGoneError; ServerError for a longer payload, before allocating memory for it.
         """
         payload = b""
         while True:
@@ -55,7 +55,8 @@ class Channel:
             self.sequence = head[3] + 1 & 0xFF
             if len(payload) + length > max_bytes:
                 raise ServerError(
-                    f"a packet of {len(payload) + length} bytes is more than the {max_bytes} allowed here",
+                    f"a packet of {len(payload) + length} bytes is more than the {max_bytes}"
+                    " allowed here",
                     code=NET_PACKET_TOO_LARGE,
                     sqlstate="08S01",
                 )
@@ -72,14 +73,16 @@ class Channel:
         self.send(out)
 
     def send(self, packets: bytes | bytearray) -> None:
-        """Send packets that have their headers. Raises PeerGoneError when they are not taken in time."""
+        """Send packets that have their headers. Raises PeerGoneError if the peer does not take
+        them in time.
+        """
         if self._compression is not None:
             packets = self._compression.packed(packets)
         try:
             self._socket.settimeout(self._write_seconds)
             self._socket.sendall(packets)
         except TimeoutError:
-            raise PeerGoneError(f"did not read for {self._write_seconds:g} s") from None
+            raise PeerGoneError(f"has not read for {self._write_seconds:g} s") from None
         except (OSError, ValueError) as error:
             raise _gone(error) from None
         self.bytes_sent += len(packets)
@@ -98,7 +101,7 @@ class Channel:
             raise _gone(error) from None
 
     def secure(self, context: ssl.SSLContext, deadline: float) -> None:
-        """Go on in TLS. Raises PeerGoneError when the peer cannot."""
+        """Switch to TLS. Raises PeerGoneError when the peer cannot."""
         try:
             self._socket.settimeout(_left(deadline))
             # known before the handshake, so that `abort` can end it
@@ -106,25 +109,25 @@ class Channel:
                 self._socket, server_side=True, do_handshake_on_connect=False
             )
             if self._aborted:  # while neither of the two sockets could be ended
-                raise PeerGoneError("gave way while TLS began")
+                raise PeerGoneError("made room for a newer connection while TLS began")
             secured.do_handshake()
         except TimeoutError:
-            raise PeerGoneError("TLS was not agreed on in time") from None
+            raise PeerGoneError("TLS was not negotiated in time") from None
         except (OSError, ValueError) as error:
             raise PeerGoneError(f"TLS failed: {_reason(error)}") from None
         self.is_tls = True
 
     @property
     def compression(self) -> str:
-        """How what is said is compressed: "", zlib or zstd."""
+        """The compression of the connection: "", zlib or zstd."""
         return "" if self._compression is None else self._compression.algorithm
 
     def compress(self, compression: Compression) -> None:
-        """Go on in the compressed protocol."""
+        """Switch to the compressed protocol."""
         self._compression = compression
 
     def abort(self) -> None:
-        """End it from another thread: what waits on the socket wakes up."""
+        """End it from another thread, and wake the thread that waits on the socket."""
         self._aborted = True
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
@@ -147,7 +150,7 @@ class Channel:
                 self._socket.settimeout(_left(deadline))
                 part = self._socket.recv(min(count, 1 << 16))
             except TimeoutError:
-                raise PeerGoneError("said nothing for too long") from None
+                raise PeerGoneError("was silent for too long") from None
             except (OSError, ValueError) as error:
                 raise _gone(error) from None
             if not part:

@@ -2,9 +2,9 @@
 
     length as sent (3), sequence (1), length inflated (3; 0: not compressed), bytes
 
-Layout: https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_compression.html.
-The bytes within are those of plain packets, cut anywhere. Compressed packets have numbers of their own, which
-begin again with each command.
+Layout: https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_compression.html. The
+content is the bytes of plain packets, cut anywhere. Compressed packets have their own numbers,
+which start again with each command.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _DAMAGED = 1157  # ER_NET_UNCOMPRESS_ERROR
 
 
 class Compression:
-    """One connection's; `algorithm` is zlib or zstd. `level`, for zstd, is what the client wishes, at
-    most `_MOST_LEVEL`: the higher ones take much memory and time of ours.
+    """The compression of one connection; `algorithm` is zlib or zstd. `level`, for zstd, is the
+    client's choice, up to `_MOST_LEVEL`: higher levels take much memory and time of the server.
     """
 
     def __init__(self, algorithm: str, level: int = 3) -> None:
@@ -68,10 +68,11 @@ class Compression:
         return bytes(out)
 
     def take(self, count: int, receive: Callable[[int], bytes], max_bytes: int) -> bytes:
-        """The next `count` bytes of plain packets; `receive` brings so many of those that are sent.
+        """Return the next `count` bytes of plain packets; `receive` returns that many of the sent
+        bytes.
 
-        Raises what `receive` does; ServerError for what is damaged or, inflated, larger than
-        `max_bytes`, before memory is taken.
+        Raises the errors of `receive`; ServerError for damaged data and for data that is larger
+        than `max_bytes` when inflated, before allocating memory for it.
         """
         while self.held < count:
             head = receive(COMPRESSED_HEADER.size)

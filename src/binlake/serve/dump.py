@@ -1,7 +1,8 @@
-"""The stream of events to one replica, until it goes, the log cannot go on, or the server stops.
+"""The stream of events to one replica, until it disconnects, the log cannot continue, or the
+server stops.
 
-All events of a window leave in one write: their packets' headers are put between them, and
-nothing else is done to them. What waits for a slow replica is that one write.
+All events of a window leave in one write: the packets' headers are put between them, and the
+events are not changed. Only that write waits for a slow replica.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["DumpProgress", "DumpRequest", "EventStream"]
 _MAX_ACK_BYTES = 1024
 _ACK_SECONDS = 10.0
 _COM_QUIT = 1
-# How often a waiting stream looks whether its replica is still there.
+# How often a waiting stream checks whether its replica is still there.
 _LOOK_SECONDS = 1.0
 _SEQUENCES = [number << 24 for number in range(256)]
 _HEAD = struct.Struct("<I").pack
@@ -41,7 +42,7 @@ _HEAD = struct.Struct("<I").pack
 
 @dataclass(slots=True)
 class DumpProgress:
-    """How far one replica is: for status lines and metrics. `acknowledged` is its last ACK."""
+    """The progress of one replica, for status lines and metrics. `acknowledged` is its last ACK."""
 
     file: str = ""
     position: int = 0
@@ -54,8 +55,8 @@ class DumpProgress:
 
 @dataclass(frozen=True, slots=True)
 class DumpRequest:
-    """What a replica asked for. `checksums`: it said that it knows checksums, and the first announcement
-    has one (`first_checksum`). Without `heartbeat_seconds` it gets no heartbeats.
+    """The request of a replica. `checksums`: it supports checksums, and the first announcement has
+    one (`first_checksum`). Without `heartbeat_seconds` it gets no heartbeats.
     """
 
     start: Start
@@ -90,10 +91,12 @@ class EventStream:
         self._entered = False
         self._out: list[bytes] = []
         self._sent_at = time.monotonic()
-        self._passed = 0  # the replica was not told of what lies before this position
+        self._passed = 0  # the replica does not know the events before this position
 
     def run(self) -> None:
-        """Send until the end that was asked for. Raises PeerGoneError, BinlogError; ServerError when stopped."""
+        """Send until the requested end. Raises PeerGoneError, BinlogError; ServerError when
+        stopped.
+        """
         start = self._request.start
         with closing(pages(self._library, start.name, start.position)) as all_pages:
             for page in all_pages:
@@ -121,7 +124,8 @@ class EventStream:
         request, format = self._request, page.format
         if format.checksum_bytes and not request.checksums:
             raise lost(
-                "Slave can not handle replication events with the checksum that master is configured"
+                "Slave can not handle replication events with the checksum that master is"
+                " configured"
                 f" to log; the first event is in {page.name} (the replica did not set"
                 " @source_binlog_checksum or @master_binlog_checksum)"
             )
@@ -170,7 +174,7 @@ class EventStream:
             self._flush()
 
     def _stand_behind(self, window: Window) -> None:
-        """Where the replica stands now. A ROTATE takes it to the next file, which may come later."""
+        """Tell the replica its position. A ROTATE moves it to the next file, which may come later."""
         progress, last = self._progress, len(window) - 1
         progress.position = window.end
         if window.block.type_code[last] == ROTATE_EVENT and not self._passed:
@@ -179,7 +183,7 @@ class EventStream:
             progress.file, progress.position = event.next_file, event.position
 
     def _add_events(self, window: Window, first: int, last: int) -> None:
-        """Events as they are: a packet's header, the status byte, the event."""
+        """Send events unchanged: a packet's header, the status byte, the event."""
         data, block = window.data, window.block
         lengths = memoryview(block.length[first:last]).tolist()
         progress, channel = self._progress, self._channel
@@ -199,11 +203,12 @@ class EventStream:
             out.append(data[position : position + length])
             position += length
         channel.sequence = channel.sequence + len(lengths) & 0xFF
-        # An ACK of the last event is one of all before it. Compressed packets would have to end
-        # with it, since it makes both sides count them anew: so there none is asked for.
+        # An ACK of the last event covers all before it. Compressed packets would have to end with
+        # it, since it makes both sides restart their counts: so with compression none is
+        # requested.
         if self._request.semi_sync and not channel.compression:
             out[-2] = out[-2][:-1] + bytes((ACK_FLAG,))
-            channel.sequence = 1  # both sides count anew then: the ACK has the number 0
+            channel.sequence = 1  # both sides restart their counts then: the ACK has the number 0
 
     def _add(self, event: bytes) -> None:
         packets, self._channel.sequence = framed(self._prefix + event, self._channel.sequence)
@@ -211,7 +216,9 @@ class EventStream:
 
     @property
     def _prefix(self) -> bytes:
-        """What precedes an event in its packet: the status, and with semi-sync the wish for an ACK."""
+        """Return the bytes before an event in its packet: the status, and with semi-sync the
+        request for an ACK.
+        """
         return bytes((0, SEMI_SYNC_MAGIC, 0)) if self._request.semi_sync else b"\0"
 
     def _flush(self) -> None:
@@ -224,7 +231,7 @@ class EventStream:
         self._sent_at = time.monotonic()
 
     def _tell_passed(self, position: int) -> None:
-        """Tell a replica that counts events where it stands behind events that it did not get."""
+        """Tell a replica that counts events its position after events that it did not get."""
         passed, self._passed = self._passed, 0
         if passed and not self._selection.passes_silently:
             self._heartbeat(position)
@@ -238,7 +245,7 @@ class EventStream:
     # -- waiting -----------------------------------------------------------------------------------
 
     def _wait(self, page: CaughtUp) -> None:
-        """Until the library has changed; heartbeats meanwhile."""
+        """Wait until the library has changed; send heartbeats meanwhile."""
         period = self._request.heartbeat_seconds
         while self._library.version == page.version:
             self._listen()
@@ -250,7 +257,9 @@ class EventStream:
             self._library.wait(page.version, min(max(left, 0.001), _LOOK_SECONDS))
 
     def _listen(self) -> None:
-        """Take what the replica says, which is ACKs or farewell. Raises ServerError when stopped."""
+        """Read the replica's packets, which are ACKs or its farewell. Raises ServerError when
+        stopped.
+        """
         if self._stop.is_set():
             raise refused(SERVER_SHUTDOWN, "08S01", "binlake serve is shutting down")
         while self._channel.has_input():

@@ -1,8 +1,8 @@
-"""Who `serve` says it is: never the server whose logs these are, which may still run.
+"""The identity of `serve`: never that of the server that wrote the logs, which may still run.
 
-Replicas refuse a source that has their own server_uuid or server_id, and tell sources apart by
-them. So an archive gets its own, the same at every start: made from what its logs say of their
-server, not from where they lie.
+Replicas refuse a source that has their own server_uuid or server_id, and distinguish sources by
+them. So an archive gets its own identity, the same at every start: derived from the identity of
+the server in its logs, not from its location.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from binlake.source.log_file import FIRST_EVENT
 __all__ = ["identity"]
 
 _NAMESPACE = uuid.UUID("6f1f2a52-6c0b-5c3e-9b7e-62696e6c616b")
-# People number their servers from 1, and MySQL prints what is above 2**31 with a minus.
+# People number their servers from 1, and MySQL prints numbers above 2**31 as negative.
 _FIRST_SERVER_ID = 1 << 30
 
 
 def identity(settings: Settings, library: Library) -> Identity:
-    """The identity of what is served. Raises BinlogError."""
+    """Return the identity of a served archive. Raises BinlogError."""
     file = library.chain.files[-1]
     with library.open(file) as log:
         header = log.reader.read_at(FIRST_EVENT, 19)

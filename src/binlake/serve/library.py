@@ -1,9 +1,9 @@
-"""The logs that are served: one chain of files that may grow, and what they tell as a whole.
+"""The served logs: one chain of files that may grow, and facts about the whole chain.
 
-`chain` is looked up again whenever the directory or its last file changes, so a running
-`archive` (or server) may add events, files, and take old files away. Whoever waits for more is
-woken: one thread looks at modification time and size, a few system calls each time; replicas
-look at nothing themselves.
+`chain` is updated whenever the directory or its last file changes, so a running `archive` (or
+server) may add events and files, and remove old files. Threads that wait for more are woken: one
+thread checks modification time and size, with a few system calls each time; the threads of
+replicas check nothing themselves.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _WINDOW_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the beginning of a file says: its format, and what was executed before it.
+    """The content of the beginning of a file: its format, and the GTIDs executed before it.
 
-    `before` is a PreviousGtidsEvent, a GtidListEvent, or None where the file does not tell.
+    `before` is a PreviousGtidsEvent, a GtidListEvent, or None if the file does not record them.
     """
 
     format: EventFormat
@@ -62,7 +62,7 @@ class Library:
         keyring: Keyring | None = None,
         poll_seconds: float = 0.02,
     ) -> None:
-        """Raises SourceError and OptionError where `path` is not one chain of logs."""
+        """Raise SourceError and OptionError if `path` is not one chain of logs."""
         self.path, self.chain = _find(local_path(path), source)
         self.access = Access(keyring)
         self.version = 0
@@ -83,7 +83,7 @@ class Library:
     # -- files -------------------------------------------------------------------------------------
 
     def find(self, name: str) -> LogPath | None:
-        """The file of that base name; no other file can be meant by any name."""
+        """Return the file of that base name; a name can mean no other file."""
         return next((file for file in self.chain.files if file.name == name), None)
 
     def after(self, chain: Chain, name: str) -> LogPath | None:
@@ -96,7 +96,7 @@ class Library:
         """Open one of the files as long as it is now. Raises BinlogError."""
         try:
             return self.access.open(file.path)
-        except SourceError:  # just compressed, perhaps: the same log under another path
+        except SourceError:  # perhaps just compressed: the same log at another path
             self._refresh()
             again = self.find(file.name)
             if again is None or again.path == file.path:
@@ -104,20 +104,20 @@ class Library:
             return self.access.open(again.path)
 
     def size(self, file: LogPath) -> int:
-        """Bytes of a log as positions count them. Raises BinlogError."""
+        """Return the length of a log, as positions count. Raises BinlogError."""
         known = self._compressed_sizes.get(file.path)
         if known is not None:
             return known
         with self.open(file) as log:
             size = log.size
             if size is None:
-                for _ in log.windows(verify=False):  # its length is known at its end
+                for _ in log.windows(verify=False):  # its length is known only at its end
                     pass
                 size = self._compressed_sizes[file.path] = log.reader.size or 0
             return size
 
     def head(self, file: LogPath) -> Head | None:
-        """What its beginning says; None while that is not complete. Raises BinlogError."""
+        """Return the content of its beginning; None while that is incomplete. Raises BinlogError."""
         known = self._heads.get(file.name)
         if known is not None:
             return known
@@ -137,7 +137,7 @@ class Library:
         """The format of the newest file whose beginning is there."""
         head = self._newest_head()
         if head is None:
-            raise SourceError(f"{self.path}: its logs are gone")
+            raise SourceError(f"{self.path}: its logs no longer exist")
         return head.format
 
     def executed(self) -> AnyGtidSet:
@@ -175,12 +175,12 @@ class Library:
     # -- growth ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Begin to watch the files."""
         self._watcher = threading.Thread(target=self._watch, name="binlake-watch", daemon=True)
         self._watcher.start()
 
     def stop(self) -> None:
-        """End watching; `wait` does not wait any more."""
+        """Stop watching; `wait` does not wait any more."""
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
@@ -211,7 +211,7 @@ class Library:
                         self._changed.notify_all()
 
     def _look(self) -> object:
-        """What is different after a change, cheap to get."""
+        """Return a cheap fingerprint that differs after a change."""
         if is_uri(self.path):
             return tuple(survey([self.path])[0].files)
         named = Path(self.path)
@@ -222,10 +222,10 @@ class Library:
         return directory.stat().st_mtime_ns, index, sizes
 
     def _refresh(self) -> bool:
-        """Look up which files there are; whether they are others than before."""
+        """List the files again; return whether they have changed."""
         chain = _the_chain(survey([self.path]), self.path)
         before, self.chain = self.chain, chain
-        if before.names[-1] not in chain.names:  # RESET: the same names begin anew
+        if before.names[-1] not in chain.names:  # RESET: the same names start again
             self._heads.clear()
             self._compressed_sizes.clear()
             self._executed = None
@@ -242,24 +242,24 @@ class Library:
         with self.open(self.chain.files[-1]) as log:
             if log.is_relay:
                 raise OptionError(
-                    f"{self.path} holds relay logs, whose positions are another server's",
+                    f"{self.path} contains relay logs, whose positions belong to another server",
                     hint="serve the binary logs of a server",
                 )
 
 
 def _find(path: str, source: str) -> tuple[str, Chain]:
-    """The path and chain that are meant: of `path` itself, or of the one server below it."""
+    """Return the path and chain that `path` means: its own, or that of the one server below it."""
     if is_server_url(path):
         raise OptionError(
             f"{without_secrets(path)} is a server, whose replicas can follow it themselves",
-            hint="binlake archive keeps its logs in a directory, which can be served",
+            hint="use binlake archive to copy its logs to a directory, and serve that",
         )
     below = _servers_below(path)
     if not below:
         chain = _the_chain(survey([path]), path)
         if source:
             raise OptionError(
-                f"{path} is no archive of several servers",
+                f"{path} is not an archive of several servers",
                 name="source",
                 hint="leave the option out, or name the directory that has one for each server",
             )
@@ -267,14 +267,14 @@ def _find(path: str, source: str) -> tuple[str, Chain]:
     if source:
         if source not in below:
             raise OptionError(
-                f"{path} holds no server {source!r}", name="source", hint=_one_of(below)
+                f"{path} has no server {source!r}", name="source", hint=_one_of(below)
             )
         return _find(below[source], "")
     if len(below) > 1:
         raise OptionError(
-            f"{path} holds the logs of {len(below)} servers",
+            f"{path} contains the logs of {len(below)} servers",
             name="source",
-            hint=f"--source takes {_one_of(below)}",
+            hint=f"set --source to {_one_of(below)}",
         )
     # its own directory, because that is the one to watch
     [only] = below.values()
@@ -282,8 +282,8 @@ def _find(path: str, source: str) -> tuple[str, Chain]:
 
 
 def _servers_below(path: str) -> dict[str, str]:
-    """Directories below one, as `archive` makes them for each server, that hold logs; none where
-    it has logs itself.
+    """Return the directories below one that contain logs, as `archive` makes them for each server;
+    none if it has logs itself.
     """
     store = location(path)
     if store.kind() != "directory":
@@ -310,8 +310,8 @@ def _the_chain(chains: list[Chain], path: str) -> Chain:
     if len(chains) > 1:
         bases = ", ".join(chain.base for chain in chains)
         raise OptionError(
-            f"{path} holds {len(chains)} chains of logs: {bases}",
-            hint="name one by its index file or by a glob: 'DIR/binlog.*'",
+            f"{path} contains {len(chains)} chains of logs: {bases}",
+            hint="give its index file or a glob: 'DIR/binlog.*'",
         )
     if not chains[0].files:
         raise SourceError(f"{path} does not name an existing log")

@@ -1,11 +1,11 @@
-"""From an accepted connection to a user who is who they say: greeting, TLS, password.
+"""Authenticate an accepted connection: greeting, TLS, password.
 
 Sources: MySQL's client/server protocol, protocol 4.1 handshake; sql/auth/sql_authentication.cc.
 
     server  greeting: version, nonce, capabilities, plugin
     client  SSLRequest, then TLS                  (where both want it)
     client  capabilities, user, answer, database, plugin, attributes
-    server  AuthSwitchRequest                     (where the plugin is none of ours)
+    server  AuthSwitchRequest                     (if the server does not have the plugin)
     client  answer
     server  OK, or ERR 1045
 """
@@ -61,7 +61,7 @@ _OFFERED = (
     | PLUGIN_AUTH | CONNECT_ATTRS | PLUGIN_AUTH_LENENC | COMPRESS | ZSTD_COMPRESSION
 )  # fmt: skip
 
-#: Clients send a name, a proof and some attributes: 64 KB of the latter at most.
+#: Clients send a name, a proof and some attributes: at most 64 KB of attributes.
 MAX_LOGIN_BYTES = 128 << 10
 _SSL_REQUEST_BYTES = 32
 _MAX_NAME_BYTES = 256
@@ -72,7 +72,7 @@ _FAST_AUTH_OK = b"\x01\x03"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the server says it is: `version` as in the archive's logs, `flavour` likewise."""
+    """The identity that the server shows: `version` and `flavour` as in the archive's logs."""
 
     version: str
     flavour: str
@@ -86,14 +86,14 @@ class Identity:
 
     @property
     def default_plugin(self) -> str:
-        """The plugin that the greeting names: what a server of this version would."""
+        """The plugin that the greeting names: the one that a server of this version names."""
         newer = self.flavour == "mysql" and self.numbers >= (8, 0, 0)
         return CACHING_SHA2 if newer else NATIVE
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLogin:
-    """What a client said when it logged in; `compression` is "", zlib or zstd."""
+    """The client's first packet when it logs in; `compression` is "", zlib or zstd."""
 
     user: str
     answer: bytes
@@ -109,7 +109,9 @@ def greeting(who: Identity, connection_id: int, nonce: bytes, *, tls: bool) -> b
     capabilities = _OFFERED | (SSL if tls else 0)
     version = who.version
     if who.flavour == "mariadb" and version.startswith("10."):
-        version = "5.5.5-" + version  # as those servers do, for clients that know no version 10
+        version = (
+            "5.5.5-" + version
+        )  # as those servers send it, for clients that know no version 10
     return (
         b"\x0a"
         + version.encode()
@@ -127,9 +129,9 @@ def greeting(who: Identity, connection_id: int, nonce: bytes, *, tls: bool) -> b
 
 
 def parse_response(payload: bytes) -> ReplicaLogin:
-    """What the client's first packet says; `wants_tls` if it stops before the user's name.
+    """Parse the client's first packet; `wants_tls` if it stops before the user's name.
 
-    Raises ServerError (1043) for one that no client of protocol 4.1 sends.
+    Raises ServerError (1043) for a packet that no client of protocol 4.1 sends.
     """
     try:
         return _parse_response(BodyReader(payload), len(payload))
@@ -192,9 +194,10 @@ def log_in(
     deadline: float,
     admit: Callable[[], None],
 ) -> ReplicaLogin:
-    """Have the client log in. `admit` is called once it has proven who it is, and may raise.
+    """Log the client in. `admit` is called once it has proven its identity, and may raise.
 
-    Raises PeerGoneError, and ServerError for a client that must not log in (the caller tells it).
+    Raises PeerGoneError, and ServerError for a client that must not log in (the caller reports it
+    to the client).
     """
     nonce = new_nonce()
     channel.write(greeting(who, connection_id, nonce, tls=tls is not None))
@@ -214,7 +217,7 @@ def log_in(
         )  # fmt: skip
     plugin, answer = login.plugin, login.answer
     if plugin not in PLUGINS or not answer:
-        # who does not take up the plugin of the greeting has the older one, if any of ours
+        # a client that ignores the plugin of the greeting has the older one, if any of binlake's
         plugin = NATIVE if plugin not in PLUGINS else plugin
         nonce = new_nonce()
         channel.write(b"\xfe" + plugin.encode() + b"\0" + nonce + b"\0")

@@ -1,8 +1,5 @@
-"""Connections that have not logged in yet: counted apart from replicas, and the oldest gives way.
-
-Anyone who reaches the port can open connections that never log in. They have a limit of their own, so
-they cannot take the places of replicas. A new one replaces an older one, so they cannot keep a replica
-from logging in either: an honest login takes milliseconds.
+"""Connections that have not logged in yet: counted separately from replicas; the oldest makes
+room.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from binlake.serve.channel import Channel
 
 __all__ = ["Logins", "Pending"]
 
-_MOST_OF_ALL_HOSTS = 4  # times as many as of one host
+_MOST_OF_ALL_HOSTS = 4  # the total limit, as a multiple of that of one host
 # A wrong password is answered later each time, up to this.
 _FIRST_DELAY_SECONDS = 0.2
 _LAST_DELAY_SECONDS = 5.0
@@ -26,7 +23,7 @@ _HOSTS_REMEMBERED = 1024
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A connection that is logging in; `dropped` is set when it has to give way."""
+    """A connection that is logging in; `dropped` is set when it has to make room."""
 
     channel: Channel
     host: str
@@ -39,7 +36,7 @@ class Pending:
 
 
 class Logins:
-    """Logins under way and wrong passwords, by host. `max_logins` is the limit of one host."""
+    """Logins in progress and wrong passwords, by host. `max_logins` is the limit of one host."""
 
     def __init__(self, max_logins: int) -> None:
         self._max_logins = max_logins
@@ -49,7 +46,7 @@ class Logins:
         self._number = 0
 
     def begin(self, channel: Channel, host: str) -> tuple[Pending, Pending | None]:
-        """A new login, and the one that has to give way to it (the caller drops it)."""
+        """Add a login; return the one that has to make room for it (the caller drops it)."""
         with self._lock:
             made = Pending(channel, host)
             self._number += 1
@@ -57,7 +54,9 @@ class Logins:
             return made, self._one_too_many(host)
 
     def end(self, pending: Pending) -> bool:
-        """A login has ended; whether it may go on, not having been dropped meanwhile."""
+        """Note that a login has ended; return whether it may continue, unless it was dropped
+        meanwhile.
+        """
         with self._lock:
             for number, one in self._pending.items():
                 if one is pending:
@@ -72,7 +71,7 @@ class Logins:
                 pending.drop()
 
     def delay(self, host: str) -> float:
-        """Seconds to wait before telling a host that its password is wrong again."""
+        """Return how many seconds to wait before telling a host again that its password is wrong."""
         with self._lock:
             count, at = self._by_host.pop(host, (0, 0.0))
             now = time.monotonic()
@@ -83,12 +82,12 @@ class Logins:
         return min(_FIRST_DELAY_SECONDS * 2.0 ** min(count - 1, 10), _LAST_DELAY_SECONDS)
 
     def forget(self, host: str) -> None:
-        """A host has logged in."""
+        """Note that a host has logged in."""
         with self._lock:
             self._by_host.pop(host, None)
 
     def _one_too_many(self, host: str) -> Pending | None:
-        """The oldest login of a host that has too many, or of the host that has most of them."""
+        """Return the oldest login of a host that has too many, or of the host with the most."""
         counts = Counter(one.host for one in self._pending.values())
         if counts[host] <= self._max_logins:
             if len(self._pending) <= self._max_logins * _MOST_OF_ALL_HOSTS:

@@ -1,7 +1,7 @@
-"""The events of a stream that no file holds: announcements, heartbeats, and stand-ins.
+"""The events of a stream that are in no file: announcements, heartbeats, and stand-ins.
 
-Every one has the timestamp 0 or the server's id of ours, so that a replica never
-takes it for a change; all are encoded by their event classes.
+Each has the timestamp 0 or the server id of `serve`, so that a replica never takes it for a
+change. Their event classes encode them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
     "with_checksum",
 ]
 
-#: Flag of a GTID_LIST: the replica has what it asked for with UNTIL.
+#: Flag of a GTID_LIST: the replica has everything up to its UNTIL.
 UNTIL_REACHED = 1 << 28
 
 _FLAGS_AT = 17
@@ -65,13 +65,13 @@ def with_checksum(format: EventFormat, *, wanted: bool) -> EventFormat:
 
 
 def rotate(format: EventFormat, server_id: int, name: str, position: int) -> bytes:
-    """Says which file follows, and from where."""
+    """Announces which file follows, and from which position."""
     frame = _frame(ROTATE_EVENT, server_id, 0, LOG_EVENT_ARTIFICIAL_F)
     return encode_event(RotateEvent(frame, position, _raw(name)), format)
 
 
 def heartbeat(format: EventFormat, server_id: int, name: str, position: int) -> bytes:
-    """Says that there is nothing new up to a position, as HEARTBEAT_LOG_EVENT."""
+    """Announces that there is nothing new up to a position, as HEARTBEAT_LOG_EVENT."""
     log_pos = position if position < 1 << 32 else 0  # MariaDB then has it in the body
     if log_pos == 0 and format.flavour != "mariadb":
         log_pos = position & 0xFFFFFFFF
@@ -88,16 +88,18 @@ def heartbeat_v2(format: EventFormat, server_id: int, name: str, position: int) 
 def gtid_list(
     format: EventFormat, server_id: int, gtids: tuple[MariaGtid, ...], position: int, flags: int = 0
 ) -> bytes:
-    """Where MariaDB's domains stand at a position: the replica's may be anywhere before."""
+    """Announces the last GTID of each of MariaDB's domains at a position: the replica's may be any
+    earlier one.
+    """
     frame = _frame(GTID_LIST_EVENT, server_id, position & 0xFFFFFFFF, LOG_EVENT_ARTIFICIAL_F)
     return encode_event(GtidListEvent(frame, flags, gtids), format)
 
 
 def format_description(raw: bytes, format: EventFormat, *, entered: bool, created: bool) -> bytes:
-    """A file's FORMAT_DESCRIPTION as replicas get it: closed, though the file may be in use.
+    """A file's FORMAT_DESCRIPTION for replicas: closed, even if the file is in use.
 
-    `entered`: they begin behind it, so it is not where they stand. Without `created` they keep
-    their temporary tables, as they must where the server had not just started.
+    `entered`: they begin after it, so it does not set their position. Without `created` they keep
+    their temporary tables, as they must if the server had not just started.
     """
     event = bytearray(raw)
     event[_FLAGS_AT] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF
@@ -111,14 +113,16 @@ def format_description(raw: bytes, format: EventFormat, *, entered: bool, create
 
 
 def ignorable(raw: bytes, format: EventFormat) -> bytes:
-    """The event marked as one that a replica may ignore (START_ENCRYPTION of what is sent plain)."""
+    """The event marked as ignorable for a replica (START_ENCRYPTION of a log that is sent
+    decrypted).
+    """
     event = bytearray(raw)
     event[_FLAGS_AT] |= LOG_EVENT_IGNORABLE_F
     return _resum(event, format)
 
 
 def begin_in_place_of(raw: bytes, format: EventFormat) -> bytes:
-    """A BEGIN as long as the GTID event that it stands for, for replicas without GTIDs."""
+    """A BEGIN of the same length as the GTID event that it replaces, for replicas without GTIDs."""
     spare = len(raw) - format.checksum_bytes - _QUERY_FIXED_BYTES - len(b"BEGIN")
     if spare == 1 or spare > 250:
         return dummy_in_place_of(raw, format)
@@ -127,7 +131,9 @@ def begin_in_place_of(raw: bytes, format: EventFormat) -> bytes:
 
 
 def dummy_in_place_of(raw: bytes, format: EventFormat) -> bytes:
-    """An event as long as another that does nothing, for replicas that do not know that type."""
+    """An event without effect of the same length as another, for replicas that do not know that
+    type.
+    """
     size = len(raw) - format.checksum_bytes
     if size >= _QUERY_FIXED_BYTES + 1:
         text = f"# event {raw[4]} of another version".encode()[: size - _QUERY_FIXED_BYTES]

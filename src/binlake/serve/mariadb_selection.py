@@ -1,9 +1,10 @@
-"""What a replica of MariaDB gets: by GTID from where each domain stands, and by what it knows.
+"""Select the events for a replica of MariaDB, by the GTID position of each domain and its
+capabilities.
 
-Source: MariaDB sql/sql_repl.cc, send_event_to_slave and gtid_state_from_binlog_pos.
-A replica says for each domain which transaction it has last. That domain's events are left out
-until that transaction has passed; then a GTID_LIST made for it tells where the source stands.
-With UNTIL a domain ends behind the transaction named for it.
+Source: MariaDB sql/sql_repl.cc, send_event_to_slave and gtid_state_from_binlog_pos. A replica
+names its last transaction for each domain. The events of that domain are left out up to that
+transaction; then an artificial GTID_LIST contains the position of the source. With UNTIL a domain
+ends after the transaction named for it.
 """
 
 from __future__ import annotations
@@ -40,24 +41,24 @@ from binlake.values.gtid import MariaGtid, MariaGtidSet
 
 __all__ = ["MariadbSelection", "Wishes"]
 
-# What a replica knows (@mariadb_slave_capability).
+# The capability of a replica (@mariadb_slave_capability).
 KNOWS_HOLES = 2
 KNOWS_CHECKPOINTS = 3
 KNOWS_GTIDS = 4
 
 SKIP_REPLICATION = 0x8000
 
-# Events of a statement that are not its last (Log_event::is_part_of_group).
+# Events of a statement that are not its last event (Log_event::is_part_of_group).
 _IN_STATEMENT = codes_of(Role.GTID, Role.TABLE_MAP, Role.DATA) - {EXECUTE_LOAD_QUERY_EVENT}
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a replica of MariaDB said it wants and knows.
+    """The request and capabilities of a replica of MariaDB.
 
-    `server_id` is ours. `connect` is the last GTID that it has of each domain, None if it follows by position; `until` the
-    last it wants. `strict` is its gtid_strict_mode. `annotated`: it wants ANNOTATE_ROWS;
-    `unmarked`: no events that are marked for skipping.
+    `server_id` is that of `serve`. `connect` is its last GTID of each domain, None if it follows
+    by position; `until` the last GTIDs that it wants. `strict` is its gtid_strict_mode.
+    `annotated`: it wants ANNOTATE_ROWS; `unmarked`: no events that are marked for skipping.
     """
 
     server_id: int
@@ -70,7 +71,7 @@ class Wishes:
 
 
 class MariadbSelection(DumpSelection):
-    """Goes event by event only where a wish calls for it.
+    """Examines single events only if a request needs it.
 
     `state` is how far every server had come in `start`, before the first event.
     """
@@ -87,7 +88,7 @@ class MariadbSelection(DumpSelection):
             self._settle(start)
 
     def _settle(self, start: MariaGtidSet) -> None:
-        """What the replica has last of a domain may be the last before the first file."""
+        """Note that the replica's last GTID of a domain may be the last before the first file."""
         for gtid in start.position().values():
             wanted = self._waiting.get(gtid.domain_id)
             if (
@@ -107,11 +108,11 @@ class MariadbSelection(DumpSelection):
 
     @property
     def is_nothing_left(self) -> bool:
-        """UNTIL names only what came before the start."""
+        """Check whether UNTIL only names transactions before the start."""
         return self._until is not None and not self._until and self._ends_group is None
 
     def farewell(self, format: EventFormat, position: int) -> bytes:
-        """The GTID_LIST that tells the replica that it has all it asked for."""
+        """Return the GTID_LIST that tells the replica that it has everything it asked for."""
         return made_up.gtid_list(
             format, self._wishes.server_id, tuple(self._state), position, made_up.UNTIL_REACHED
         )
@@ -147,7 +148,7 @@ class MariadbSelection(DumpSelection):
             yield Part(start, len(codes))
 
     def _is_plain(self, window: Window, codes: bytes) -> bool:
-        """Whether all events are sent as they are."""
+        """Whether all events are sent unchanged."""
         if self._waiting or self._until is not None or self._skipping is not None or self._tell:
             return False
         wishes = self._wishes
@@ -159,7 +160,7 @@ class MariadbSelection(DumpSelection):
         )
 
     def _event(self, window: Window, at: int, code: int) -> bool | bytes:
-        """Whether an event is sent, or what in its place."""
+        """Return whether an event is sent, or its replacement."""
         if code == GTID_EVENT:
             self._group(window, at)
         if self._skipping is not None:
@@ -173,7 +174,7 @@ class MariadbSelection(DumpSelection):
         return self._known(window, at, code)
 
     def _known(self, window: Window, at: int, code: int) -> bool | bytes:
-        """The event, or what a replica knows in its place."""
+        """Return the event, or a replacement that the replica knows."""
         capability = self._wishes.capability
         if code == ANNOTATE_ROWS_EVENT:
             unknown = not self._wishes.annotated
@@ -194,7 +195,7 @@ class MariadbSelection(DumpSelection):
         return made_up.dummy_in_place_of(raw, window.format)
 
     def _group(self, window: Window, at: int) -> None:
-        """A transaction begins: is it wanted?"""
+        """Return whether the transaction that begins is wanted."""
         event = event_at(window, at)
         assert isinstance(event, MariadbGtidEvent)
         gtid = MariaGtid(event.domain_id, event.frame.server_id, event.seq_no)
@@ -238,7 +239,7 @@ class MariadbSelection(DumpSelection):
 
     @staticmethod
     def _is_end(window: Window, at: int, code: int, has_end: bool) -> bool:
-        """Whether the group in which the event lies ends with it."""
+        """Whether the event ends its group."""
         if not has_end:
             return code not in _IN_STATEMENT
         if code in (XID_EVENT, XA_PREPARE_LOG_EVENT):

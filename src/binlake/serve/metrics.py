@@ -1,4 +1,4 @@
-"""What Prometheus may ask: read from the connections when it does, so nothing is counted twice."""
+"""Metrics for Prometheus, read from the connections on request, so nothing is counted twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METRICS: tuple[tuple[str, str, str], ...] = (
 
 
 def serve_metrics(server: BinlogServer, port: int) -> Callable[[], None]:
-    """Answer at http://<bind>:<port>/metrics; the result ends that. Raises OptionError."""
+    """Serve http://<bind>:<port>/metrics; the result ends that. Raises OptionError."""
     try:
         from prometheus_client import CollectorRegistry, start_http_server
         from prometheus_client.registry import Collector
@@ -92,7 +92,9 @@ def _collect(server: BinlogServer) -> Iterator[Any]:
 
 
 def replica_metric(progress: Any, short: str, names: tuple[str, ...]) -> int:
-    """One metric of one replica, by its name without `binlake_serve_`. Raises ValueError where there is none."""
+    """Return one metric of one replica, by its name without `binlake_serve_`. Raises ValueError
+    for an unknown name.
+    """
     if short == "files_behind":
         return _files_after(progress.file, names)
     if short == "acknowledged_position":
@@ -102,7 +104,7 @@ def replica_metric(progress: Any, short: str, names: tuple[str, ...]) -> int:
 
 
 def _files_after(file: str, names: tuple[str, ...]) -> int:
-    """How many files come after one, which may be purged, or not be there yet."""
+    """Return how many files follow one, which may be purged or may not exist yet."""
     if file in names:
         return len(names) - 1 - names.index(file)
     numbers = [named.number for name in names if (named := LogName.parse(name))]

@@ -1,14 +1,14 @@
-"""The windows of a chain from a position on, into files that grow and files that come.
+"""The windows of a chain from a position on, including growing and future files.
 
     for page in pages(library, "binlog.000007", 4):
         Opened    a file begins (or is entered in its middle)
         Window    whole, verified events that follow
-        CaughtUp  there is no more now; ask again, perhaps after waiting
+        CaughtUp  there is no more now; iterate again, perhaps after waiting
 
-A torn tail in the last file is an end like any other: the rest may be on its way. A last file that
-became shorter is waited for as well: an archiver that was killed drops what is not surely whole,
-and fetches the same bytes again. A torn tail in a file that has a successor is what a crash
-left, and the successor goes on behind it, as servers do.
+A torn tail in the last file is an end like any other: the rest may follow. If the last file
+becomes shorter, the stream also waits: an archiver that was killed drops incomplete bytes, and
+downloads the same bytes again. A torn tail in a file that has a successor is the result of a
+crash, and the stream continues with the successor, as servers do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from binlake.values.frame import EventFormat
 
 __all__ = ["CaughtUp", "Opened", "Page", "pages"]
 
-#: Read at once: replicas that wait for their network each hold a few of them.
+#: The size of a read: replicas that wait for their network each hold a few windows.
 WINDOW_BYTES = 1 << 20
 
 
@@ -47,8 +47,8 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """Everything up to byte `position` of the file `name` has been given; `version` is the
-    library's when that was seen: waiting for another one misses nothing.
+    """Everything up to byte `position` of the file `name` has been yielded. `version` is the
+    library's at that moment, so waiting for another version misses nothing.
     """
 
     name: str
@@ -60,8 +60,8 @@ Page = Opened | Window | CaughtUp
 
 
 def pages(library: Library, name: str, position: int) -> Generator[Page, None, None]:
-    """Endless; closing it gives back the open file. Raises BinlogError; ServerError (1236) for a
-    file that is not there (any more).
+    """Yield without an end; closing it closes the open file. Raises BinlogError; ServerError
+    (1236) for a file that does not exist (any more).
     """
     format: EventFormat | None = None
     while True:
@@ -69,7 +69,7 @@ def pages(library: Library, name: str, position: int) -> Generator[Page, None, N
         file = next((file for file in chain.files if file.name == name), None)
         if file is None:
             raise lost(_gone(library, name))
-        # asked before reading: a file that has a successor now does not grow any more
+        # checked before reading: a file that has a successor now does not grow any more
         following = library.after(chain, name)
         with library.open(file) as log:
             if log.format is not None and format is None:
@@ -97,11 +97,14 @@ def _windows(log: LogFile, position: int, format: EventFormat) -> Generator[Wind
 
 
 def _first_event(log: LogFile) -> bytes:
-    """The FORMAT_DESCRIPTION event, which opening has read. Raises ChecksumError, UnsupportedError."""
+    """Return the FORMAT_DESCRIPTION event, which opening has read. Raises ChecksumError,
+    UnsupportedError.
+    """
     assert log.format is not None
     if log.format.binlog_version < 4:
         raise UnsupportedError(
-            f"{log.name} is of binary log version {log.format.binlog_version}: replicas of today read"
+            f"{log.name} is of binary log version {log.format.binlog_version}: current"
+            " replicas read"
             " version 4"
         )
     frame = read_frame(log.reader.read_at(FIRST_EVENT, HEADER_BYTES), FIRST_EVENT, 0)

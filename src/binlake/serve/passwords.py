@@ -1,8 +1,8 @@
 """The two ways in which a client proves that it knows a password, seen from the server.
 
-Neither sends the password: the client mixes its hash with a nonce of ours, and since we know the
-password we can do the same and compare. So caching_sha2_password never needs the exchange in
-which a server that only has a salted hash asks for the password itself (over TLS or RSA).
+Neither sends the password: the client mixes its hash with the server's nonce, and `serve`, which
+knows the password, does the same and compares. So caching_sha2_password never needs the exchange
+in which a server that only has a salted hash asks for the password itself (over TLS or RSA).
 
     mysql_native_password    SHA1(pw) XOR SHA1(nonce + SHA1(SHA1(pw)))                  20 bytes
     caching_sha2_password    SHA256(pw) XOR SHA256(SHA256(SHA256(pw)) + nonce)          32 bytes
@@ -32,24 +32,25 @@ NONCE_BYTES = 20
 
 
 def new_nonce() -> bytes:
-    """20 random bytes without the two that clients take for an end of text."""
+    """Return 20 random bytes without the two that clients take for an end of text."""
     return bytes(secrets.choice(range(1, 128)) for _ in range(NONCE_BYTES)).replace(b"$", b"%")
 
 
 def proves(plugin: str, password: str, nonce: bytes, answer: bytes) -> bool:
-    """Whether `answer` is what `plugin` makes of the password and the nonce.
+    """Whether `answer` is the result of `plugin` for the password and the nonce.
 
-    Takes the same time for every wrong answer. An empty answer proves nothing: we have no users
-    without a password.
+    Takes the same time for every wrong answer. An empty answer proves nothing: `serve` has no
+    users without a password.
     """
     return hmac.compare_digest(_expected(plugin, password.encode(), nonce), answer)
 
 
 def certificate_proof(password: str, nonce: bytes, fingerprint: bytes) -> bytes:
-    """What tells a client of MariaDB (11.4) that a certificate nobody signed is its server's own.
+    """Return the text that proves to a client of MariaDB (11.4) that a self-signed certificate is
+    its server's own.
 
-    Who sits in between knows neither the password nor, so, this text: the byte 1, and in hex
-    SHA256(SHA1(SHA1(pw)) + nonce + SHA256(certificate)). Found by asking MariaDB 11.8.
+    An attacker in between does not know the password, and so not this text: the byte 1, and in hex
+    SHA256(SHA1(SHA1(pw)) + nonce + SHA256(certificate)). Found by testing MariaDB 11.8.
     """
     stored = hashlib.sha1(hashlib.sha1(password.encode()).digest()).digest()
     digest = hashlib.sha256(stored + nonce + fingerprint).hexdigest().upper()

@@ -1,7 +1,7 @@
-"""Answers to the statements of one session: what replicas, mysqlbinlog and clients ask.
+"""Answer the statements of one session: the queries of replicas, mysqlbinlog and clients.
 
-Which these are was found by running them: MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8 as replicas,
-their mysqlbinlog, and their clients. Nothing here changes anything but the session's variables.
+The list was found by running them: MySQL 5.6 and 9.7, MariaDB 10.11 and 11.8 as replicas, their
+mysqlbinlog, and their clients. A statement changes only the session's variables.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _STATUS: dict[str, Value] = {
 class Queries:
     """The statements of one session and its user variables (`user`, lower-case names).
 
-    `answer` gives the payloads of the answer. Raises ServerError for what a server would refuse,
-    BinlogError where the logs cannot be read.
+    `answer` returns the payloads of the answer. Raises ServerError for statements that a server
+    would refuse, BinlogError if the logs cannot be read.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Queries:
             self._functions["BINLOG_GTID_POS"] = self._gtid_position
 
     def answer(self, sql: str) -> list[bytes]:
-        """What a server answers to `sql`."""
+        """Return the answer of a server to `sql`."""
         try:
             statement = parse(sql)
             if isinstance(statement, Select):
@@ -98,7 +98,7 @@ class Queries:
             shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
             raise refused(
                 NOT_SUPPORTED, "42000",
-                f"binlake serve gives binary logs to replicas and does not answer: {shown}",
+                f"binlake serve sends binary logs to replicas and does not answer: {shown}",
             ) from None  # fmt: skip
 
     def _value(self, expression: Expression) -> Value:
@@ -121,7 +121,8 @@ class Queries:
             if isinstance(target, SystemVariable) and target.scope == "global":
                 raise refused(
                     SPECIFIC_ACCESS_DENIED, "42000",
-                    "Access denied; you need (at least one of) the SUPER privilege(s) for this operation",
+                    "Access denied; you need (at least one of) the SUPER privilege(s) for"
+                    " this operation",
                 )  # fmt: skip
             kept = self.user if isinstance(target, UserVariable) else self.session
             if len(kept) >= _MAX_VARIABLES and target.name not in kept:
@@ -134,7 +135,7 @@ class Queries:
             kept[target.name] = value
 
     def _kill(self, statement: Kill) -> list[bytes]:
-        """All connections are of one user, who may end them."""
+        """End a connection: all connections belong to one user, who may end them."""
         if not self._replicas.end(statement.connection_id):
             raise refused(NO_SUCH_THREAD, "HY000", f"Unknown thread id: {statement.connection_id}")
         return [ok()]
@@ -196,7 +197,9 @@ class Queries:
     # -- functions ---------------------------------------------------------------------------------
 
     def _gtid_position(self, arguments: Sequence[Value]) -> Value:
-        """BINLOG_GTID_POS(file, position): how far each domain had come there; None if nowhere."""
+        """BINLOG_GTID_POS(file, position): how far each domain had come there; None for an unknown
+        place.
+        """
         if len(arguments) != 2 or not isinstance(arguments[1], int):
             raise NotUnderstoodError
         file = self._library.find(str(arguments[0]))

@@ -1,12 +1,12 @@
-"""The little SQL that replicas and their tools speak, as values: no statement has an effect on data.
+"""Parse the small part of SQL that replicas and their tools use: no statement has an effect on
+data.
 
     SELECT <expression> [[AS] alias], …        variables, functions, literals
     SET <variable> = <expression>, …           user variables and those of the session
     SHOW …                                     told apart by `queries`
     KILL n                                     MariaDB's replicas end their stream by it
 
-`parse` knows words, not what they stand for. Anything else is not understood, which is an
-answer too (`NotUnderstoodError`).
+`parse` knows words, not their meaning. For anything else it raises NotUnderstoodError.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = [
     "parse",
 ]
 
-# One alternative matches at any place, or none, and none looks further than the token it matches: the
-# text is gone through once. Comments are not among them: one that does not end would be looked for again
-# at each "/*".
+# At most one alternative matches at any place, and none looks further than its token, so the text
+# is read once. Comments are not among them: an unterminated comment would be searched again at
+# each "/*".
 _TOKEN = re.compile(
     r"""(?:
       (?P<blank>\s+|/\*!\d*|\*/|(?:--\s|\#)[^\n]*)
@@ -58,7 +58,7 @@ _SCOPES = ("global", "session", "local", "persist")
 
 
 class NotUnderstoodError(Exception):
-    """The statement is none of those that are answered."""
+    """The statement is none of the known ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ Expression = Literal | SystemVariable | UserVariable | Call
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """`names[i]` heads what `expressions[i]` is."""
+    """`names[i]` is the name of the column `expressions[i]`."""
 
     expressions: tuple[Expression, ...]
     names: tuple[str, ...]
@@ -119,7 +119,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """`what` are its words, upper case; `like` the pattern, None without."""
+    """`what` are its words, upper case; `like` is the pattern or None."""
 
     what: tuple[str, ...]
     like: str | None
@@ -127,7 +127,7 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """The number of a connection that is to end."""
+    """The number of a connection to end."""
 
     connection_id: int
 
@@ -178,7 +178,7 @@ class _Words:
         return token
 
     def word(self) -> str:
-        """The next word, upper case; "" (and nothing consumed) if it is none."""
+        """Return the next word, upper case; "" (and nothing consumed) if there is none."""
         token = self.next
         if token is None or token.kind != "word":
             return ""
@@ -194,7 +194,7 @@ class _Words:
         return True
 
     def text(self, start: int) -> str:
-        """The text from `start` to the end of what was consumed last."""
+        """Return the text from `start` to the end of the last consumed token."""
         return self.sql[start : self._tokens[self._at - 1].end]
 
 
@@ -337,7 +337,7 @@ def _expression(words: _Words, depth: int = 0) -> Expression:
 
 
 def _integer(token: _Token) -> int:
-    """A number that a server would keep: MySQL's have 64 bits."""
+    """Return a number that a server would accept: MySQL's have 64 bits."""
     if len(token.text) > _MAX_DIGITS:
         raise NotUnderstoodError
     return int(token.text)
@@ -353,7 +353,7 @@ def _system(text: str) -> SystemVariable:
 
 
 def _plain(token: _Token) -> str:
-    """What a name or string says, without its quotes."""
+    """Return the text of a name or string, without its quotes."""
     text = token.text.removeprefix("@") if token.kind == "user" else token.text
     if text[:1] == "`":
         return text[1:-1]

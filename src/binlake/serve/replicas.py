@@ -1,4 +1,4 @@
-"""Who is connected: for SHOW REPLICAS, for metrics, and so that no replica has two streams."""
+"""The connected replicas: for SHOW REPLICAS, for metrics, and to allow one stream per replica."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["Replica", "Replicas"]
 class Replica:
     """One client that registered or follows. `uuid` "" where the replica has none.
 
-    `address` is its host and port, `progress` how far it is, `end` stops its stream from any thread.
+    `address` is its host and port, `progress` its progress, `end` stops its stream from any
+    thread.
     """
 
     connection_id: int
@@ -42,12 +43,12 @@ class Replicas:
         self._all: dict[int, Replica] = {}
 
     def add(self, replica: Replica) -> None:
-        """A client has connected."""
+        """Add a client."""
         with self._lock:
             self._all[replica.connection_id] = replica
 
     def remove(self, replica: Replica) -> None:
-        """It has gone."""
+        """Remove a client."""
         with self._lock:
             self._all.pop(replica.connection_id, None)
 
@@ -60,14 +61,16 @@ class Replicas:
         return replica is not None
 
     def listed(self) -> list[Replica]:
-        """Those that registered or follow, oldest first."""
+        """Return those that registered or follow, oldest first."""
         with self._lock:
             return [one for one in self._all.values() if one.server_id or one.following]
 
     def follow(self, replica: Replica) -> None:
-        """A stream begins: one that the same replica left behind ends, as on a server.
+        """Note that a stream begins, and end an older stream of the same replica, as a server
+        does.
 
-        It is the same by UUID, else by its server id; tools that send 0 are nobody's.
+        The replica is the same by UUID, else by its server id; tools that send 0 are all
+        different.
         """
         with self._lock:
             replica.following = True

@@ -1,8 +1,8 @@
-"""Which events of a chain a replica gets: all, or those of transactions that it does not have.
+"""Select the events of a chain for a replica: all, or those of transactions that it does not have.
 
-A selection goes through the windows in order and cuts each into parts: ranges of events to be
-sent as they are, and events made for the replica in between. It is the only state of a stream
-besides its position.
+A selection reads the windows in order and cuts each into parts: ranges of events that are sent
+unchanged, and events made for the replica in between. It is the only state of a stream besides its
+position.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = ["DumpSelection", "Everything", "MissingTransactions", "Part"]
 
 
 class Part(NamedTuple):
-    """Events [first, last) of a window; or, with `made`, an event in their place (or None: nothing,
-    but they count as passed).
+    """Events [first, last) of a window; or, with `made`, an event that replaces them (or None:
+    nothing, but they count as passed).
     """
 
     first: int
@@ -42,26 +42,26 @@ class Part(NamedTuple):
 
 
 class DumpSelection(ABC):
-    """Chooses. `is_over`: nothing more is wanted, the stream may end.
+    """Selects events. `is_over`: nothing more is wanted, the stream may end.
 
-    `passes_silently`: whether the replica must be told of events that were left out by a
-    heartbeat, because it counts its position event by event.
+    `passes_silently`: whether a heartbeat must tell the replica about events that were left out,
+    because it counts its position event by event.
     """
 
     passes_silently = True
     is_over = False
 
     def begin(self, before: PreviousGtidsEvent | GtidListEvent | None) -> None:
-        """A file begins before which that was executed."""
+        """Note that a file begins before which these GTIDs were executed."""
         return
 
     @abstractmethod
     def parts(self, window: Window) -> Iterator[Part]:
-        """What is sent of the window, in order; events in no part are left out."""
+        """Return the parts of the window to send, in order; events in no part are left out."""
 
 
 class Everything(DumpSelection):
-    """All events, as they are."""
+    """Selects all events, unchanged."""
 
     def parts(self, window: Window) -> Iterator[Part]:
         yield Part(0, len(window))
@@ -94,7 +94,7 @@ class MissingTransactions(DumpSelection):
         self._all = not have
 
     def begin(self, before: PreviousGtidsEvent | GtidListEvent | None) -> None:
-        # from a file on before which all of them were executed, each can only come once
+        # after the start of a file before which all of them were executed, none can come again
         if isinstance(before, PreviousGtidsEvent) and not self._have - before.gtids:
             self._all = True
 

@@ -1,4 +1,4 @@
-"""The listening socket: one thread for each connection, limits before anybody is trusted."""
+"""The listening socket: one thread for each connection, with limits that apply before the login."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _PAUSE_SECONDS = 0.2
 
 
 class BinlogServer:
-    """Serves one library. `say` gets one line for each thing that happens.
+    """Serves one library. `say` receives one line for each event.
 
         server = BinlogServer(Settings("/archive", "replica", "secret"), print)
         server.start()      # listens at server.address
         server.run()        # until another thread (or a signal's handler) calls stop()
         server.close()
 
-    Raises SourceError and OptionError where there is nothing to serve or nowhere to listen.
+    Raises SourceError if there is nothing to serve, OptionError if it cannot listen.
     """
 
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
@@ -66,7 +66,7 @@ class BinlogServer:
         return str(host), int(port)
 
     def start(self) -> None:
-        """Listen, and watch the files. Raises OptionError for an address that cannot be had."""
+        """Listen, and watch the files. Raises OptionError for an address that cannot be used."""
         settings = self.settings
         try:
             family = socket.AF_INET6 if ":" in settings.bind else socket.AF_INET
@@ -91,7 +91,7 @@ class BinlogServer:
             except OSError:
                 if self._stop.is_set():
                     return
-                time.sleep(_PAUSE_SECONDS)  # out of file descriptors: some will come back
+                time.sleep(_PAUSE_SECONDS)  # out of file descriptors: some will be closed
                 continue
             self._accept(connection, str(address[0]), int(address[1]))
 
@@ -100,7 +100,7 @@ class BinlogServer:
         self._stop.set()
 
     def close(self) -> None:
-        """End all connections and give back what is held."""
+        """End all connections and release resources."""
         self._stop.set()
         if self._listener is not None:
             self._listener.close()
@@ -122,14 +122,14 @@ class BinlogServer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         channel = Channel(connection, self.settings.write_seconds)
         with self._lock:
-            if self._stop.is_set():  # `close` has seen all that there is to end
+            if self._stop.is_set():  # `close` has already ended all known connections
                 channel.close()
                 return
             pending, oldest = self._logins.begin(channel, host)
             self._begin(channel, pending, host, port)
         if oldest is not None:
             oldest.drop()
-            self.say(f"{oldest.host} did not log in and gave way to a newer connection")
+            self.say(f"{oldest.host} did not log in and was dropped for a newer connection")
 
     def _begin(self, channel: Channel, pending: Pending, host: str, port: int) -> None:
         """Start the thread of a connection; the caller holds the lock."""
@@ -145,7 +145,7 @@ class BinlogServer:
         thread.start()
 
     def say(self, text: str) -> None:
-        """One line: clients choose names that go into it, before anybody trusts them."""
+        """Print one line: clients choose names that go into it, even before they log in."""
         self._tell(printable(text))
 
     def _serve(self, channel: Channel, pending: Pending, number: int, host: str, port: int) -> None:
@@ -197,7 +197,7 @@ class BinlogServer:
         return self._logins.end(pending)
 
     def _admit(self, number: int) -> None:
-        """Give a client that has proven who it is a place. Raises ServerError where all are taken."""
+        """Give an authenticated client a place. Raises ServerError if there is none."""
         most = self.settings.max_connections
         with self._lock:
             if len(self._admitted) >= most:

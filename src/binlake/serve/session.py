@@ -62,7 +62,7 @@ COM_PING = 0x0E
 COM_SET_OPTION = 0x1B
 COM_RESET_CONNECTION = 0x1F
 
-#: A set of GTIDs may be long; nothing else that is sent to us is.
+#: A set of GTIDs may be long; nothing else that clients send is.
 MAX_COMMAND_BYTES = 4 << 20
 _MAX_QUERY_BYTES = 64 << 10
 
@@ -81,7 +81,7 @@ class Served:
 
 
 class ReplicaSession:
-    """Commands of one client that has logged in.
+    """The commands of one client that has logged in.
 
     `run` returns when it has left. Raises PeerGoneError when the connection ended otherwise.
     """
@@ -101,7 +101,7 @@ class ReplicaSession:
             deadline = time.monotonic() + self._served.settings.idle_seconds
             try:
                 command = self._channel.read(MAX_COMMAND_BYTES, deadline)
-            except ServerError as problem:  # too long: what follows cannot be told apart
+            except ServerError as problem:  # too long: the next command cannot be found
                 self._channel.write(error(problem))
                 return
             if command[:1] == bytes((COM_QUIT,)):
@@ -113,7 +113,7 @@ class ReplicaSession:
                 raise
             except ServerError as problem:
                 self._channel.write(error(problem))
-                if command[:1] != bytes((COM_QUERY,)):  # clients try what a server may know
+                if command[:1] != bytes((COM_QUERY,)):  # clients try optional commands
                     self._served.say(f"{self._replica.name} was refused: {problem.message}")
                 if problem.code == SERVER_SHUTDOWN:
                     return
@@ -124,7 +124,7 @@ class ReplicaSession:
                 self._served.say(f"{self._replica.name}: {problem}")
 
     def _do(self, code: int, body: bytes) -> bool:
-        """Do one command; whether the connection ends with it."""
+        """Execute one command; return whether the connection ends with it."""
         write = self._channel.write
         if code == COM_QUERY:
             write(*self._queries.answer(_text(body)))
@@ -245,7 +245,7 @@ class ReplicaSession:
 
 
 def _decoded(decode: Callable[[bytes], Command], body: bytes) -> Command:
-    """What a command says. Raises ServerError (1835)."""
+    """Decode a command. Raises ServerError (1835)."""
     try:
         return decode(body)
     except FormatError:
@@ -254,7 +254,7 @@ def _decoded(decode: Callable[[bytes], Command], body: bytes) -> Command:
 
 def _text(body: bytes) -> str:
     if len(body) > _MAX_QUERY_BYTES:
-        raise refused(NOT_SUPPORTED, "42000", f"a statement of {len(body)} bytes is not answered")
+        raise refused(NOT_SUPPORTED, "42000", f"a statement of {len(body)} bytes is too long")
     return body.decode("utf-8", "surrogateescape")
 
 
@@ -266,7 +266,7 @@ def _number(value: Value) -> int:
 
 
 def _by_domain(text: str) -> dict[int, MariaGtid]:
-    """GTIDs as a replica of MariaDB lists them, one a domain. Raises ServerError."""
+    """Parse GTIDs in the form of a MariaDB replica, one per domain. Raises ServerError."""
     found: dict[int, MariaGtid] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         try:

@@ -1,4 +1,4 @@
-"""What the user of `serve` chose, as one value."""
+"""The options of `serve`, as one value."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["Settings"]
 class Settings:
     """How an archive is served.
 
-    `server_id` and `server_uuid` are what replicas take for their source's; None derives them
-    from the archive (`identity.py`). `certificate` and `private_key` are PEM files; without them a
+    `server_id` and `server_uuid` are the identity that replicas see; None derives them from the
+    archive (`identity.py`). `certificate` and `private_key` are PEM files; without them a
     certificate is made at the start. Times are in seconds; `handshake_seconds` is for the whole
     login, `write_seconds` how long one block of events may wait for a replica that does not read.
     """

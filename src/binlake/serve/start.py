@@ -1,8 +1,9 @@
-"""Where a stream begins: what a replica asks for, as a file, a position and a selection.
+"""Find where a stream begins: the request of a replica as a file, a position and a selection.
 
-By position that is what it says. By GTID it is the newest file before which nothing was executed
-that the replica lacks, found from the files' beginnings alone (as in stream/positions/gtid_search.py). What
-cannot be given is error 1236 with a text that names what is there.
+By position it is the position in the request. By GTID it is the newest file before which nothing
+was executed that the replica lacks, found from the beginnings of the files (as in
+stream/positions/gtid_search.py). A request that cannot be served is error 1236 with a text that
+names the available logs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MAX_SHOWN = 200  # characters of a set of GTIDs in an error's text
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Byte `position` of the log `name`, and what of it is wanted."""
+    """Byte `position` of the log `name`, and the selection of events."""
 
     name: str
     position: int
@@ -39,7 +40,9 @@ class Start:
 
 
 def by_position(library: Library, name: str, position: int) -> Start:
-    """The start that a file name and a position mean. Raises ServerError (1236), BinlogError."""
+    """Return the start that a file name and a position mean. Raises ServerError (1236),
+    BinlogError.
+    """
     file = library.chain.files[0] if not name else library.find(name)
     if file is None:
         raise lost(
@@ -57,7 +60,7 @@ def by_position(library: Library, name: str, position: int) -> Start:
 
 
 def of_mariadb_position(library: Library, name: str, position: int, wishes: Wishes) -> Start:
-    """The same for a replica of MariaDB, which may know less than the log holds."""
+    """The same for a replica of MariaDB, which may know less than the log contains."""
     start = by_position(library, name, position)
     return Start(start.name, start.position, MariadbSelection(wishes, MariaGtidSet()))
 
@@ -70,24 +73,26 @@ def by_gtid_set(library: Library, have: GtidSet, server_uuid: str) -> Start:
         raise lost(
             "Cannot replicate because the source purged required binary logs: the archive has"
             f" {_files(library)} and begins after {_shown(str(purged))}; the replica lacks"
-            f" {_shown(str(missing))} of that. Provision it from a backup, or take these from elsewhere"
+            f" {_shown(str(missing))} of that. Provision it from a backup, or take these from"
+            " elsewhere"
         )
     ours = GtidSet.parse(f"{server_uuid}:1-{(1 << 63) - 2}") & have
     if ours:
         raise lost(
-            f"Replica has more GTIDs than the source has, using the source's SERVER_UUID: {_shown(str(ours))}"
+            "Replica has more GTIDs than the source has, using the source's SERVER_UUID:"
+            f" {_shown(str(ours))}"
         )
     for file in reversed(library.chain.files):
         head = library.head(file)
         before = None if head is None else head.before
         if isinstance(before, PreviousGtidsEvent) and not before.gtids - have:
             return Start(file.name, FIRST_EVENT, MissingTransactions(have), by_gtid=True)
-    first = library.chain.files[0]  # files before GTIDs: nothing says what they follow
+    first = library.chain.files[0]  # files before GTIDs: nothing records their predecessors
     return Start(first.name, FIRST_EVENT, MissingTransactions(have), by_gtid=True)
 
 
 def by_connect_state(library: Library, wishes: Wishes, *, ignore_duplicates: bool) -> Start:
-    """MariaDB: behind the last GTID that the replica has of each domain.
+    """MariaDB: after the replica's last GTID of each domain.
 
     Raises ServerError (1236), BinlogError.
     """
@@ -113,7 +118,9 @@ def by_connect_state(library: Library, wishes: Wishes, *, ignore_duplicates: boo
 
 
 def _begins_early_enough(before: GtidListEvent, connect: dict[int, MariaGtid]) -> bool:
-    """Whether a file and those after it hold all that a replica lacks (contains_all_slave_gtid)."""
+    """Whether a file and those after it hold everything that a replica lacks
+    (contains_all_slave_gtid).
+    """
     current = before.gtid_set.position()
     for gtid in before.gtids:
         wanted = connect.get(gtid.domain_id)
@@ -130,7 +137,7 @@ def _begins_early_enough(before: GtidListEvent, connect: dict[int, MariaGtid]) -
 def _check_connect_state(
     library: Library, connect: dict[int, MariaGtid], *, ignore_duplicates: bool
 ) -> None:
-    """Whether the log holds what the replica has last of each domain."""
+    """Whether the log holds the replica's last transaction of each domain."""
     executed = library.executed()
     assert isinstance(executed, MariaGtidIntervals)
     reached: dict[int, dict[int, int]] = {}
@@ -159,7 +166,7 @@ def _check_connect_state(
 
 
 def _check_boundary(library: Library, file: LogPath, position: int) -> None:
-    """Whether an event begins at a position, or the log ends there. Raises ServerError if not."""
+    """Check that an event begins at a position, or the log ends there. Raises ServerError if not."""
     with library.open(file) as log:
         if _begins_event(log, position):
             return
@@ -186,7 +193,7 @@ def _check_boundary(library: Library, file: LogPath, position: int) -> None:
 
 
 def _begins_event(log: LogFile, position: int) -> bool:
-    """Whether the bytes at a position are an event by themselves, without a walk from the start."""
+    """Whether the bytes at a position are an event, without a walk from the start."""
     head = log.reader.read_at(position, HEADER_BYTES)
     if len(head) < HEADER_BYTES or log.format is None:
         return False
@@ -205,6 +212,6 @@ def _files(library: Library) -> str:
 
 
 def _shown(text: str) -> str:
-    """A text from outside, at most so long that it leaves room in an error."""
+    """Return a text from outside, shortened to leave room in an error."""
     text = printable(text) or "nothing"
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."

@@ -16,13 +16,13 @@ _VALID_DAYS = 365
 
 
 class ServerTls:
-    """What connections need for TLS: the context, and the certificate's SHA-256 `fingerprint`.
+    """The TLS objects of connections: the context, and the certificate's SHA-256 `fingerprint`.
 
-    MariaDB's clients compare the fingerprint when nothing else tells them whom they talk to.
+    MariaDB's clients compare the fingerprint if nothing else identifies the server.
     """
 
     def __init__(self, certificate: str | None, private_key: str | None) -> None:
-        """Raises OptionError for files that are no certificate and key."""
+        """Raise OptionError for files that are not a certificate and its key."""
         if (certificate is None) != (private_key is None):
             raise OptionError("--ssl-cert and --ssl-key belong together", name="ssl-cert")
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -43,7 +43,8 @@ class ServerTls:
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             reason = getattr(error, "strerror", None) or str(error)
             raise OptionError(
-                f"{certificate} and {private_key} are no certificate with its private key: {reason}",
+                f"{certificate} and {private_key} are not a certificate and its private key:"
+                f" {reason}",
                 name="ssl-cert",
                 hint="both are PEM files, the key without a passphrase",
             ) from None
@@ -54,7 +55,7 @@ def _no_prompt() -> str:
 
 
 def _make_certificate(folder: Path) -> tuple[str, str]:
-    """A certificate that signs itself, and its key, as files in `folder`."""
+    """Create a self-signed certificate and its key, as files in `folder`."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization

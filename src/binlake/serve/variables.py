@@ -1,7 +1,7 @@
-"""The variables that a session can ask for, as a server of the archive's flavour has them.
+"""The variables that a session can read, with the values of a server of the archive's flavour.
 
-A variable that such a server does not have is an error (1193) here too: replicas find out by it
-what their source is.
+A variable that such a server does not have is an error (1193) here too: replicas use that to find
+out the kind of their source.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ _OF_MARIADB: dict[str, Value] = {
 
 
 class ServerVariables:
-    """System variables by name, of one server: constants, and what its logs say now.
+    """System variables by name, of one server: constants, and values from its logs.
 
     `value` raises ServerError (1193) for a name that a server like this does not have, and
-    BinlogError where the logs cannot be read.
+    BinlogError if the logs cannot be read.
     """
 
     def __init__(self, who: Identity, library: Library) -> None:
@@ -116,7 +116,7 @@ class ServerVariables:
         return self._fixed[name]
 
     def matching(self, pattern: str | None) -> Iterator[tuple[str, str]]:
-        """Name and value, as SHOW VARIABLES has them, of those whose names a LIKE pattern matches."""
+        """Return name and value, as in SHOW VARIABLES, of those whose names match a LIKE pattern."""
         for name in sorted({*self._fixed, *self._made}):
             if pattern is None or like(name, pattern):
                 value = self.value(name)
@@ -150,7 +150,7 @@ def _is_switch(name: str) -> bool:
 
 
 def like(text: str, pattern: str) -> bool:
-    """Whether a pattern of SQL's LIKE matches a name; upper and lower case are the same."""
+    """Whether a pattern of SQL's LIKE matches a name, ignoring case."""
     text, pattern = text.lower(), pattern.lower()
     # rows of the usual table: after each sign of the pattern, which beginnings of `text` match
     reached = [True] + [False] * len(text)

@@ -1,4 +1,4 @@
-"""How the logs of one read are opened: with which keys, and with how much memory for their claims."""
+"""How the logs of one read are opened: with which keys, and with how much memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["DEFAULT_ACCESS", "Access"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Opens logs alike. `keyring` opens encrypted ones; `max_memory` is the option of that name, in
-    bytes. Picklable.
+    """Opens all logs of a read in the same way. `keyring` opens encrypted ones; `max_memory` is
+    the option of that name, in bytes. Picklable.
     """
 
     keyring: Keyring | None = None

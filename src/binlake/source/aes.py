@@ -1,4 +1,4 @@
-"""AES, by the library `cryptography`: what the servers' ways of encrypting logs are made of.
+"""AES, from the library `cryptography`: the building block of the servers' log encryption.
 
 The library is an extra (`binlake[crypto]`) and is loaded when the first encrypted log is opened.
 """
@@ -22,9 +22,9 @@ def xor(a: bytes, b: bytes) -> bytes:
 
 
 class Aes:
-    """AES with one key of 16, 24 or 32 bytes. Shows nothing of the key.
+    """AES with one key of 16, 24 or 32 bytes. Does not show the key.
 
-    The constructor raises ValueError for another length, BinlogError where the library is missing.
+    The constructor raises ValueError for another length, BinlogError if the library is missing.
     """
 
     __slots__ = ("_algorithm", "_cipher", "_modes")
@@ -41,25 +41,27 @@ class Aes:
         self._modes: Any = modes
 
     def encrypt_blocks(self, blocks: bytes) -> bytes:
-        """Each block by itself (ECB). For what is built on it here, never for data."""
+        """Encrypt each block by itself (ECB): a building block for other modes, never for data."""
         encryptor = self._cipher(self._algorithm, self._modes.ECB()).encryptor()
         encrypted: bytes = encryptor.update(blocks)
         return encrypted
 
     def decrypt_blocks(self, blocks: bytes) -> bytes:
-        """Each block by itself (ECB)."""
+        """Decrypt each block by itself (ECB)."""
         decryptor = self._cipher(self._algorithm, self._modes.ECB()).decryptor()
         plain: bytes = decryptor.update(blocks)
         return plain
 
     def decrypt_cbc(self, iv: bytes, data: bytes) -> bytes:
-        """Whole blocks in CBC mode; padding, if there is any, is left on."""
+        """Decrypt whole blocks in CBC mode, without removing padding."""
         decryptor = self._cipher(self._algorithm, self._modes.CBC(iv)).decryptor()
         plain: bytes = decryptor.update(data)
         return plain
 
     def decrypt_ctr(self, counter: bytes, skip: int, data: bytes) -> bytes:
-        """CTR mode: `counter` belongs to the block in which `data` begins at byte `skip`."""
+        """Decrypt in CTR mode: `counter` belongs to the block in which `data` begins at byte
+        `skip`.
+        """
         decryptor = self._cipher(self._algorithm, self._modes.CTR(counter)).decryptor()
         decryptor.update(bytes(skip))
         plain: bytes = decryptor.update(data)

@@ -1,4 +1,4 @@
-"""Arrow arrays and scalars of Python values, made without pandas.
+"""Arrow arrays and scalars from Python values, without importing pandas.
 
 `pyarrow.array` and `pyarrow.scalar` import pandas where it is installed, to recognise its values.
 That takes longer than reading a small log, in every command and every Spark worker. So does a
@@ -108,7 +108,7 @@ def _offsets(items: Sequence[Sequence[Any] | bytes | None], is_large: bool) -> p
 
 
 def _validity(items: Sequence[Any]) -> pa.Buffer | None:
-    """The bitmap of the items that are not None; None if all are."""
+    """Return the bitmap of the items that are not None; None if no item is None."""
     if None not in items:
         return None
     bitmap = bytearray((len(items) + 7) // 8)

@@ -1,4 +1,4 @@
-"""Where bytes come from: one interface over files, object stores, pipes and compressed inputs.
+"""Open sources of bytes: one interface over files, object stores, pipes and compressed inputs.
 
     open_reader("binlog.000001")        a local file, read with pread
     open_reader("s3://bucket/b.000001") anything pyarrow.fs knows
@@ -6,8 +6,8 @@
     open_reader("mysql://u@db1/b.000001")  a log of a live server
     open_reader("-")                    standard input, compressed or not
 
-A *seekable* reader reads anywhere at any time. A stream reads forward; it keeps the bytes that
-may still be wanted (`retain`, `release`), in memory at first, then in a temporary file.
+A *seekable* reader reads anywhere at any time. A stream reads forward. It keeps the bytes that may
+be read again (`retain`, `release`), in memory at first, then in a temporary file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
     "writing_whole",
 ]
 
-#: Permissions of files and directories that hold data of logs, as the servers give their own.
+#: Permissions of files and directories with data from logs, as on the servers.
 LOG_FILE_MODE, LOG_DIRECTORY_MODE = 0o640, 0o750
 
 
@@ -93,7 +93,7 @@ class LocalReader(ByteReader):
             self._descriptor = -1
 
 
-# Of an object, the first request reads this much: the head of a log, or all of a small one.
+# The first request to an object reads this much: the head of a log, or all of a small one.
 _HEAD_BYTES = 64 << 10
 
 
@@ -143,9 +143,9 @@ class RemoteReader(ByteReader):
 def open_reader(path: str, size: int | None = None, start: int = 0) -> ByteReader:
     """Open a local path, a pyarrow.fs URI, or "-" (standard input); inflate .gz and .zst.
 
-    `size` pins the length that was seen when the work was planned (ignored for compressed
-    inputs and pipes). `start` is the event from which on a server's log will be read.
-    Raises SourceError.
+    `size` pins the length that was seen when the work was planned (ignored for compressed inputs
+    and pipes). `start` is the event at which reading of a server's log will start. Raises
+    SourceError.
     """
     if path == "-":
         return StreamReader("-", _open_stdin, reopenable=False)
@@ -177,11 +177,11 @@ def is_uri(path: str) -> bool:
 
 
 def local_path(path: str) -> str:
-    """A local path: `file://` URIs lose their scheme, all else is returned as it is."""
+    """Return a local path: `file://` URIs without their scheme, anything else unchanged."""
     if path.lower().startswith("file://"):
         parts = urlsplit(path)
         if parts.netloc not in ("", "localhost"):
-            raise SourceError(f"{path}: a file URI names this machine: file:///path")
+            raise SourceError(f"{path}: a file URI has no host: file:///path")
         return unquote(parts.path)
     return path
 
@@ -189,7 +189,7 @@ def local_path(path: str) -> str:
 _OF_S3 = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of the machine"
 _OF_GCS = "GOOGLE_APPLICATION_CREDENTIALS, gcloud auth application-default login, or the machine"
 _OF_AZURE = "AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, az login, or the machine"
-# By scheme: what gives a store credentials without showing them.
+# By scheme: the ways to give a store credentials without showing them.
 _CREDENTIALS = {
     **dict.fromkeys(("s3", "s3a", "s3n"), f"they come from {_OF_S3}"),
     **dict.fromkeys(("gs", "gcs"), f"they come from {_OF_GCS}"),
@@ -198,19 +198,21 @@ _CREDENTIALS = {
 
 
 def refuse_secrets(uri: str) -> None:
-    """Raises SourceError where the URI of a store has credentials in it."""
+    """Raise SourceError if the URI of a store contains credentials."""
     if holds_secret(uri) and not is_server_url(uri):
         raise SourceError(
-            f"{without_secrets(uri)}: credentials in a URI are refused: lists of processes, plans and"
-            " messages would show them",
+            f"{without_secrets(uri)}: binlake refuses credentials in a URI, because process"
+            " lists, plans and"
+            " messages show them",
             hint=_CREDENTIALS.get(
-                uri.partition("://")[0].lower(), "give them where the store's own tools find them"
+                uri.partition("://")[0].lower(),
+                "put them where the tools of the store look for them",
             ),
         )
 
 
 def file_system_for(uri: str) -> tuple[Any, str]:
-    """The pyarrow file system of a URI, and the path in it. Raises SourceError.
+    """Return the pyarrow file system of a URI, and the path in it. Raises SourceError.
 
     Credentials come from where the file system finds them (environment, profile, role of the
     machine); those in a URI are refused.
@@ -220,7 +222,7 @@ def file_system_for(uri: str) -> tuple[Any, str]:
 
     scheme, _, rest = uri.partition("://")
     if is_server_url(uri):
-        raise SourceError(f"{without_secrets(uri)} is a live server, which holds no files")
+        raise SourceError(f"{without_secrets(uri)} is a live server, not a store of files")
     refuse_secrets(uri)
     if scheme.lower() in ("s3a", "s3n"):  # Hadoop's names for what pyarrow calls s3
         uri = f"s3://{rest}"
@@ -232,7 +234,7 @@ def file_system_for(uri: str) -> tuple[Any, str]:
 
 
 def write_whole(path: str, data: bytes, mode: int = LOG_FILE_MODE) -> None:
-    """Make a file of a local path or URI, or replace it: whole and durable, or not at all.
+    """Create or replace the file at a local path or URI: whole and durable, or not at all.
 
     Raises SourceError.
     """
@@ -256,7 +258,9 @@ _PARTIAL = re.compile(r".+\.[0-9a-f]+\.partial")
 
 
 def mode_like(path: str) -> int:
-    """Permissions for a file that is derived from another one: whoever reads that may read it."""
+    """Return permissions for a file derived from another one: the readers of that file may read
+    it.
+    """
     try:
         return stat.S_IMODE(Path(local_path(path)).stat().st_mode) & 0o666
     except OSError:  # of a store
@@ -265,9 +269,11 @@ def mode_like(path: str) -> int:
 
 @contextlib.contextmanager
 def writing_whole(target: Path, mode: int = LOG_FILE_MODE) -> Iterator[IO[bytes]]:
-    """A file to write to that becomes `target`, durable, when the block ends well; else it is
-    removed. It is locked meanwhile, so that `remove_partials` knows it from what a killed process
-    has left. Raises OSError.
+    """Open a file to write to that becomes `target`, durable, when the block ends well; otherwise
+    it is removed.
+
+    The file is locked meanwhile, so that `remove_partials` can distinguish it from the remains of
+    a killed process. Raises OSError.
     """
     file, partial = _open_partial(target, mode)
     with file:
@@ -283,7 +289,9 @@ def writing_whole(target: Path, mode: int = LOG_FILE_MODE) -> Iterator[IO[bytes]
 
 
 def _open_partial(target: Path, mode: int) -> tuple[IO[bytes], Path]:
-    """A new file beside `target`, locked. No link leads elsewhere, and nobody else has made it."""
+    """Create a new file beside `target`, locked. It follows no link, and no other process has
+    created it.
+    """
     while True:
         path = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -302,7 +310,7 @@ def _open_partial(target: Path, mode: int) -> tuple[IO[bytes], Path]:
 
 
 def _is_at(file: IO[bytes], path: Path) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Whether an open file is still the one with that name."""
     try:
         there = path.lstat()
     except FileNotFoundError:
@@ -311,9 +319,9 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
 
 
 def remove_partials(folder: Path, names: Iterable[str]) -> list[str]:
-    """Remove those of the files that killed processes have left of what they were writing.
+    """Remove files that killed processes left partly written.
 
-    What a living process writes is locked, and stays. Raises OSError.
+    A living process locks its files, so they stay. Raises OSError.
     """
     removed = []
     for name in names:
@@ -330,7 +338,7 @@ def remove_partials(folder: Path, names: Iterable[str]) -> list[str]:
         except (BlockingIOError, FileNotFoundError, PermissionError):
             continue
         except OSError as error:
-            if error.errno != errno.ELOOP:  # a link is nothing of ours
+            if error.errno != errno.ELOOP:  # a link is not one of binlake's files
                 raise
             continue
         removed.append(name)
@@ -348,7 +356,7 @@ def sync_directory(folder: Path) -> None:
 
 def _write_error(path: str, error: OSError) -> SourceError:
     reason = error.strerror or what(error, path)
-    return SourceError(f"{without_secrets(path)} cannot be written: {reason}", errno=error.errno)
+    return SourceError(f"cannot write {without_secrets(path)}: {reason}", errno=error.errno)
 
 
 def _is_regular(path: str) -> bool:
@@ -376,5 +384,5 @@ def _pinned(path: str, actual: int, wanted: int | None) -> int:
     if wanted is None:
         return actual
     if wanted > actual:
-        raise SourceError(f"{path} has {actual} bytes, {wanted} when the work was planned")
+        raise SourceError(f"{path} has {actual} bytes, but had {wanted} when the work was planned")
     return wanted

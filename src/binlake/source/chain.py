@@ -1,7 +1,7 @@
-"""Which files are meant, and in which order: paths become chains of log files.
+"""Resolve paths to chains of log files: which files they mean, and in which order.
 
-A chain is the files of one base name in one place, in the order of their index file where one
-is given, else by their number (1000000 after 999999). What a path may be:
+A chain consists of the files of one base name in one place, in the order of their index file if
+you give one, else by their number (1000000 after 999999). A path can be:
 
     a file              any name, any number of them; "-" is standard input
     a glob              quoted, so that the shell leaves it: 'logs/binlog.*'
@@ -13,7 +13,7 @@ is given, else by their number (1000000 after 999999). What a path may be:
     a live server       mysql://user@host/: its logs; mysql://user@host/binlog.000012: that one
     a URI               s3://, s3a://, hdfs://, file:// …: file, directory, glob or index file
 
-Every name may end in .gz or .zst. Of a log no more than its magic is read here.
+Every name may end in .gz or .zst. This module reads no more of a log than its magic.
 """
 
 from __future__ import annotations
@@ -43,19 +43,20 @@ __all__ = [
 ]
 
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
-# Servers write at least six digits; in a directory that tells logs from error.log.1 and the like.
+# Servers write at least six digits, which distinguishes logs in a directory from error.log.1 and
+# the like.
 _SURE_DIGITS = 6
-# Old ones wrote three: of files with so few, more is asked.
+# Old servers wrote three digits: files with so few have to pass further checks.
 _MIN_DIGITS = 3
-# MariaDB's Aria engine numbers its logs, too, in the data directory: beside binary logs, as a rule.
+# MariaDB's Aria engine numbers its logs, too, in the data directory: usually beside binary logs.
 _OF_ENGINES = re.compile(r"(?:aria|maria)_log\.\d{8}")
 _MAGICS = (BINLOG_MAGIC, ENCRYPTED_MAGIC)
-# What servers keep beside their logs: the index, MariaDB's GTID indexes and its last state. And what
-# we do: an index of each log, the state of an archive.
+# Files that servers keep beside their logs: the index, MariaDB's GTID indexes and its last state.
+# And those of binlake: an index of each log, the state of an archive.
 _BESIDE_LOGS = re.compile(
     r"(?:\.index|\.\d+\.idx|\.state|\.\d+\.index\.parquet|(?:^|/)archive\.(?:json|lock))$"
 )
-#: What tells an archive from any other directory (archive/layout.py).
+#: The file that distinguishes an archive from other directories (archive/layout.py).
 ARCHIVE_STATE = "archive.json"
 
 
@@ -63,9 +64,9 @@ ARCHIVE_STATE = "archive.json"
 class LogPath:
     """One log file: `path` as it is opened, `name` its base name without .gz or .zst.
 
-    `number` is the numeric suffix (None if the name has none), `size` the length in bytes
-    where it was seen without opening the file. `source` is the name of its chain where the input has
-    several (source/chain_names.py), else "".
+    `number` is the numeric suffix (None if the name has none), `size` the length in bytes if it is
+    known without opening the file. `source` is the name of its chain where the input has several
+    (source/chain_names.py), else "".
     """
 
     path: str
@@ -87,7 +88,7 @@ class LogPath:
 
     @property
     def shown(self) -> str:
-        """The name, behind that of its chain where there are several: `source/binlog.000001`."""
+        """The name, after that of its chain if there are several: `source/binlog.000001`."""
         return f"{self.source}/{self.name}" if self.source else self.name
 
 
@@ -95,11 +96,10 @@ class LogPath:
 class Chain:
     """Log files that follow one another, oldest first. `base` is their common name.
 
-    `ignored` are paths that were found and left out: in a directory, those that do not look
-    like logs; anywhere, a second copy of a log (binlog.000001.gz beside binlog.000001).
-    `missing` are the entries of `index`, an index file, that are not there (`survey` only).
-    `directory` is where the files lie. `source` tells the chain from the others of its input; "" if it
-    is the only one.
+    `ignored` are paths that were found and left out: files of a directory that do not look like
+    logs, and second copies of a log (binlog.000001.gz beside binlog.000001). `missing` are entries
+    of `index`, an index file, that do not exist (`survey` only). `directory` is where the files
+    lie. `source` identifies the chain among those of its input; "" if it is the only one.
     """
 
     base: str
@@ -121,24 +121,24 @@ class Chain:
 
     @property
     def known_bytes(self) -> int | None:
-        """The length of all its files; None if the length of one is not known."""
+        """The total length of its files; None if the length of one is not known."""
         sizes = [file.size for file in self.files]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     def gap_before(self, ordinal: int) -> str:
-        """A sentence about the numbers left out between a file and the one before it, or ""."""
+        """Return a sentence about the numbers missing between a file and the one before it, or ""."""
         if ordinal == 0:
             return ""
         after = self.files[ordinal]
         gap = range((self.files[ordinal - 1].number or 0) + 1, after.number or 0)
         if not gap:
             return ""
-        return f"{names_in_gap(after.name, gap)} missing before {after.name}: what they hold is not read"
+        return f"{names_in_gap(after.name, gap)} missing before {after.name}: the result lacks their transactions"
 
 
 @dataclass(slots=True)
 class _Found:
-    """What one argument stands for. `index`: the index file that gives the order, or ""."""
+    """The logs that one argument means. `index`: the index file that gives the order, or ""."""
 
     files: list[LogPath]
     ignored: list[str]
@@ -147,12 +147,12 @@ class _Found:
 
 
 def resolve(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list[Chain]:
-    """The chains that `paths` mean, in the order in which their first files were named.
+    """Return the chains that `paths` mean, in the order in which their first files were named.
 
-    Files of one base name are one chain if they lie in the same directory; different
-    directories are different servers. An index file may name logs in its own directory and in
-    `index_directories`. Raises SourceError for a path that stands for nothing, and for an index
-    file that names a file that is not there, or one in another directory.
+    Files of one base name are one chain if they lie in the same directory; different directories
+    are different servers. An index file may name logs in its own directory and in
+    `index_directories`. Raises SourceError for a path without logs, and for an index file that
+    names a file that does not exist, or one in another directory.
     """
     chains = survey(paths, index_directories)
     for chain in chains:
@@ -165,12 +165,13 @@ def resolve(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list
 
 
 def survey(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list[Chain]:
-    """`resolve`, but what an index file names and is not there is told by the chain (`missing`).
+    """Return the same as `resolve`, but with the missing files of an index file in the chain
+    (`missing`).
 
-    Such a chain may have no file at all. Raises SourceError for a path that stands for nothing.
+    Such a chain may have no file at all. Raises SourceError for a path without logs.
     """
     if not paths:
-        raise SourceError("no log file given")
+        raise SourceError("no log file is given")
     groups: dict[tuple[str, str], list[LogPath]] = {}
     indexes: dict[tuple[str, str], str] = {}
     missing: dict[tuple[str, str], list[str]] = {}
@@ -199,7 +200,7 @@ def survey(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list[
         else:
             left += found.ignored
     if not groups:
-        raise SourceError(f"{', '.join(left)}: no binary log")
+        raise SourceError(f"{', '.join(left)}: not a binary log")
     ignored.setdefault(next(iter(groups)), []).extend(left)
     chains = []
     for key, files in groups.items():
@@ -214,7 +215,7 @@ def survey(paths: Sequence[str], index_directories: Sequence[str] = ()) -> list[
 
 
 def names_in_gap(name: str, gap: range) -> str:
-    """The files of a gap before the file `name`, as the subject of a sentence and its verb."""
+    """Return the files of a gap before the file `name`, as the subject of a sentence and its verb."""
     named = LogName.parse(name)
     assert named is not None, "only numbers have gaps"
     first, last = (named.numbered(number) for number in (gap[0], gap[-1]))
@@ -222,14 +223,14 @@ def names_in_gap(name: str, gap: range) -> str:
 
 
 def beside_logs(path: str) -> bool:
-    """Whether a path names what servers keep beside their logs: an index or state file."""
+    """Whether a path is a file that servers keep beside their logs: an index or state file."""
     return _BESIDE_LOGS.search(path) is not None
 
 
 def log_name(path: str) -> str:
-    """The base name of a log, as ROTATE events and positions spell it: no directory, no .gz.
+    """Return the base name of a log, as in ROTATE events and positions: no directory, no .gz.
 
-    Bytes of a file's name that are no UTF-8 are escaped: results hold the name as text.
+    Bytes of a file's name that are not UTF-8 are escaped: results contain the name as text.
     """
     if is_server_url(path):
         return ServerUrl.parse(path).log_name
@@ -264,7 +265,7 @@ def _expand(path: str, index_directories: Sequence[str]) -> _Found:
         return _Found(_sorted(_log_path(*match) for match in logs), ignored)
     if path.endswith(".index"):
         return _index_logs(store, index_directories)
-    if beside_logs(path):  # a shell has made it of binlog.*
+    if beside_logs(path):  # a shell has expanded binlog.* to it
         return _Found([], [path])
     return _Found([_log_path(path, store.size())], [])
 
@@ -278,8 +279,8 @@ def _directory_logs(store: Location) -> _Found:
     if not found.files:
         raise SourceError(
             f"no binary log in {store.shown}{_what_is_there(len(found.ignored))}",
-            hint="logs are named <base>.<six digits> or <base>-<six digits>.ibb; give the path of a file"
-            " that has another name",
+            hint="the names of logs are <base>.<six digits> or <base>-<six digits>.ibb; give the path of a file"
+            " with another name",
         )
     return found
 
@@ -287,18 +288,18 @@ def _directory_logs(store: Location) -> _Found:
 def _what_is_there(files: int) -> str:
     if not files:
         return ": it has no files"
-    return ": its only file is not one" if files == 1 else f": none of its {files} files is one"
+    return ": its only file is not a log" if files == 1 else f": none of its {files} files is a log"
 
 
 def _add_archive(found: _Found, store: Location) -> None:
-    """The logs of a sub-directory, if it is an archive."""
+    """Return the logs of a sub-directory, if it is an archive."""
     entries = store.entries()
     if any(log_name(path) == ARCHIVE_STATE for path, _ in entries):
         _add_logs(found, entries)
 
 
 def _add_logs(found: _Found, entries: Sequence[tuple[str, int | None]]) -> None:
-    """The logs of one directory, in their order; what is none is ignored."""
+    """Return the logs of one directory, in order, and ignore other files."""
     names = [log_name(path) for path, _ in entries]
     indexes = {name.removesuffix(".index") for name in names if name.endswith(".index")}
     logs = []
@@ -326,12 +327,12 @@ def _is_log(path: str, indexes: set[str]) -> bool:
 
 
 def _index_logs(store: Location, directories: Sequence[str]) -> _Found:
-    """The files of an index file, in its order.
+    """Return the files of an index file, in its order.
 
-    Whoever writes an index must not choose which files are opened: only regular files in the
-    directory of the index and in `directories` are. An absolute entry is looked for beside the index
-    too, since a copied data directory keeps the paths of the server. So is an entry that has been
-    compressed since. Raises SourceError.
+    The writer of an index must not choose which files are opened. So binlake opens only regular
+    files in the directory of the index and in `directories`. It looks for an absolute entry beside
+    the index too, since a copied data directory keeps the paths of the server, and for an entry
+    that has been compressed since. Raises SourceError.
     """
     files: list[LogPath] = []
     missing: list[str] = []
@@ -345,7 +346,7 @@ def _index_logs(store: Location, directories: Sequence[str]) -> _Found:
         has_directory = "/" in entry.removeprefix("./")
         found = beside.get(name) or beside.get(f"{name}.gz") or beside.get(f"{name}.zst")
         if allowed or (found is None and has_directory):
-            path = store.beside(entry)  # an absolute one is itself
+            path = store.beside(entry)  # an absolute entry as it is
             other = (directory.regular_file(path) for directory in (*allowed, below))
             found = next(filter(None, other), None) or found
         if found is not None:
@@ -353,12 +354,12 @@ def _index_logs(store: Location, directories: Sequence[str]) -> _Found:
         elif name in beside or (has_directory and store.is_elsewhere(entry)):
             raise SourceError(
                 f"{store.shown} names {entry}, which is not in the directory of the index file",
-                hint="allow its directory with option index_directory, or name the logs themselves",
+                hint="allow its directory with the option index_directory, or give the paths of the logs",
             )
         else:
             missing.append(entry)
     if not files and not missing:
-        raise SourceError(f"the index file {store.shown} names no log")
+        raise SourceError(f"the index file {store.shown} lists no log")
     return _Found(files, [], missing, store.shown)
 
 
@@ -373,7 +374,7 @@ def _sorted(files: Iterable[LogPath]) -> list[LogPath]:
 
 
 def _without_copies(files: list[LogPath]) -> tuple[list[LogPath], list[str]]:
-    """One file per name, the uncompressed one first; and the paths of the others."""
+    """Return one file per name, the uncompressed one first, and the paths of the others."""
     best: dict[str, LogPath] = {}
     for file in files:
         known = best.get(file.name)

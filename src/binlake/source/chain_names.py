@@ -1,7 +1,8 @@
-"""What the chains of an input are called, so that a person can choose one: the option `source`.
+"""The names of the chains of an input, for the option `source`.
 
-A chain lies in a directory and has a base name. Its name is the shortest of these that tells it from
-the others of the input: the directory's own name, the base name, `directory/base`, the whole path.
+A chain lies in a directory and has a base name. Its name is the shortest of these that
+distinguishes it from the others of the input: the directory's own name, the base name,
+`directory/base`, the whole path.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _MOST_NAMED = 10
 
 
 def named_apart(chains: Sequence[Chain]) -> list[Chain]:
-    """The same chains, and each file with the name of its chain as `source` if there are several."""
+    """Return the same chains; if there are several, each file has the name of its chain as
+    `source`.
+    """
     if len(chains) < 2:
         return list(chains)
     for spelling in _SPELLINGS:
@@ -40,12 +43,12 @@ def named_apart(chains: Sequence[Chain]) -> list[Chain]:
 
 
 def names_of(chain: Chain) -> set[str]:
-    """All that a person may call a chain."""
+    """Return all names that a user may give for a chain."""
     return {chain.source, chain.directory, *(spelling(chain) for spelling in _SPELLINGS)} - {""}
 
 
 def of_source(chains: Sequence[Chain], source: str | None) -> list[Chain]:
-    """The chains that the option `source` names; all without it. Raises OptionError."""
+    """Return the chains that the option `source` names; all without it. Raises OptionError."""
     if source is None:
         return list(chains)
     wanted = source.rstrip("/")
@@ -62,11 +65,11 @@ def of_source(chains: Sequence[Chain], source: str | None) -> list[Chain]:
 
 
 def several_sources(why: str, chains: Sequence[Chain], name: str) -> OptionError:
-    """The error that asks for a source; `why` says what it is needed for, `name` the option."""
+    """Return the error that asks for a source; `why` is the reason, `name` the option."""
     return OptionError(
-        f"{why}, and the logs of {len(chains)} sources are given",
+        f"{why}, and the input has the logs of {len(chains)} sources",
         name=name,
-        hint=f"the option source takes one of {_listed(chains)}",
+        hint=f"set the option source to one of {_listed(chains)}",
     )
 
 

@@ -1,7 +1,8 @@
-"""Making what was written to a file survive a loss of power.
+"""Make the content of a file survive a loss of power.
 
-On macOS `fsync` hands it to the drive, which may keep it in a cache of its own: there the drive is
-asked to empty that. https://developer.apple.com/library/archive/documentation/System/Conceptual/ManPages_iPhoneOS/man2/fsync.2.html
+On macOS `fsync` only hands the bytes to the drive, which may keep them in its cache. So binlake
+also asks the drive to flush that cache.
+https://developer.apple.com/library/archive/documentation/System/Conceptual/ManPages_iPhoneOS/man2/fsync.2.html
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 
 __all__ = ["sync_data", "sync_file"]
 
-# What file systems say, of the network mostly, that cannot ask a drive.
+# Errors of file systems, mostly of the network, that cannot flush a drive.
 _CANNOT_ASK = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY, errno.ENOSYS)
 
 
@@ -29,7 +30,7 @@ def sync_data(descriptor: int) -> None:
 
 
 def _emptied_the_drives_cache(descriptor: int) -> bool:
-    """Whether everything is durable already, because the system knows how to say that to a drive."""
+    """Whether everything is durable already, because the system itself flushes the drive."""
     command = getattr(fcntl, "F_FULLFSYNC", None)
     if command is None:
         return False

@@ -1,9 +1,9 @@
-"""MariaDB's encrypted logs: every event by itself, from START_ENCRYPTION on.
+"""MariaDB's encrypted logs: each event is encrypted separately, from START_ENCRYPTION on.
 
 An event (sql/log_event_server.cc) is encrypted whole, checksum included; only its length stays
-readable, at its place. IV = nonce, position of the event u32. The event without its length, bytes 0
-to 3 in the length's place, is one message from byte 4 on (`message_modes`). In which mode the log
-does not say: the first events do. Positions are those of the file.
+readable, at its place. IV = nonce, position of the event u32. The event without its length, with
+bytes 0 to 3 in the length's place, is one message from byte 4 on (`message_modes`). The log does
+not record the mode; the first events show it. Positions are those of the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LENGTH = struct.Struct("<I")
 _POSITION = struct.Struct("<I")
 _LOG_POS_AT = 13
 _TYPE_AT = 4
-# The first block of a message ends here in the event: its header is inside.
+# The first block of a message ends here in the event: it contains the header.
 _FIRST_BLOCK_END = 20
 _BODY = struct.Struct("<BI12s")
 _SCHEME = 1
@@ -40,16 +40,16 @@ _KEY_ID = 1
 _WALK_BYTES = 256 << 10
 _SEARCH_BYTES = 1 << 20
 _MARK_BYTES = 1 << 20
-# Decrypted at once: enough to make up for what a cipher costs, few enough for the caches.
+# Decrypted in one call: enough to make up for the cost of a cipher, few enough for the caches.
 _BATCH_EVENTS = 1024
-# Events that are looked at before the key is called wrong: some may be damaged.
+# How many events are tried before the key counts as wrong: some may be damaged.
 _PROBED_EVENTS = 8
 _PROBED_CRC_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class StartEncryption:
-    """The body of a START_ENCRYPTION event: how all events behind it are encrypted."""
+    """The body of a START_ENCRYPTION event: how all events after it are encrypted."""
 
     scheme: int
     key_version: int
@@ -66,9 +66,9 @@ class StartEncryption:
 class EventDecryptor(WrappedReader):
     """A log of MariaDB with the events from `start` on decrypted.
 
-    Where an event begins is known only by walking there from an event before: `marks` are
-    places that are known. Where the lengths do not lead on, the bytes stay as they are, up to
-    where `rejoin` finds an event by trying the key on every place.
+    Only a walk from an earlier event shows where an event begins: `marks` are known places. Where
+    the lengths lead nowhere, the bytes stay as they are, up to the place where `rejoin` finds an
+    event by trying the key at every place.
     """
 
     sequential = True
@@ -100,7 +100,7 @@ class EventDecryptor(WrappedReader):
             if offset < self._start or self._leads_on(offset):
                 return None
             place = self._search(offset + 1)
-            # what was taken for events behind the damage was none
+            # the events found after the damage were not events
             self._marks = [mark for mark in self._marks if mark <= offset]
             self._last = self._marks[-1]
             if place is not None:
@@ -119,7 +119,7 @@ class EventDecryptor(WrappedReader):
             self._inner.release(self._kept_from(offset))
 
     def header_fits(self, at: int, *, checksums: bool) -> tuple[bool, int] | None:
-        """Whether the event at `at` is one, and where it ends; None if its header is not there."""
+        """Whether the event at `at` is valid, and where it ends; None if its header is not there."""
         length = self._length(at)
         if length is None or length < HEADER_BYTES:
             return None
@@ -130,13 +130,15 @@ class EventDecryptor(WrappedReader):
             return False, at + length
         end = (at + length) & 0xFFFFFFFF
         fits = _POSITION.unpack_from(head, _LOG_POS_AT)[0] in (0, end)
-        if not fits and checksums and length <= _PROBED_CRC_BYTES:  # a relay log: others' positions
+        if (
+            not fits and checksums and length <= _PROBED_CRC_BYTES
+        ):  # a relay log: positions of another log
             event = self._event(at, length, 0, length)
             fits = zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
         return fits, at + length
 
     def _kept_from(self, offset: int) -> int:
-        """A place from which on all bytes are needed to read at `offset`; it becomes a mark."""
+        """Return a place from which all bytes are needed to read at `offset`; it becomes a mark."""
         if offset <= self._start:
             return offset
         mark = self._mark(offset)
@@ -145,19 +147,21 @@ class EventDecryptor(WrappedReader):
         return mark
 
     def _mark(self, offset: int) -> int:
-        """The last known beginning of an event at or before `offset`."""
+        """Return the last known beginning of an event at or before `offset`."""
         mark = self._marks[bisect_right(self._marks, offset) - 1]
         return max(mark, self._last) if self._last <= offset else mark
 
     def _passed(self, event: int) -> None:
-        """An event begins here."""
+        """Note that an event begins here."""
         if event > self._last:
             self._last = event
             if event >= self._marks[-1] + _MARK_BYTES:
                 self._marks.append(event)
 
     def _joined(self, offset: int, end: int) -> bytes:
-        """The plain bytes [offset, end): what leads up to damage ends where events begin again."""
+        """Return the plain bytes [offset, end): bytes that lead to damage end where events begin
+        again.
+        """
         plain = b""
         while offset < end:
             at = bisect_right(self._joins, offset)
@@ -179,9 +183,11 @@ class EventDecryptor(WrappedReader):
         return found[0] if found is not None else at + length == self._inner.size
 
     def _search(self, at: int) -> int | None:
-        """The first place at or after `at` where the header of an event decrypts to one.
+        """Return the first place at or after `at` where the bytes decrypt to the header of an
+        event.
 
-        Of events below 16 MB, whose length has a zero as its last byte; there are enough.
+        This finds events below 16 MB, whose length has a zero as its last byte; there are enough
+        of them.
         """
         while len(data := self._inner.read_at(at, _SEARCH_BYTES + _FIRST_BLOCK_END)) > HEADER_BYTES:
             zero = data.find(0, _LOG_POS_AT - 1)
@@ -196,7 +202,7 @@ class EventDecryptor(WrappedReader):
         return None
 
     def _plain(self, offset: int, end: int) -> bytes:
-        """The plain bytes [offset, end), of events only."""
+        """Return the plain bytes [offset, end), of events only."""
         at = self._event_at(offset)
         pieces: list[bytes] = []
         if at < offset:
@@ -205,7 +211,7 @@ class EventDecryptor(WrappedReader):
                 return self._inner.read_at(offset, end - offset)
             pieces.append(self._event(at, length, offset - at, end - at))
             at += length
-        # so much more that what is wanted of the last event ends with a block
+        # extended so that the wanted part of the last event ends with a block
         raw = self._inner.read_at(at, end - at + 2 * BLOCK_BYTES) if at < end else b""
         whole = self._whole_events(raw, at, end)
         for first in range(0, len(whole), _BATCH_EVENTS):
@@ -219,7 +225,7 @@ class EventDecryptor(WrappedReader):
             at = last + length
         if at < end and raw:
             length = _LENGTH.unpack_from(raw, _LENGTH_AT)[0] if len(raw) > _LOG_POS_AT else 0
-            # less than a header: the end of the file, or no event
+            # less than a header: the end of the file, or not an event
             pieces.append(self._decrypt(at, length, raw) if length >= HEADER_BYTES else raw)
         return b"".join(pieces)[: end - offset]
 
@@ -236,7 +242,7 @@ class EventDecryptor(WrappedReader):
         return found
 
     def _decrypt_all(self, raw: bytes, base: int, events: list[tuple[int, int]]) -> Iterator[bytes]:
-        """The plain events that lie whole in `raw`, whose first byte is that of place `base`."""
+        """Return the plain events that lie whole in `raw`, whose first byte is at `base`."""
         nonce, pack = self._nonce, _POSITION.pack
         ivs = [nonce + pack(at & 0xFFFFFFFF) for at, _ in events]
         messages = []
@@ -252,10 +258,10 @@ class EventDecryptor(WrappedReader):
             yield plain[5:9] + plain[:5] + raw[start + 9 : start + 13] + plain[9:]
 
     def _decrypt(self, at: int, length: int, raw: bytes) -> bytes:
-        """The event at `at`, of which `raw` is the beginning or all.
+        """Return the event at `at`, of which `raw` is the beginning or all.
 
-        Of one that is cut short, the whole blocks; of one whose header is cut, so few bytes
-        that nobody can take them for a header.
+        For an event that is cut short, return the whole blocks; for one whose header is cut, so
+        few bytes that they cannot be taken for a header.
         """
         if len(raw) < min(length, _FIRST_BLOCK_END):
             return raw[: HEADER_BYTES - 1]
@@ -264,7 +270,7 @@ class EventDecryptor(WrappedReader):
         return plain[5:9] + plain[:5] + raw[9:13] + plain[9:]
 
     def _event(self, at: int, length: int, first: int, last: int) -> bytes:
-        """The plain bytes [first, last) of the event at `at`, less at the end of the file."""
+        """Return the plain bytes [first, last) of the event at `at`, fewer at the end of the file."""
         last = min(last, length)
         if first < _FIRST_BLOCK_END + BLOCK_BYTES:
             raw = self._inner.read_at(at, min(length, last + 2 * BLOCK_BYTES))
@@ -280,12 +286,12 @@ class EventDecryptor(WrappedReader):
         return self._nonce + _POSITION.pack(at & 0xFFFFFFFF)
 
     def _length(self, at: int) -> int | None:
-        """What the event at `at` says of its length; None at the end of the file."""
+        """Return the length that the event at `at` declares; None at the end of the file."""
         raw = self._inner.read_at(at + _LENGTH_AT, _LENGTH.size)
         return int(_LENGTH.unpack(raw)[0]) if len(raw) == _LENGTH.size else None
 
     def _event_at(self, offset: int) -> int:
-        """Where the event begins that holds byte `offset`; where the walk there ends, if it does."""
+        """Return where the event begins that holds byte `offset`; else where the walk to it ends."""
         at = base = self._mark(offset)
         data = b""
         while at < offset:
@@ -314,13 +320,13 @@ def _is_header(head: bytes, end: int) -> bool:
 def decrypted_events(
     inner: ByteReader, start: int, how: StartEncryption, keyring: Keyring | None, *, checksums: bool
 ) -> EventDecryptor:
-    """A reader that decrypts the events from `start` on, the place behind START_ENCRYPTION.
+    """Return a reader that decrypts the events from `start` on, the place after START_ENCRYPTION.
 
     `checksums`: events end in a CRC32. Raises KeyringError if the key is missing or wrong,
     UnsupportedError for another scheme, SourceError.
     """
     if how.scheme != _SCHEME:
-        raise UnsupportedError(f"the log is encrypted by scheme {how.scheme}, which is not known")
+        raise UnsupportedError(f"the log is encrypted with the unknown scheme {how.scheme}")
     shown = f"the key id {_KEY_ID} in version {how.key_version}"
     if keyring is None:
         raise KeyringError(f"the log is encrypted with {shown}", hint=NO_KEYRING)
@@ -331,14 +337,14 @@ def decrypted_events(
             return reader
     raise KeyringError(
         f"{shown} of the keyring {keyring} does not open the log",
-        hint="a key file of another time or server?",
+        hint="is it the key file of another server, or from another time?",
     )
 
 
 def _opens(reader: EventDecryptor, start: int, *, checksums: bool) -> bool:
-    """Whether an event among the first is one; so if there is none to tell by.
+    """Whether one of the first events is valid; true if there is none to test.
 
-    Messages shorter than a block are the same in both modes, so they tell nothing.
+    Messages shorter than a block are the same in both modes, so they cannot decide.
     """
     at = start
     told = False

@@ -1,4 +1,4 @@
-"""MySQL's encrypted logs: the whole file, behind a header of 512 bytes.
+"""MySQL's encrypted logs: the whole file is encrypted, after a header of 512 bytes.
 
 The header (sql/rpl_log_encryption.h) holds the file's password, itself encrypted with a key of the
 keyring:
@@ -7,8 +7,8 @@ keyring:
     fields, each after its type: 1 key name (length u8, text), 2 password 32, 3 IV 16; 0 ends them
 
 Password = AES-256-CBC(keyring key, IV). Its SHA-512 gives the file key (32 bytes) and the nonce
-(8); the log is AES-256-CTR with counter = nonce, number of the block u64 big-endian. A position
-is one in the plain log, as the server counts it: byte 512 of the file is position 0.
+(8); the log is AES-256-CTR with counter = nonce, number of the block u64 big-endian. As on the
+server, positions count in the plain log: byte 512 of the file is position 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIELD_NAMES = {_KEY_NAME: "key name", _PASSWORD: "password", _IV: "IV"}
 
 
 class FileDecryptor(WrappedReader):
-    """The plain log in an encrypted file of MySQL; reads anywhere, as the file can."""
+    """The plain log in an encrypted file of MySQL, with random access."""
 
     lead_bytes = _FILE_HEADER_BYTES
 
@@ -63,10 +63,10 @@ class FileDecryptor(WrappedReader):
 
 
 def decrypted_file(inner: ByteReader, keyring: Keyring | None) -> FileDecryptor:
-    """A reader of the plain log in a file that begins with ENCRYPTED_MAGIC.
+    """Return a reader of the plain log in a file that begins with ENCRYPTED_MAGIC.
 
-    Raises KeyringError if the key is missing or wrong, TruncatedError, MalformedError or
-    UnsupportedError for a header that is cut off, damaged or of another version, SourceError.
+    Raises KeyringError if the key is missing or wrong; TruncatedError, MalformedError or
+    UnsupportedError for a header that is cut off, damaged or of another version; SourceError.
     """
     header = inner.read_at(0, _FILE_HEADER_BYTES)
     if len(header) < _FILE_HEADER_BYTES:
@@ -84,16 +84,18 @@ def decrypted_file(inner: ByteReader, keyring: Keyring | None) -> FileDecryptor:
     if not BINLOG_MAGIC.startswith(reader.read_at(0, len(BINLOG_MAGIC))):
         raise KeyringError(
             f"the key {name} of the keyring {keyring} does not open the log",
-            hint="a keyring of another time or server, or the header of the log is damaged",
+            hint="either the keyring is that of another server or from another time, or the header of the log is damaged",
         )
     return reader
 
 
 def _header_fields(header: bytes) -> dict[int, bytes]:
-    """The fields of the header by type, all three of them."""
+    """Return the fields of the header by type, all three of them."""
     version = header[len(ENCRYPTED_MAGIC)]
     if version != _FILE_HEADER_VERSION:
-        raise UnsupportedError(f"the log is encrypted in a way of version {version}, not 1")
+        raise UnsupportedError(
+            f"the encryption of the log has version {version}; binlake knows version 1"
+        )
     fields: dict[int, bytes] = {}
     at = len(ENCRYPTED_MAGIC) + 1
     while at < len(header) and (kind := header[at]):
@@ -113,5 +115,5 @@ def _header_fields(header: bytes) -> dict[int, bytes]:
         at += size
     for kind, name in _FIELD_NAMES.items():
         if kind not in fields:
-            raise MalformedError("the encryption header is not complete", event_pos=0, field=name)
+            raise MalformedError("the encryption header is incomplete", event_pos=0, field=name)
     return fields

@@ -1,7 +1,7 @@
-"""Sums by an integer key, made with Arrow's array kernels.
+"""Sums by an integer key, with Arrow's array kernels.
 
-`pyarrow.Table.group_by` imports pandas where it is installed, which takes longer than reading a
-small log.
+`pyarrow.Table.group_by` imports pandas if it is installed, which takes longer than reading a small
+log.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A file of MariaDB's InnoDB binlog as a log: what is behind it knows nothing of pages.
+"""Present a file of MariaDB's InnoDB binlog as a log, so that other code knows nothing of pages.
 
-The log of a file is made of the event groups whose *commit record* begins in it, in that order, each
-with its out-of-band events, wherever these lie (`ibb_records`). Before them come the magic and two
-events that the file does not have: a FORMAT_DESCRIPTION, and a GTID_LIST of the GTID state that the
-file begins with. So a position is one in this log, as the position of a compressed log is one in the
-inflated log. It is the same in every reading, and grows with the file.
+The log of a file consists of the event groups whose *commit record* begins in it, in that order,
+each with its out-of-band events, wherever these lie (`ibb_records`). Before them come the magic
+and two events that the file does not have: a FORMAT_DESCRIPTION, and a GTID_LIST of the GTID state
+at the beginning of the file. So a position counts in this log, as the position of a compressed log
+counts in the inflated log. It is the same in every reading, and grows with the file.
 
-What cannot be read is a *hole* of zero bytes between whole events, which `damage_at` explains and
-`rejoin` leaves. A page that is damaged takes its records along: reading goes on at the next record
+Unreadable places become a *hole* of zero bytes between whole events, which `damage_at` explains
+and `rejoin` leaves. The records on a damaged page are lost: reading continues at the next record
 that begins after it.
 """
 
@@ -50,13 +50,13 @@ from binlake.values.gtid import MariaGtid
 
 __all__ = ["IbbReader"]
 
-#: The first server that writes such files; which one wrote a file it does not say.
+#: The first server that writes such files; they do not record which server wrote them.
 _SERVER_VERSION = "12.3.0-MariaDB"
 _LENGTH_AT = 9
 _LENGTH = struct.Struct("<I")
 # server_id of the header, and seq_no and domain_id of a GTID event
 _GTID = struct.Struct("<5xI10xQI")
-# A longer event must look like one before memory is taken for it.
+# A longer event must look like an event before memory is allocated for it.
 _LONG_EVENT_BYTES = 64 << 20
 
 
@@ -77,7 +77,7 @@ class IbbReader(WrappedReader):
 
     @property
     def damages(self) -> list[tuple[int, FormatError]]:
-        """Every place that could not be read so far, and why."""
+        """Every place that could not be read so far, and the reason."""
         return [(offset, error) for offset, (error, _) in sorted(self._holes.items())]
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -92,7 +92,7 @@ class IbbReader(WrappedReader):
         self._inner.release(offset)
 
     def pinned(self, size: int) -> int | None:
-        return None  # what the file needs of its pages to hold so many bytes is not known
+        return None  # how much of its pages holds so many bytes is not known
 
     def damage_at(self, offset: int) -> BinlogError | None:
         hole = self._holes.get(offset)
@@ -107,7 +107,9 @@ class IbbReader(WrappedReader):
         self._files.close()
 
     def _log(self) -> Iterator[bytes]:
-        """The log from its beginning, in pieces. Raises what ends it before its end."""
+        """Yield the log from its beginning, in pieces. Raises the error that ends it before its
+        end.
+        """
         at = 0
         for piece in self._pieces():
             if isinstance(piece, bytes):
@@ -121,7 +123,7 @@ class IbbReader(WrappedReader):
                 yield hole
 
     def _pieces(self) -> Iterator[bytes | FormatError]:
-        """Whole events, and what is wrong where there are none."""
+        """Yield whole events, and the errors where there are none."""
         yield BINLOG_MAGIC + _format_event(in_use=self._in_use())
         if self.pages.header is None:
             return
@@ -130,7 +132,7 @@ class IbbReader(WrappedReader):
         yield from _Walk(self._files, self.pages).pieces()
 
     def _in_use(self) -> bool:
-        """Whether no other file follows yet: nothing else tells that a file is finished."""
+        """Whether no other file follows yet: nothing else shows that a file is finished."""
         if self.pages.header is None:
             return True
         try:
@@ -139,7 +141,7 @@ class IbbReader(WrappedReader):
             return False
 
     def _gtid_state(self) -> bytes:
-        """The GTID state at the beginning of the file, as a GTID_LIST; nothing if it is damaged."""
+        """The GTID state at the beginning of the file, as a GTID_LIST; empty if it is damaged."""
         number, size = self.pages.number, self.pages.page_bytes
         try:
             record = Record(self._files, RecordPosition(number, size), GTID_STATE)
@@ -150,11 +152,11 @@ class IbbReader(WrappedReader):
                 domain_id, server_id = record.number("domain id"), record.number("server id")
                 gtids.append(MariaGtid(domain_id, server_id, record.number("sequence number")))
         except FormatError:
-            return b""  # the walk comes to it
+            return b""  # the walk gets there
         return _gtid_list(self._without_first(gtids))
 
     def _without_first(self, gtids: list[MariaGtid]) -> list[MariaGtid]:
-        """The state before the first group of the file.
+        """Return the state before the first group of the file.
 
         The server counts a group that begins with the file among those before it.
         """
@@ -169,7 +171,9 @@ class IbbReader(WrappedReader):
         return [gtid for gtid in kept if gtid.seq_no]
 
     def _first_gtid(self) -> MariaGtid | None:
-        """The GTID of a commit record right behind the state, with nothing but an XA record between."""
+        """Return the GTID of a commit record right after the state, with at most an XA record
+        between.
+        """
         page = self.pages.page(1)
         assert page is not None, "the state was in it"
         for chunk in page_chunks(self.pages, page, 1):
@@ -203,11 +207,15 @@ class _Walk:
         # continuations of a record whose beginning is not seen may come: it lies in the file
         # before, or on a damaged page
         self._loose = True
-        self._cut: FormatError | None = None  # why the last group is not whole, where it is the end
+        self._cut: FormatError | None = (
+            None  # the reason why the last group is incomplete, if it is the end
+        )
         self._told: set[object] = set()
 
     def pieces(self) -> Iterator[bytes | FormatError]:
-        """The groups whose commit record begins in the file. Raises TruncatedError at a torn tail."""
+        """Yield the groups whose commit record begins in the file. Raises TruncatedError at a torn
+        tail.
+        """
         number = 1
         while True:
             try:
@@ -233,8 +241,8 @@ class _Walk:
                 self._end(chunk)
                 return
             yield MalformedError(
-                f"{self._file.place(chunk.offset)}: nothing was written here, but there are data "
-                f"behind it, on page {used}"
+                f"{self._file.place(chunk.offset)}: nothing was written here, but there is data "
+                f"after it, on page {used}"
             )
             self._lost()
             number = max(used, number + 1)
@@ -242,7 +250,9 @@ class _Walk:
     def _of_page(
         self, page: bytes, number: int
     ) -> Generator[bytes | FormatError, None, RecordChunk | None]:
-        """What the chunks of a page give; returns the EMPTY one that ends them, if there is one."""
+        """Yield the content of the chunks of a page; return the EMPTY chunk that ends them, if
+        any.
+        """
         ready: list[bytes] = []
         end = None
         try:
@@ -266,7 +276,7 @@ class _Walk:
         return end
 
     def _small_group(self, page: bytes, chunk: RecordChunk) -> bytes:
-        """The events of a group that is one chunk, as most are; nothing for all others."""
+        """Return the events of a group that is one chunk, as most are; nothing for all others."""
         start, end = chunk.start + 1, chunk.end
         if chunk.kind != COMMIT or chunk.continues or not chunk.last or self._open is not None:
             return b""
@@ -282,21 +292,21 @@ class _Walk:
         return page[start:end] if at == end else b""
 
     def _is_told(self, error: FormatError) -> bool:
-        """Whether the damaged page of an error has been told of: a group runs into it first."""
+        """Whether the damaged page of an error has been reported: a group reads it first."""
         return error.page is not None and error.page in self._told
 
     def _chunk(self, chunk: RecordChunk) -> Iterator[bytes | FormatError]:
-        """Take a chunk: a commit record gives its group. Raises MalformedError."""
+        """Take a chunk: a commit record yields its group. Raises MalformedError."""
         if chunk.kind in (GTID_STATE, DUMMY):
             return
         if chunk.continues:
             if chunk.kind != self._open and not (self._loose and self._open is None):
-                raise self._malformed(chunk, "continues a record that was not begun")
+                raise self._malformed(chunk, "continues a record that did not begin")
         else:
             if self._open is not None:
-                yield self._malformed(chunk, "begins a record inside of another")
+                yield self._malformed(chunk, "begins a record inside another")
             if chunk.kind > XA_COMPLETE and not self._minor:
-                raise self._malformed(chunk, "is of no known type")
+                raise self._malformed(chunk, "has an unknown type")
             self._loose = False
             self._open = chunk.kind
             if chunk.kind == COMMIT:
@@ -319,20 +329,20 @@ class _Walk:
             yield error
 
     def _lost(self) -> None:
-        """Go on behind damage."""
+        """Continue after damage."""
         self._open = None
         self._cut = None
         self._loose = True
 
     def _end(self, chunk: RecordChunk) -> None:
-        """The data end at an EMPTY chunk: only the last file may, between records."""
+        """Check that the data may end at an EMPTY chunk: only in the last file, between records."""
         place = self._file.place(chunk.offset)
         if self._open is not None:
-            raise self._torn(f"{place}: the data end inside a record")
+            raise self._torn(f"{place}: the data ends inside a record")
         after = self._files.file(self._file.number + 1)
         if after is not None:
             raise self._torn(
-                f"{place}: the data end before the file does, and {after.name} follows"
+                f"{place}: the data ends before the end of the file, although {after.name} follows"
             )
 
     def _torn(self, message: str) -> TruncatedError:
@@ -343,15 +353,15 @@ class _Walk:
 
 
 class _WholeEvents:
-    """Pieces of a group put together to whole events: what damage cuts is not let out."""
+    """Joins pieces of a group to whole events, and holds back what damage cuts."""
 
     def __init__(self, place: str) -> None:
         self._place = place
         self._held = bytearray()
-        self._need = HEADER_BYTES  # held bytes from which on it is worth to look again
+        self._need = HEADER_BYTES  # number of held bytes from which another look is worthwhile
 
     def feed(self, piece: memoryview) -> bytes:
-        """Take a piece; returns the events that are whole. Raises MalformedError."""
+        """Take a piece; return the events that are whole. Raises MalformedError."""
         held = self._held
         held += piece
         if len(held) < self._need:
@@ -363,7 +373,7 @@ class _WholeEvents:
                 length > _LONG_EVENT_BYTES and held[at + 4] not in EVENT_TYPES
             ):
                 raise MalformedError(
-                    f"{self._place}: the group holds something that is no event: its length "
+                    f"{self._place}: the group contains bytes that are not an event: its length "
                     f"would be {length}"
                 )
             if length > size - at:
@@ -377,13 +387,13 @@ class _WholeEvents:
         return whole
 
     def finish(self) -> None:
-        """The group ends here. Raises MalformedError if an event does not."""
+        """End the group. Raises MalformedError if an event is incomplete."""
         if self._held:
             raise MalformedError(f"{self._place}: the group ends inside an event")
 
 
 class _Stream:
-    """An iterator of pieces as a source that can be read: `read(n)` gives at most n bytes."""
+    """Makes an iterator of pieces readable: `read(n)` returns at most n bytes."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -395,7 +405,7 @@ class _Stream:
         while len(ready) < size and self._error is None:
             try:
                 piece = next(self._pieces, None)
-            except BinlogError as error:  # what came before it goes first
+            except BinlogError as error:  # the pieces before it go first
                 self._error = error
                 break
             if piece is None:
@@ -412,7 +422,9 @@ class _Stream:
 
 
 def _format_event(*, in_use: bool) -> bytes:
-    """The FORMAT_DESCRIPTION that the files do not have: of the first server that writes them."""
+    """Return the FORMAT_DESCRIPTION that the files do not have: that of the first server that
+    writes them.
+    """
     flags = LOG_EVENT_ARTIFICIAL_F | (LOG_EVENT_BINLOG_IN_USE_F if in_use else 0)
     lengths = bytearray(PARTIAL_ROW_DATA_EVENT)
     for code in range(1, len(lengths) + 1):

@@ -49,7 +49,7 @@ _OPEN_FILES = 8
 
 @dataclass(frozen=True, slots=True)
 class FileHeader:
-    """What the first page says of a file. `state_interval` is as stored."""
+    """The content of the first page of a file. `state_interval` is as stored."""
 
     page_bytes: int
     major: int
@@ -76,16 +76,16 @@ class FileHeader:
             )
         _, shift, major, *rest = _HEADER.unpack_from(head)
         if major != _MAJOR:
-            raise UnsupportedError(f"an InnoDB binlog of version {major} is not known")
+            raise UnsupportedError(f"an InnoDB binlog of version {major} is unknown")
         if shift not in _PAGE_SHIFTS:
             raise UnsupportedError(f"an InnoDB binlog cannot have pages of 2**{shift} bytes")
         return cls(1 << shift, major, *rest)
 
 
 class PageFile:
-    """One file: `name` its base name, `header` None where it was only allocated.
+    """One file: `name` is its base name, `header` None if it was only allocated.
 
-    `verified` and `bad` count its pages whose checksum was looked at.
+    `verified` and `bad` count its pages whose checksum was checked.
     """
 
     def __init__(self, reader: ByteReader, name: str) -> None:
@@ -101,8 +101,8 @@ class PageFile:
 
     @property
     def number(self) -> int:
-        """Its number, as the header says it."""
-        assert self.header is not None, "a file that was only allocated has no number"
+        """Its number, from the header."""
+        assert self.header is not None, "an allocated file without data has no number"
         return self.header.number
 
     @property
@@ -116,9 +116,9 @@ class PageFile:
         return len(self._bad)
 
     def page(self, number: int) -> bytes | None:
-        """A page, verified; None behind the end of the file. An unused one is all zero.
+        """Return a verified page; None after the end of the file. An unused page is all zero.
 
-        Raises ChecksumError, TruncatedError for one that is cut, SourceError.
+        Raises ChecksumError, TruncatedError for a cut page, SourceError.
         """
         page = self._kept.get(number)
         if page is not None:
@@ -141,7 +141,9 @@ class PageFile:
         return page
 
     def next_used(self, number: int) -> int | None:
-        """The first page from `number` on that is not all zero, or None. Raises SourceError."""
+        """Return the first page from `number` on that is not all zero, or None. Raises
+        SourceError.
+        """
         size = self.page_bytes
         step = max(1, (1 << 20) // size)
         while data := self._reader.read_at(number * size, step * size):
@@ -152,11 +154,11 @@ class PageFile:
         return None
 
     def place(self, offset: int) -> str:
-        """A place as errors name it."""
+        """Return a place in the form that errors use."""
         return f"{self.name}, byte {offset} (page {offset // self.page_bytes})"
 
     def close(self) -> None:
-        """Close the reader; pages that are kept are forgotten."""
+        """Close the reader and drop the kept pages."""
         self._kept.clear()
         self._reader.close()
 
@@ -187,7 +189,8 @@ class PageFile:
         named = LogName.parse(self.name)
         if named is not None and named.is_ibb and named.number != header.number:
             raise MalformedError(
-                f"the file says that it is number {header.number}, its name says otherwise",
+                f"the header has the number {header.number}, which differs from the number in"
+                " the name",
                 event_pos=0,
                 field="file number",
             )
@@ -205,13 +208,13 @@ class PageFiles:
         self._others: OrderedDict[int, PageFile | None] = OrderedDict()
 
     def name(self, number: int) -> str:
-        """The name that a file of this number has."""
+        """Return the name of the file with this number."""
         if self._named is None:
             return f"the file with number {number}"
         return self._named.numbered(number)
 
     def file(self, number: int) -> PageFile | None:
-        """The file of this number; None if it is not there, or only allocated.
+        """Return the file of this number; None if it does not exist or is only allocated.
 
         Raises SourceError, FormatError for one whose header cannot be read.
         """

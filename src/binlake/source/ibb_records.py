@@ -1,28 +1,30 @@
-"""The records of MariaDB's InnoDB binlog: chunks, commit records, and what lies out of band.
+"""The records of MariaDB's InnoDB binlog: chunks, commit records, and out-of-band data.
 
 Source: MariaDB Docs/replication/binlog.md, client/mysqlbinlog-engine.cc,
 storage/innobase/handler/innodb_binlog.cc.
 
 **Chunks.** A page after the first holds chunks: type u8, length u16, data. Bit 7 of the type: the
-chunk continues a record; bit 6: it is the record's last. Fewer than four bytes at the end of a page are
-filled with 0xFF. Type 0: nothing was written from here on. A record's chunks follow one another over
-pages and files (the first page of a file left out); only GTID states and padding may lie between.
+chunk continues a record; bit 6: it is the record's last. Fewer than four bytes at the end of a
+page are filled with 0xFF. Type 0: nothing was written from here on. A record's chunks follow one
+another over pages and files (the first page of a file left out); only GTID states and padding may
+lie between.
 
-**Records** by type: 1 a commit, 2 a GTID state, 3 out-of-band data, 4 padding, 5 XA PREPARE,
-6 XA COMMIT or ROLLBACK. Events are in commit records and out-of-band data only. Numbers in records
-are *compressed*: the low 3 bits of the first byte say how many more bytes follow (7: eight),
-the value is the rest, little-endian.
+**Records** by type: 1 a commit, 2 a GTID state, 3 out-of-band data, 4 padding, 5 XA PREPARE, 6 XA
+COMMIT or ROLLBACK. Events are in commit records and out-of-band data only. Numbers in records are
+*compressed*: the low 3 bits of the first byte say how many more bytes follow (7: eight), the value
+is the rest, little-endian.
 
 **A commit record** is one event group: number of its out-of-band records; if there are any, file
 and offset of the first, file and offset of the last, and the same of a second set, whose number
-follows; then events, of which the first is the GTID. The events out of band follow these: those of the first
-set, then of the second.
+follows; then events, of which the first is the GTID. The events out of band follow these: those of
+the first set, then of the second.
 
 **Out-of-band records** of a transaction were written while it ran, between those of others: index,
-left file, left offset, right file, right offset, then a piece of the events, cut anywhere. They are a
-forest of perfect binary trees whose nodes were written in post-order: a node without a left one is a leaf,
-and the right one of a tree's leftmost leaf is the root of the tree before. From the last node, which
-the commit record names, that gives all of them in order. What was never committed is never referred to.
+left file, left offset, right file, right offset, then a piece of the events, cut anywhere. They
+are a forest of perfect binary trees whose nodes were written in post-order: a node without a left
+one is a leaf, and the right one of a tree's leftmost leaf is the root of the tree before. From the
+last node, which the commit record names, a reader finds all of them in order. No commit record
+refers to data that was never committed.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ _CHUNK_HEADER = 3
 _MIN_CHUNK = 4
 # These may lie between the chunks of another record.
 _NESTED = (GTID_STATE, DUMMY)
-# More nodes than this are never on the way to one: trees of 2**64 nodes have 64 levels.
+# A path to a node never has more nodes than this: trees of 2**64 nodes have 64 levels.
 _MAX_DEPTH = 64 * 65 // 2
 
 
@@ -89,7 +91,8 @@ class RecordChunk(NamedTuple):
 
 
 def page_chunks(file: PageFile, page: bytes, number: int, at: int = 0) -> Iterator[RecordChunk]:
-    """The chunks of page `number` from byte `at` of it on; one of type EMPTY where they end early.
+    """Yield the chunks of page `number` from byte `at` of it on; one of type EMPTY where they end
+    early.
 
     Raises MalformedError for one that is longer than the page.
     """
@@ -115,7 +118,7 @@ def page_chunks(file: PageFile, page: bytes, number: int, at: int = 0) -> Iterat
 
 
 def read_compressed(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """A compressed number at `at`, and where it ends. Raises TruncatedError."""
+    """Return a compressed number at `at`, and where it ends. Raises TruncatedError."""
     if at < len(data):
         more = data[at] & 7
         end = at + (9 if more == 7 else more + 1)
@@ -142,7 +145,7 @@ class Record:
         self._at = 0
 
     def number(self, field: str) -> int:
-        """The next compressed number. Raises FormatError, SourceError."""
+        """Return the next compressed number. Raises FormatError, SourceError."""
         while True:
             try:
                 value, self._at = read_compressed(self._head, self._at)
@@ -159,14 +162,14 @@ class Record:
                 return value
 
     def rest(self) -> Iterator[memoryview]:
-        """What follows the numbers, piece by piece. Raises FormatError, SourceError."""
+        """Yield the bytes after the numbers, piece by piece. Raises FormatError, SourceError."""
         if self._at < len(self._head):
             yield memoryview(self._head)[self._at :]
         self._head, self._at = b"", 0
         yield from self._pieces
 
     def _chunk_data(self) -> Iterator[memoryview]:
-        """The data of the record's chunks, over pages and files."""
+        """Yield the data of the record's chunks, over pages and files."""
         number, offset = self.position
         begun = False
         while True:
@@ -185,7 +188,7 @@ class Record:
                 if begun and chunk.kind in _NESTED:
                     continue
                 if chunk.kind == EMPTY and begun:
-                    raise self._cut(f"{file.place(chunk.offset)}: the data end inside a record")
+                    raise self._cut(f"{file.place(chunk.offset)}: the data ends inside a record")
                 if chunk.kind != self._kind or chunk.continues != begun:
                     raise self._no_record()
                 begun = True
@@ -197,7 +200,7 @@ class Record:
                 raise self._no_record()
 
     def _page(self, file: PageFile, number: int) -> bytes | None:
-        """A page of a file; the first one holds no records."""
+        """Return a page of a file; the first one holds no records."""
         try:
             return file.page(number) if number else None
         except TruncatedError as error:
@@ -209,7 +212,7 @@ class Record:
             return self._cut(f"a record continues in {name}, which does not exist")
         return TruncatedError(
             f"a part of the transaction is in {name}, which does not exist",
-            hint="give the directory that has all files, as the server wrote them",
+            hint="give the directory that has all files of the server",
         )
 
     def _cut(self, message: str) -> TruncatedError:
@@ -217,7 +220,7 @@ class Record:
 
     def _no_record(self) -> MalformedError:
         return MalformedError(
-            f"{self._shown(self.position)}: no whole record of type {self._kind} is there"
+            f"{self._shown(self.position)}: the whole record of type {self._kind} is not there"
         )
 
     def _shown(self, position: RecordPosition) -> str:
@@ -225,7 +228,7 @@ class Record:
 
 
 class _Reference(NamedTuple):
-    """What a commit record says of a set of out-of-band records: the first is not needed."""
+    """A reference of a commit record to a set of out-of-band records (the first is not needed)."""
 
     records: int
     last: RecordPosition
@@ -267,7 +270,7 @@ def _position(record: Record, field: str) -> RecordPosition:
 def _out_of_band(
     files: PageFiles, reference: _Reference, commit: RecordPosition
 ) -> Iterator[memoryview]:
-    """The data of all out-of-band records that a commit record refers to, in order."""
+    """Yield the data of all out-of-band records that a commit record refers to, in order."""
     done = 0
     stack: list[tuple[Record, int] | tuple[RecordPosition, bool]] = [(reference.last, True)]
     before = commit
@@ -281,7 +284,7 @@ def _out_of_band(
             before = commit
             continue
         if top >= before or len(stack) > _MAX_DEPTH:
-            raise _not_in_order(files, top, "is after the one that refers to it")
+            raise _not_in_order(files, top, "lies after the record that refers to it")
         record = Record(files, top, OOB_DATA)
         index = record.number("node index")
         left, right = _position(record, "left node"), _position(record, "right node")

@@ -1,9 +1,9 @@
-"""Decompression of .gz and .zst inputs, as a stream, with every kind of bad ending told apart.
+"""Decompress .gz and .zst inputs as a stream, and distinguish every kind of bad ending.
 
-Both formats are sequences of members (gzip) or frames (zstd). The generators yield what they
+Both formats are sequences of members (gzip) or frames (zstd). The generators yield as much as they
 can and then raise: TruncatedError if the input ends inside a member, MalformedError if it is
-damaged or something that is no member follows the last. They never hold more than one piece of
-output; its size is bounded by what the format can make of one piece of input.
+damaged or if other data follows the last member. They never hold more than one piece of output,
+whose size is bounded by the format.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Read = Callable[[int], bytes]
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-#: How many bytes `decompressor_for` wants to see.
+#: How many bytes `decompressor_for` needs.
 MAGIC_BYTES = 4
 
 _GZIP_INPUT_BYTES = 64 << 10
@@ -34,7 +34,9 @@ _ZSTD_OUTPUT_BYTES = 128 << 10
 
 
 def decompressor_for(start: bytes) -> Callable[[Read], Iterator[bytes]] | None:
-    """The decompressor for an input that begins with `start`, or None if it is not compressed."""
+    """Return the decompressor for an input that begins with `start`, or None if it is not
+    compressed.
+    """
     if start[:2] == GZIP_MAGIC:
         return _gunzip
     if start[:4] == ZSTD_MAGIC or _is_skippable(start):

@@ -1,10 +1,10 @@
-"""Keyrings: the files in which servers keep the keys that open encrypted logs.
+"""Keyrings: the files in which servers keep the keys of encrypted logs.
 
     keyring = Keyring("/var/lib/mysql-keyring/component_keyring_file")
     keyring.mysql_key("MySQLReplicationKey_…_1")
     keyring.mariadb_key(1, 1)
 
-What a file is, is told by its beginning:
+The beginning of a file shows its type:
 
     {"version": …, "elements": […]}   MySQL's component_keyring_file
     Keyring file version:…            MySQL's plugin keyring_file, up to 8.3
@@ -13,8 +13,8 @@ What a file is, is told by its beginning:
     Salted__…                         the same, encrypted: `password_path` holds the password
                                       (the server's file_key_management_filekey)
 
-A file is read when its first key is asked for. No text made here holds a byte of a key, a line
-of a file or a password: errors name the path, the key's name and the number of the line.
+The file is read when its first key is requested. No text made here contains a byte of a key, a
+line of a file or a password: errors name the path, the key's name and the number of the line.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["NO_KEYRING", "Keyring"]
 
-#: What to do where an encrypted log meets no keyring.
-NO_KEYRING = "option keyring names the server's keyring file"
+#: The hint for an encrypted log without a keyring.
+NO_KEYRING = "set the option keyring to the server's keyring file"
 
 # The name of a MySQL key, or id and version of a MariaDB key.
 _Keys = Mapping[str | tuple[int, int], bytes]
@@ -54,18 +54,18 @@ _POD_LENGTHS = struct.Struct("<5Q")  # of all, id, type, user, key
 
 _OPENSSL_MAGIC = b"Salted__"
 _SALT_BYTES = 8
-# Community servers know SHA-1 only; file_key_management_digest of others names the rest.
+# Community servers know SHA-1 only; file_key_management_digest sets the others.
 _DIGESTS = ("sha1", "sha256", "sha512", "sha224", "sha384")
 
-# What follows the digits of a key is ignored, as the server does.
+# As on the server, text after the digits of a key is ignored.
 _KEY_LINE = re.compile(r"(\d{1,10});(?:(\d{1,10});)?([0-9a-fA-F]+)(?![0-9a-fA-F]).*", re.ASCII)
 
 
 class Keyring:
     """The keys of the file at `path`, a local path or URI; its password is in `password_path`.
 
-    Picklable: the keys stay behind, and are read again. Methods raise SourceError if a file
-    cannot be read, KeyringError if it is no keyring or lacks the key.
+    Picklable: the keys stay behind, and are read again. Methods raise SourceError if a file cannot
+    be read, KeyringError if it is not a keyring or lacks the key.
     """
 
     def __init__(self, path: str, password_path: str | None = None) -> None:
@@ -89,17 +89,17 @@ class Keyring:
         return cls(options.keyring, options.keyring_password_file)
 
     def expect_file(self) -> None:
-        """Raise SourceError if a file is not there: also where no log turns out to be encrypted."""
+        """Raise SourceError if a file does not exist, even if no log turns out to be encrypted."""
         for path in (self.path, self.password_path):
             if path is not None and location(path).kind() == "missing":
                 raise SourceError(f"the keyring file {without_secrets(path)} does not exist")
 
     def mysql_key(self, name: str) -> bytes:
-        """The key of that name."""
+        """Return the key of that name."""
         return self._key(name, name)
 
     def mariadb_key(self, key_id: int, version: int) -> bytes:
-        """The key of that id in that version; a file without versions holds version 1."""
+        """Return the key of that id in that version; a file without versions holds version 1."""
         return self._key((key_id, version), f"id {key_id} in version {version}")
 
     def _key(self, name: str | tuple[int, int], shown: str) -> bytes:
@@ -108,11 +108,12 @@ class Keyring:
         key = self._keys.get(name)
         if key is None:
             raise KeyringError(
-                f"the keyring {self} does not hold the key {shown}; it holds {len(self._keys)} others",
-                hint="keys of another server, or from before a rotation?",
+                f"the keyring {self} does not contain the key {shown}; it contains"
+                f" {len(self._keys)} others",
+                hint="is it the keyring of another server, or from before a key rotation?",
             )
         if len(key) not in _KEY_BYTES:
-            raise KeyringError(f"the key {shown} of the keyring {self} is of {len(key)} bytes")
+            raise KeyringError(f"the key {shown} of the keyring {self} has {len(key)} bytes")
         return key
 
     def _read(self) -> _Keys:
@@ -133,7 +134,8 @@ class Keyring:
             raise self._broken("it begins like JSON but is not valid JSON") from None
         if elements is None and "path" in document:
             raise self._broken(
-                "it is the component's configuration", hint="its `path` names the keyring"
+                "it is the configuration of the component",
+                hint="the keyring is the file at its `path`",
             )
         keys: dict[str | tuple[int, int], bytes] = {}
         try:
@@ -144,7 +146,9 @@ class Keyring:
         return keys
 
     def _plugin_keys(self, data: bytes) -> _Keys:
-        """Keys follow one another, each padded to 8 bytes, up to "EOF" (2.0: and a digest)."""
+        """Parse keys that follow one another, each padded to 8 bytes, up to "EOF" (2.0: and a
+        digest).
+        """
         keys: dict[str | tuple[int, int], bytes] = {}
         at = _PLUGIN_HEADER_BYTES
         while data[at : at + len(_PLUGIN_END)] != _PLUGIN_END:
@@ -152,7 +156,7 @@ class Keyring:
                 raise self._broken("it ends inside a key")
             size, *lengths = _POD_LENGTHS.unpack_from(data, at)
             if size < _POD_LENGTHS.size + sum(lengths) or at + size > len(data):
-                raise self._broken(f"its key {len(keys) + 1} has lengths that cannot be")
+                raise self._broken(f"its key {len(keys) + 1} has impossible lengths")
             fields = at + _POD_LENGTHS.size
             name = data[fields : fields + lengths[0]].decode("utf-8", "backslashreplace")
             start = fields + sum(lengths[:3])
@@ -165,15 +169,15 @@ class Keyring:
         if isinstance(keys, int):
             raise self._broken(f"line {keys} is not ID;HEX")
         if not keys:
-            raise self._broken("it holds no key")
+            raise self._broken("it contains no key")
         return keys
 
     def _encrypted_keys(self, data: bytes) -> _Keys:
-        """A key file made by `openssl enc -aes-256-cbc -md sha1`, as the server reads it."""
+        """Decrypt a key file made by `openssl enc -aes-256-cbc -md sha1`, as the server reads it."""
         if self.password_path is None:
             raise KeyringError(
                 f"the key file {self} is encrypted",
-                hint="option keyring_password_file names the file with its password",
+                hint="set the option keyring_password_file to the file with its password",
             )
         shown = without_secrets(self.password_path)
         password = _content(
@@ -214,7 +218,7 @@ def _content(path: str, limit: int, too_large: str) -> bytes:
 
 
 def _parse_lines(data: bytes) -> dict[str | tuple[int, int], bytes] | int:
-    """The keys of a MariaDB key file, or the number of the first line that is not one."""
+    """Return the keys of a MariaDB key file, or the number of the first line that is not one."""
     keys: dict[str | tuple[int, int], bytes] = {}
     for number, line in enumerate(data.decode("latin-1").split("\n"), 1):
         line = line.strip()
@@ -241,7 +245,7 @@ def _bytes_to_key(digest: str, password: bytes, salt: bytes) -> tuple[bytes, byt
 
 
 def _unpadded(data: bytes) -> bytes | None:
-    """What is left without the PKCS #7 padding; None if it has none."""
+    """Return the data without the PKCS #7 padding; None if it has none."""
     count = data[-1]
     if not 1 <= count <= BLOCK_BYTES or data[-count:] != bytes([count]) * count:
         return None

@@ -22,7 +22,7 @@ _MAX_INDEX_BYTES = 64 << 20
 
 
 def location(path: str) -> Location:
-    """The place that a local path or a URI names. Raises SourceError."""
+    """Return the place that a local path or a URI names. Raises SourceError."""
     return _StorePath(path) if is_uri(path) else _LocalPath(path)
 
 
@@ -32,7 +32,9 @@ def has_wildcards(path: str) -> bool:
 
 
 class Location(ABC):
-    """What finding log files needs of a path: a file, a directory, a glob, or nothing."""
+    """The operations on a path that finding log files needs; it is a file, a directory, a glob, or
+    nothing.
+    """
 
     shown: str
 
@@ -42,42 +44,42 @@ class Location(ABC):
 
     @abstractmethod
     def size(self) -> int | None:
-        """The length in bytes of the file, None if the place does not tell."""
+        """Return the length in bytes of the file, None if the place does not provide it."""
 
     @abstractmethod
     def entries(self) -> list[tuple[str, int | None]]:
-        """The files of the directory, not those below it: (path, size)."""
+        """Return the files of the directory, not those below it: (path, size)."""
 
     @abstractmethod
     def directories(self) -> list[str]:
-        """The directories in the directory, in the order of their names."""
+        """Return the directories in the directory, in the order of their names."""
 
     @abstractmethod
     def matches(self) -> list[tuple[str, int | None]]:
-        """The files that the wildcards match: (path, size)."""
+        """Return the files that the wildcards match: (path, size)."""
 
     @abstractmethod
     def read(self) -> bytes:
-        """The content of the file: of an index file, which is small."""
+        """Return the content of the file: an index file, which is small."""
 
     @abstractmethod
     def beside(self, entry: str) -> str:
-        """The path of an entry relative to the directory of this file."""
+        """Return the path of an entry relative to the directory of this file."""
 
     @abstractmethod
     def size_of(self, path: str) -> int | None:
-        """The size of another file, None if it is not there."""
+        """Return the size of another file, None if it does not exist."""
 
     @abstractmethod
     def files_beside(self) -> dict[str, tuple[str, int | None] | None]:
-        """Path and size of the regular files in the directory of this file, by their names.
+        """Return path and size of the regular files in the directory of this file, by their names.
 
-        None for a link to a file in another directory.
+        Returns None for a link to a file in another directory.
         """
 
     @abstractmethod
     def regular_file(self, path: str) -> tuple[str, int | None] | None:
-        """Path and size of a regular file that lies in this directory, None if `path` is none."""
+        """Return path and size of a regular file in this directory, None if `path` is not one."""
 
     @abstractmethod
     def is_elsewhere(self, entry: str) -> bool:
@@ -162,7 +164,7 @@ class _LocalPath(Location):
 
 
 def _regular(path: str) -> os.stat_result | None:
-    """What the system says of a regular file; None for a device, a pipe, or nothing."""
+    """Return the stat result of a regular file; None for a device, a pipe, or nothing."""
     try:
         found = Path(path).stat()
     except (OSError, ValueError):  # ValueError: a NUL in the name
@@ -179,7 +181,7 @@ class _StorePath(Location):
     """A place in a pyarrow file system. Paths stay URIs, so that workers can open them."""
 
     def __init__(self, uri: str) -> None:
-        refuse_secrets(uri)  # the whole of it: ? is a wildcard here
+        refuse_secrets(uri)  # the whole URI: ? is a wildcard here
         self.shown = uri
         self._uri = uri.rstrip("/")
         self._files, self._path = file_system_for(self._literal(uri))
@@ -245,7 +247,7 @@ class _StorePath(Location):
         return is_uri(entry) and entry.rpartition("/")[0] != self._uri.rpartition("/")[0]
 
     def _literal(self, uri: str) -> str:
-        """The URI, or that of the directory of a glob: wildcards mean nothing to the store."""
+        """Return the URI, or that of the directory of a glob: wildcards mean nothing to the store."""
         return uri.rpartition("/")[0] if has_wildcards(uri.rpartition("/")[2]) else uri
 
     def _info(self, path: str) -> Any:

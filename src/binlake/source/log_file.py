@@ -1,21 +1,21 @@
-"""One log file as windows of whole, verified events: framing state lives here and nowhere else.
+"""One log file as windows of whole, verified events: the only place with framing state.
 
     log = LogFile.open(path)
     for window in log.windows():
         for i in range(len(window)):
             window.frame(i), window.body(i)
 
-Opening reads the magic and the FORMAT_DESCRIPTION event (START_EVENT_V3 before MySQL 5.0). `windows` then walks the file from
-event to event, verifies checksums, and follows the format where it changes (relay logs). Where
-the walk cannot go on it tells three things apart:
+Opening reads the magic and the FORMAT_DESCRIPTION event (START_EVENT_V3 before MySQL 5.0).
+`windows` then walks the file from event to event, verifies checksums, and follows changes of the
+format (relay logs). It distinguishes three reasons why the walk cannot continue:
 
 - the file ends inside an event, or in space that was reserved and never written: a *torn tail*
   (`LogFile.tail`). In a file that is still in use that is normal, else it is a TruncatedError;
 - the bytes are not an event: a MalformedError;
 - an event's checksum is wrong: a ChecksumError.
 
-All whole events before that place are delivered first. With `Damage.SKIP` reading goes on at
-the next transaction that verifies, and the ledger says what was lost.
+It delivers all whole events before that place first. With `Damage.SKIP` reading continues at the
+next transaction that verifies, and the ledger records the lost bytes.
 """
 
 from __future__ import annotations
@@ -79,19 +79,19 @@ __all__ = [
     "TailReport",
 ]
 
-#: The `kind` of the error for a file that is no log at all.
+#: The `kind` of the error for a file that is not a log at all.
 BAD_MAGIC = "bad magic"
 
 # A FORMAT_DESCRIPTION event lists one byte for each of at most 255 types.
 _MAX_FORMAT_BYTES = 19 + 57 + 255 + 5
 
 
-#: What to do about damage, where reading stops at it.
+#: The hint for damage where reading stops.
 SKIP_HINT = "on_error=skip continues at the next intact transaction and reports what is lost"
 
 
 class Damage(StrEnum):
-    """What to do where the bytes are not what the format says (option `on_error`)."""
+    """What to do if the bytes violate the format (option `on_error`)."""
 
     STOP = "stop"
     SKIP = "skip"
@@ -101,17 +101,18 @@ class LogFile:
     """An open log file.
 
     `path` as opened, `name` its base name (no directory, no .gz), `ordinal` its place in its
-    chain, `reader` its bytes, decrypted where they are encrypted. `format` is the first EventFormat, None if the file ends
-    before the end of its FORMAT_DESCRIPTION event (empty files; `windows` then yields nothing
-    but the torn tail). `in_use`: its flag says that the server has not closed the file.
-    `created`: the time of that event, seconds since 1970, which tells a log from another of its name
-    (RESET BINARY LOGS AND GTIDS); None where `format` is, and before version 4.
-    `is_relay`: a relay log, whose events' log_pos is a position in the source's log. `tail` is the TailReport
-    of the last complete walk, None while none was found. `encrypted_from` is where the encrypted
-    events of a MariaDB log begin, None if none do; `locked` why they cannot be read, if so.
-    `ibb`, of a file of MariaDB's InnoDB binlog, is the reader that makes a log of its pages.
-    `before` opens the file before it in its chain; None for the first, or where there is no chain.
-    `source` is that of its LogPath: the name of its chain where there are several, else "".
+    chain. `reader` has its bytes, decrypted if they are encrypted. `format` is the first
+    EventFormat, None if the file ends before the end of its FORMAT_DESCRIPTION event (empty files;
+    `windows` then yields nothing but the torn tail). `in_use`: its flag shows that the server has
+    not closed the file. `created`: the time of that event, seconds since 1970, which distinguishes
+    it from other logs of its name (RESET BINARY LOGS AND GTIDS); None if `format` is None, and
+    before version 4. `is_relay`: a relay log, whose events' log_pos is a position in the source's
+    log. `tail` is the TailReport of the last complete walk, None if none was found.
+    `encrypted_from` is where the encrypted events of a MariaDB log begin, None if there are none;
+    `locked` is the reason why they cannot be read, if any. `ibb` is the reader that makes a log of
+    the pages of MariaDB's InnoDB binlog. `before` opens the file before it in its chain; None for
+    the first, or without a chain. `source` is that of its LogPath: the name of its chain if there
+    are several, else "".
     """
 
     def __init__(
@@ -151,13 +152,14 @@ class LogFile:
         start: int = 0,
         max_memory: int = DEFAULT_MAX_MEMORY,
     ) -> Self:
-        """Open a path or URI (see `bytes.open_reader`); `keyring` opens encrypted logs, `start` is
-        the event from which on it will be read, for sources that send it from there. `max_memory` is
-        the option of that name.
+        """Open a path or URI (see `bytes.open_reader`).
 
-        Raises SourceError for what cannot be read or is no binary log, UnsupportedError for
-        alphas of MySQL 4.0, FormatError for a damaged beginning, KeyringError for an encrypted
-        file without its key (encrypted events: when reading comes to them).
+        `keyring` opens encrypted logs. `start` is the event at which reading will start, for
+        sources that send the log from there. `max_memory` is the option of that name.
+
+        Raises SourceError for a file that cannot be read or is not a binary log, UnsupportedError
+        for alphas of MySQL 4.0, FormatError for a damaged beginning, KeyringError for an encrypted
+        file without its key (encrypted events: when reading gets to them).
         """
         if isinstance(path, LogPath):
             name, size = path.path, path.size if size is None else size
@@ -175,28 +177,28 @@ class LogFile:
 
     @property
     def shown(self) -> str:
-        """The name, behind that of its chain where there are several: `source/binlog.000001`."""
+        """The name, after that of its chain if there are several: `source/binlog.000001`."""
         return f"{self.source}/{self.name}" if self.source else self.name
 
     @property
     def size(self) -> int | None:
-        """Length in bytes, of the inflated log where the file is compressed; None: not known yet."""
+        """Length in bytes, of the inflated log if the file is compressed; None: not known yet."""
         return self.reader.size
 
     @property
     def is_splittable(self) -> bool:
-        """Whether transactions can be found from any byte on: events tell where they
-        end here.
+        """Whether transactions can be found from any byte on: each event contains its end
+        position.
 
-        In relay logs they say where in the source's log, before version 4 where they start, or
-        nothing. Encrypted events of MariaDB can be found from the first one on only.
+        In relay logs that is a position in the source's log; before version 4 it is the start, or
+        missing. Encrypted events of MariaDB can be found from the first one on only.
         """
         if self.format is None or self.is_relay or self.format.binlog_version < 4:
             return False
         return self.reader.seekable and not self.reader.sequential
 
     def reopen(self, size: int | None = None) -> Self:
-        """The same file opened again, as far as byte `size` of its log."""
+        """Open the same file again, as far as byte `size` of its log."""
         pinned = None if size is None else self.reader.pinned(size)
         again = self.open(self.path, self.ordinal, pinned, self._keyring)
         again.before = self.before
@@ -216,15 +218,15 @@ class LogFile:
     ) -> Iterator[Window]:
         """The events that start in [start, stop), in windows of whole events of one format.
 
-        `start` must be the offset of an event (default: the first), in effect there is
-        `format` (default: the file's first; a relay log is walked from its beginning to find
-        it). What is yielded is counted in `ledger` (bytes, events by type, checksums).
-        The next window is read and verified by a second thread while the caller works on
-        this one; closing the iterator ends it. A window has at most `window_bytes` (default:
-        what suits the reader), or one longer event.
+        `start` must be the offset of an event (default: the first), where `format` is in effect
+        (default: the file's first; a relay log is walked from its beginning to find it). `ledger`
+        counts the yielded bytes, events by type, and checksums. A second thread reads and verifies
+        the next window while the caller works on this one; closing the iterator ends the thread. A
+        window has at most `window_bytes` (default: the best size for the reader), or one longer
+        event.
 
-        Raises ChecksumError, MalformedError, TruncatedError (kind "torn tail"),
-        UnsupportedError, SourceError, each after the windows before it.
+        Raises ChecksumError, MalformedError, TruncatedError (kind "torn tail"), UnsupportedError,
+        SourceError, each after the windows before it.
         """
         first = FIRST_EVENT if start is None else max(start, FIRST_EVENT)
         if window_bytes is None:
@@ -254,12 +256,14 @@ class LogFile:
                 skipped_from = lost_from if skipped_from is None else skipped_from
 
     def _reads_ahead(self, start: int, stop: int | None, window_bytes: int) -> bool:
-        """Whether there is more than one window, and nobody who has to type the next."""
+        """Whether there are several windows, and the input is not interactive."""
         end = self.reader.size if stop is None else stop
         return not self.reader.interactive and (end is None or end - start > window_bytes)
 
     def format_at(self, offset: int) -> EventFormat:
-        """The format of the event at `offset`: that of the last FORMAT_DESCRIPTION at or before it."""
+        """Return the format of the event at `offset`: that of the last FORMAT_DESCRIPTION at or
+        before it.
+        """
         if self.format is None:
             raise MalformedError("the file has no format description", file=self.name)
         found = self.format
@@ -288,7 +292,7 @@ class LogFile:
         return f"<LogFile {self.path}>"
 
     def read_format(self, frame: Frame, raw: bytes | memoryview) -> EventFormat:
-        """The format that the FORMAT_DESCRIPTION event `raw` sets. Raises FormatError."""
+        """Return the format that the FORMAT_DESCRIPTION event `raw` sets. Raises FormatError."""
         try:
             event = FormatDescriptionEvent.decode(
                 frame, BodyReader(memoryview(raw)[HEADER_BYTES:]), None
@@ -300,7 +304,7 @@ class LogFile:
             ) from None
 
     def _read_start(self) -> None:
-        """Magic and format; leaves `format` None if the file ends within them."""
+        """Read magic and format; leave `format` None if the file ends within them."""
         head = self.reader.read_at(0, FIRST_EVENT + HEADER_BYTES)
         if head.startswith(ENCRYPTED_MAGIC):
             try:
@@ -346,10 +350,10 @@ class LogFile:
         self.is_relay = bool(frame.flags & LOG_EVENT_RELAY_LOG_F) or self._announces_source(frame)
 
     def _read_encryption(self, offset: int) -> None:
-        """Decrypt what is behind a START_ENCRYPTION event, if there is one at `offset`.
+        """Decrypt the events after a START_ENCRYPTION event, if there is one at `offset`.
 
-        It follows the format description. Sent to a replica it may be ignored, as a flag says:
-        the server has decrypted. A damaged one is left to the walk, which will come to it.
+        It follows the format description. A flag marks it as ignorable if the server has decrypted
+        the log for a replica. A damaged one is left to the walk, which gets to it later.
         """
         assert self.format is not None
         head = self.reader.read_at(offset, HEADER_BYTES)
@@ -378,7 +382,7 @@ class LogFile:
         self.encrypted_from = frame.end
 
     def _read_old_start(self, frame: Frame) -> None:
-        """The format of a log before MySQL 5.0, which begins with START_EVENT_V3."""
+        """Return the format of a log before MySQL 5.0, which begins with START_EVENT_V3."""
         if frame.length > _MAX_FORMAT_BYTES:
             raise MalformedError(
                 f"a START_EVENT_V3 cannot have {frame.length} bytes",
@@ -399,8 +403,8 @@ class LogFile:
     def _announces_source(self, before: Frame) -> bool:
         """Whether a ROTATE without a position follows: servers before 5.6 set no relay flag.
 
-        It names the source's log, of which the events after it are copies. In the server's
-        own log a ROTATE says where it ends.
+        It names the source's log, of which the events after it are copies. In the server's own log
+        a ROTATE marks its end.
         """
         for _ in range(2):  # PREVIOUS_GTIDS may come first
             head = self.reader.read_at(before.end, HEADER_BYTES)
@@ -427,7 +431,7 @@ class LogFile:
         )
 
     def _no_format(self, on_damage: Damage, ledger: Ledger | None) -> None:
-        """What there is in a file without a whole format description: a torn tail."""
+        """Return the torn tail of a file without a whole format description."""
         data = self.reader.read_at(0, FIRST_EVENT + _MAX_FORMAT_BYTES)
         if self.reader.damage is not None:
             raise self.reader.damage.at(file=self.name, event_pos=0)
@@ -441,7 +445,7 @@ class LogFile:
     def _settle(
         self, result: ScanResult, scanner: Scanner, on_damage: Damage, ledger: Ledger | None
     ) -> int | None:
-        """Raise the error that ended the walk, or note what is lost and let it go on.
+        """Raise the error that ended the walk, or note the loss and let the walk continue.
 
         Returns where the loss begins; None if nothing was lost.
         """
@@ -464,7 +468,7 @@ class LogFile:
             )
             end = END if self.size is None else self.size
             if joined is not None or result.offset < lost_to < end:
-                scanner.resume(lost_to)  # else nothing is left: what is there stays damaged
+                scanner.resume(lost_to)  # else nothing follows: the rest stays damaged
         if ledger is not None:
             ledger.skipped.append(SkippedRange(self.shown, result.offset, lost_to, error.message))
         return result.offset
@@ -474,7 +478,7 @@ def _results(scanner: Scanner, *, ahead: bool) -> Iterator[ScanResult]:
     """The scanner's steps, one of them made ahead by a second thread.
 
     The walk stops at an error until the caller has settled it, so nothing is read ahead then.
-    Closing the iterator waits for the step under way, and for nothing else.
+    Closing the iterator waits for the current step only.
     """
     if not ahead:
         while (result := scanner.next()) is not None:

@@ -1,8 +1,8 @@
 """How MariaDB encrypts a message of any length without padding: CBC and CTR.
 
-In CBC the last r bytes of a message that is no multiple of 16 are XORed with the encrypted IV. There
-are many small messages, and setting up a cipher takes longer than using it: so all blocks of many
-messages go through AES at once, and what the mode adds is XOR.
+In CBC, if the length of a message is not a multiple of 16, its last bytes are XORed with the
+encrypted IV. There are many small messages, and setting up a cipher takes longer than using it. So
+all blocks of many messages go through AES in one call, and the mode only adds XOR.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ class CbcMode:
         self._aes = Aes(key)
 
     def decrypt_part(self, iv: bytes, first: int, before: bytes, data: bytes, whole: int) -> bytes:
-        """The plain text of `data`, which begins at block `first` of a message of `whole` bytes.
+        """Return the plain text of `data`, which begins at block `first` of a message of `whole`
+        bytes.
 
-        `before` is the encrypted block before it, empty for the first. Bytes of a block that is
-        not there to its end are left out.
+        `before` is the encrypted block before it, empty for the first. Bytes of an incomplete
+        block are left out.
         """
         blocks = len(data) // BLOCK_BYTES * BLOCK_BYTES
         plain = self._aes.decrypt_cbc(before or iv, data[:blocks]) if blocks else b""
@@ -37,7 +38,7 @@ class CbcMode:
         return plain
 
     def decrypt_all(self, ivs: Sequence[bytes], messages: Sequence[bytes]) -> list[bytes]:
-        """The plain texts of whole messages, each with its IV."""
+        """Return the plain texts of whole messages, each with its IV."""
         heads: list[bytes] = []
         before: list[bytes] = []
         tails: list[bytes] = []

@@ -1,4 +1,4 @@
-"""The one interface over everything that bytes come from."""
+"""The one interface of all sources of bytes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ TORN_TAIL = "torn tail"
 class ByteReader(ABC):
     """Random access to the bytes of one input. Safe to use from two threads.
 
-    `name` is the path as given; `size` the length in bytes, None while it is unknown;
-    `seekable` whether `read_at` may go back without `retain`; `sequential` whether a place inside is
-    found only by walking there from the beginning; `lead_bytes` how many bytes of the file lie
-    before the reader's first; `begins_at`, where not 0, is the place that a log is sent from: of what
-    lies before it only the magic and the format description are here; `interactive` whether a read can
-    wait for somebody (a pipe), so that nobody should read ahead; `window_bytes` how many bytes it is
-    best read by at once: many where each request waits for a network. `damage` is set once the
-    end has been reached, if the input ended badly (compressed data cut off, say): the bytes
-    before it are good.
+    - `name`: the path as given.
+    - `size`: the length in bytes, None while it is unknown.
+    - `seekable`: whether `read_at` may go back without `retain`.
+    - `sequential`: whether a place inside is found only by walking there from the beginning.
+    - `lead_bytes`: how many bytes of the file lie before the reader's first byte.
+    - `begins_at`: if not 0, the place from which the log is sent. Of the bytes before it only the magic
+      and the format description are available.
+    - `interactive`: whether a read can wait for a user (a pipe), so that reading ahead is wrong.
+    - `window_bytes`: the best size of a read: large if each request waits for a network.
+    - `damage`: set at the end if the input ended badly (for example cut compressed data); the bytes
+      before it are good.
     """
 
     name: str
@@ -51,11 +53,11 @@ class ByteReader(ABC):
     def read_at(self, offset: int, size: int) -> bytes:
         """The bytes [offset, offset + size); fewer only at the end of the input.
 
-        Memory is taken only for bytes that exist. Raises SourceError.
+        Allocates memory only for bytes that exist. Raises SourceError.
         """
 
     def retain(self, offset: int | None) -> None:
-        """Ask a stream to keep all bytes from `offset` on until told otherwise; None: no wish."""
+        """Ask a stream to keep all bytes from `offset` on until the next call; None: keep nothing."""
         # a seekable reader can always go back
         return
 
@@ -64,23 +66,24 @@ class ByteReader(ABC):
         return
 
     def damage_at(self, offset: int) -> BinlogError | None:
-        """Why there is no event at `offset`, where the reader itself knows; else None."""
+        """Return why there is no event at `offset`, if the reader itself knows; else None."""
         return None
 
     def rejoin(self, offset: int) -> int | None:
-        """Tell a reader that follows events that there is none at `offset`: look for the next.
+        """Report to a reader that follows events that there is none at `offset`: look for the
+        next.
 
-        Returns where events begin again, None where that has to be found by their headers.
+        Returns where events begin again, None if their headers have to be searched for.
         """
         return None
 
     def pinned(self, size: int) -> int | None:
-        """How much of the file holds its first `size` bytes; None where that cannot be told."""
+        """Return how much of the file holds its first `size` bytes; None if that is unknown."""
         return size + self.lead_bytes
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is held. Reading afterwards raises SourceError."""
+        """Release all resources. Reading afterwards raises SourceError."""
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +98,7 @@ class ByteReader(ABC):
 
 
 class WrappedReader(ByteReader):
-    """A reader on another one's bytes; follows what that learns of its end."""
+    """A reader on the bytes of another one, which adopts its size and damage."""
 
     def __init__(self, inner: ByteReader) -> None:
         self.name = inner.name
@@ -114,33 +117,33 @@ class WrappedReader(ByteReader):
 
 
 def source_error(path: str, error: Exception) -> SourceError:
-    """What the operating system or the store said, as one line."""
+    """Return the error of the operating system or the store as one line."""
     if isinstance(error, FileNotFoundError):
         return SourceError(f"{without_secrets(path)} does not exist")
     if isinstance(error, PermissionError):
         return SourceError(
-            f"{without_secrets(path)} may not be read", hint="check its owner and mode"
+            f"no permission to read {without_secrets(path)}", hint="check its owner and mode"
         )
     if isinstance(error, IsADirectoryError):
         return SourceError(f"{without_secrets(path)} is a directory")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else what(error, path)
-    return SourceError(f"{without_secrets(path)} cannot be read: {reason}")
+    return SourceError(f"cannot read {without_secrets(path)}: {reason}")
 
 
 def what(error: Exception, uri: str) -> str:
-    """The first line of an error's text (stores like to add pages), without credentials."""
+    """Return the first line of an error's text (stores like to add pages), without credentials."""
     line = str(error).strip().partition("\n")[0] or type(error).__name__
     return line.replace(uri, without_secrets(uri))
 
 
 def without_secrets(uri: str) -> str:
-    """A URI without user, password and query: they may hold credentials."""
+    """Return a URI without user, password and query, which may contain credentials."""
     scheme, separator, rest = uri.partition("://")
     return f"{scheme}://{_login_and_rest(scheme, rest)[1]}" if separator else uri
 
 
 def holds_secret(uri: str) -> bool:
-    """Whether the URI of a store, not that of a server, has credentials in it."""
+    """Whether the URI of a store, not that of a server, contains credentials."""
     scheme, separator, rest = uri.partition("://")
     if not separator:
         return False
@@ -150,16 +153,16 @@ def holds_secret(uri: str) -> bool:
     return ":" in login or any(word in name for name in names for word in _SECRET_NAMES)
 
 
-# What names of options have in them whose values are nobody's business.
+# Parts of the names of options whose values are secret.
 _SECRET_NAMES = ("secret", "password", "passwd", "token", "credential", "key", "sig")
-# Their authority is a host and a port; everywhere else it is a bucket, and a colon ends a user.
+# Their authority is a host and a port; in all others it is a bucket, and a colon ends a user.
 _WITH_PORTS = ("hdfs", "viewfs", "http", "https")
 
 
 def _login_and_rest(scheme: str, rest: str) -> tuple[str, str]:
-    """What stands before the @ of an authority, and what comes after it, without the query.
+    """Return the part before the @ of an authority, and the part after it, without the query.
 
-    A key that is not percent-encoded may hold slashes.
+    A key that is not percent-encoded may contain slashes.
     """
     before = rest.partition("?")[0]
     authority, slash, path = before.partition("/")

@@ -1,12 +1,12 @@
 """Where transactions start, found from any byte of a log without reading it from its beginning.
 
-A split is a byte range: a task takes the transactions that start in [a, b). Both ends are
-asked of `first_sync`, so neighbours agree on the border without talking to each other.
+A split is a byte range: a task takes the transactions that start in [a, b). `first_sync`
+determines both ends, so neighbours agree on the border without communication.
 
-**Finding an event.** An event's header says where it ends in the file (log_pos, modulo 2**32).
-A place whose 19 bytes add up like that, and whose CRC32 is right, is a *candidate*. A BLOB that
-holds pieces of binary logs is full of events, but their log_pos belongs to another place. Should
-somebody store pieces that were made to fit, they still lie inside one event of this log, so:
+**Finding an event.** An event's header contains its end in the file (log_pos, modulo 2**32). A
+place whose 19 bytes are consistent with that, and whose CRC32 is right, is a *candidate*. A BLOB
+that holds pieces of binary logs is full of events, but their log_pos belongs to another place.
+Even pieces that were made to fit still lie inside one event of this log, so:
 
 - the search begins `before_bytes` ahead of the wanted byte; where that is the beginning of the
   log, or an event in between, the chain of real events leads over the pieces inside it;
@@ -14,16 +14,17 @@ somebody store pieces that were made to fit, they still lie inside one event of 
   of the file. A chain inside of an event breaks off with it, and the next candidate is tried.
 
 So only an event longer than `before_bytes + after_bytes`, filled with events made to fit this
-very place in this very file, can mislead. That is then seen: the task before walks the real
+place in this file, can mislead the search. The driver detects that: the task before walks the real
 chain, and its last event does not end where the next task starts (`Ledger.join_problems`).
 
-**Finding a transaction.** Servers that open every transaction with a GTID event (MySQL since
-5.7.6, anonymous ones too; MariaDB since 10.0.2): the first of those. Others: the event after
-the first XID, COMMIT or ROLLBACK. Both follow from the events at and after the wanted byte only.
+**Finding a transaction.** For servers that open every transaction with a GTID event (MySQL since
+5.7.6, anonymous ones too; MariaDB since 10.0.2) it is the first such event. For others it is the
+event after the first XID, COMMIT or ROLLBACK. Both depend only on the events at and after the
+wanted byte.
 
-Relay logs (whose log_pos is the source's), logs before version 4 (where it is the event's start, or
-missing), streams and MariaDB's encrypted logs are one split: for them the answer is the beginning
-or the end.
+Relay logs (whose log_pos is the source's), logs before version 4 (where it is the event's start,
+or missing), streams and MariaDB's encrypted logs are one split: for them the answer is the
+beginning or the end.
 """
 
 from __future__ import annotations
@@ -87,17 +88,18 @@ _GTID_ALWAYS_SINCE = {"mysql": (5, 7, 6), "mariadb": (10, 0, 2)}
 
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """How far around the wanted byte a chain of events is followed before it is believed."""
+    """How far around the wanted byte a chain of events is followed before it counts as real."""
 
     before_bytes: int = 1 << 20
     after_bytes: int = 1 << 20
 
 
 def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> int:
-    """Offset of the first transaction that starts at or after byte `at` (docstring above).
+    """Return the offset of the first transaction that starts at or after byte `at` (docstring
+    above).
 
-    The first event of the file for `at` <= 4; the length of the file (END where it is not
-    known) if none starts there. Raises SourceError.
+    The result is the first event of the file for `at` <= 4, and the length of the file (END if it
+    is unknown) if no transaction starts there. Raises SourceError.
     """
     if at <= FIRST_EVENT:
         return FIRST_EVENT
@@ -114,7 +116,7 @@ def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> 
 
 
 def event_inside(log: LogFile) -> int | None:
-    """Where a server sends a log from (`ByteReader.begins_at`), if that proves to be an event.
+    """Return where a server sends a log from (`ByteReader.begins_at`), if an event starts there.
 
     Raises SourceError.
     """
@@ -125,8 +127,8 @@ def event_inside(log: LogFile) -> int | None:
 
 
 def sync_inside(log: LogFile) -> int | None:
-    """`first_sync` for a log that a server sends from a place inside; None where that is no event,
-    or what is before it would have to be known.
+    """Return `first_sync` for a log that a server sends from a place inside; None if no event
+    starts there, or if the result depends on the bytes before it.
 
     Raises SourceError.
     """
@@ -156,11 +158,12 @@ def first_frame(
     file_size: int,
     limits: SearchLimits = SearchLimits(),
 ) -> int:
-    """Offset of the first event that starts at or after byte `at`; `file_size` if none does.
+    """Return the offset of the first event that starts at or after byte `at`; `file_size` if there
+    is none.
 
-    For logs whose log_pos is their own (no relay logs). MariaDB since 11.7 gives only the
-    events that open and end transactions a log_pos: inside of one longer than `before_bytes`
-    the answer is the first of those, which is all that `first_sync` needs. Raises SourceError.
+    For logs whose log_pos is their own (not relay logs). MariaDB since 11.7 gives a log_pos only
+    to the events that open and end transactions: inside a transaction longer than `before_bytes`
+    the result is the first of those, which is all that `first_sync` needs. Raises SourceError.
     """
     if at >= file_size:
         return file_size
@@ -184,13 +187,13 @@ def first_frame(
 
 
 def next_transaction(log: LogFile, damaged: int, fmt: EventFormat) -> int:
-    """Where to go on after the event at `damaged` turned out not to be one.
+    """Return where to continue after the event at `damaged` turned out not to be an event.
 
-    The first transaction start (or FORMAT_DESCRIPTION) behind it that verifies; the length of
-    the file if there is none. If the damaged event's header is sound and leads to an event,
-    the search begins there, so pieces of logs inside its body are not taken for events.
+    That is the first transaction start (or FORMAT_DESCRIPTION) after it that verifies; the length
+    of the file if there is none. If the damaged event's header is sound and leads to an event, the
+    search begins there, so pieces of logs inside its body are not taken for events.
     """
-    if fmt.binlog_version == 1:  # its headers hold too little to know them by
+    if fmt.binlog_version == 1:  # its headers contain too little to recognise them
         return END if log.size is None else log.size
     anchored = not log.is_relay and fmt.binlog_version >= 4
     walk = (_Walk if anchored else _RelayWalk)(log.reader, fmt)
@@ -232,7 +235,7 @@ class _Walk:
         self.broken = False
 
     def blocks(self, pos: int) -> Iterator[tuple[bytes, int, FrameBlock]]:
-        """All whole events from the one at `pos` on, unverified: (data, its offset, frames)."""
+        """Yield all whole events from the one at `pos` on, unverified: (data, its offset, frames)."""
         self.broken = False
         while True:
             self.pos = pos
@@ -253,7 +256,9 @@ class _Walk:
             pos = block.end(len(block) - 1)
 
     def first_at(self, at: int) -> int | None:
-        """The first event at or after `at` on the chain from the beginning; None if that breaks."""
+        """Return the first event at or after `at` on the chain from the beginning; None if that
+        breaks.
+        """
         for _, _, block in self.blocks(FIRST_EVENT):
             index = block.find(at)
             if index < len(block):
@@ -261,7 +266,8 @@ class _Walk:
         return None if self.broken else self._reader.size
 
     def follow(self, start: int, until: int, at: int = 0) -> _Chain:
-        """The chain of verified events from `start` on, to `until` and the first at or after `at`.
+        """Follow the chain of verified events from `start` on, to `until` and the first at or
+        after `at`.
 
         With `until` END it ends at the first boundary of transactions.
         """
@@ -285,7 +291,7 @@ class _Walk:
         return chain
 
     def boundary(self, data: bytes, base: int, block: FrameBlock, count: int) -> int | None:
-        """Where, by the first `count` frames of `block`, a transaction starts."""
+        """Return where, by the first `count` frames of `block`, a transaction starts."""
         types = bytes(block.type_code[:count])
         for match in self._boundaries.finditer(types):
             index = match.start()
@@ -297,7 +303,7 @@ class _Walk:
         return None
 
     def proves(self, offset: int) -> bool:
-        """Whether an event starts at `offset`: its checksum says so, or else its header."""
+        """Whether an event starts at `offset`, by its checksum or else by its header."""
         data = self._reader.read_at(offset, HEADER_BYTES)
         if len(data) < HEADER_BYTES:
             return False
@@ -306,7 +312,7 @@ class _Walk:
         return told and self._sound(frame)
 
     def begins_transaction(self, offset: int) -> bool:
-        """Whether the event at `offset` itself says that a transaction starts with it."""
+        """Whether the event at `offset` itself shows that a transaction starts with it."""
         data = self._reader.read_at(offset, HEADER_BYTES)
         frame = read_frame(data, offset, 0)
         if frame.type_code in _GTID_TYPES:
@@ -316,7 +322,7 @@ class _Walk:
         return self._sql(frame, self._reader.read_at(offset, frame.length), offset) == b"BEGIN"
 
     def candidate(self, begin: int) -> int | None:
-        """The first place at or after `begin` with an event that verifies, or None."""
+        """Return the first place at or after `begin` with an event that verifies, or None."""
         while True:
             data = self._reader.read_at(begin, _SEARCH_BYTES)
             pos = 0
@@ -329,7 +335,7 @@ class _Walk:
             begin += len(data) - _HEADER_PAIR_BYTES
 
     def after_damaged(self, damaged: int) -> int:
-        """Where to look for the next event: behind the damaged one, if its header is sound."""
+        """Return where to look for the next event: after the damaged one, if its header is sound."""
         data = self._reader.read_at(damaged, HEADER_BYTES)
         if len(data) == HEADER_BYTES:
             frame = read_frame(data, damaged, 0)
@@ -347,15 +353,15 @@ class _Walk:
         return block
 
     def _find(self, data: bytes, base: int, pos: int) -> int:
-        """Index of the first header from `pos` on that adds up, or -1."""
+        """Return the index of the first consistent header from `pos` on, or -1."""
         return find_anchor(data, base, pos, len(data), self._minimum)
 
     def _anchored(self, frame: Frame) -> bool:
-        """Whether a header adds up; artificial events say nothing of their place."""
+        """Whether a header is consistent; artificial events have no position to check."""
         return frame.log_pos in (0, frame.end & 0xFFFFFFFF)
 
     def _all_anchored(self, block: FrameBlock) -> int:
-        """How many of the frames add up, from the first on."""
+        """Return how many of the frames are consistent, from the first on."""
         wrong = first_unanchored(block, 0, len(block))
         return len(block) if wrong < 0 else wrong
 
@@ -365,7 +371,7 @@ class _Walk:
         return size is not None and frame.end > size
 
     def _verified(self, data: bytes, base: int, block: FrameBlock) -> int:
-        """How many of the frames verify, from the first on."""
+        """Return how many of the frames verify, from the first on."""
         count = self._all_anchored(block)
         if self._format.checksum_bytes:
             bad = first_bad(data, base, block, 0, count)
@@ -373,9 +379,9 @@ class _Walk:
         return count
 
     def _sound(self, frame: Frame) -> bool:
-        """Whether the event of a header that adds up is there, and its checksum right.
+        """Whether the event of a consistent header is there, and its checksum is right.
 
-        Without checksums the header after it has to add up too. It is looked at in any case
+        Without checksums the header after it has to be consistent too. It is checked in any case
         before a long event is read.
         """
         if frame.length < self._minimum or not self._anchored(frame) or self._cut(frame):
@@ -394,7 +400,7 @@ class _Walk:
         return self._sql(frame, data, base) in (b"COMMIT", b"ROLLBACK")
 
     def _sql(self, frame: Frame, data: bytes, base: int) -> bytes:
-        """The statement of a QUERY, in capitals; b"" where it cannot be read."""
+        """Return the statement of a QUERY, in capitals; b"" if it cannot be read."""
         end = frame.end - base - self._format.checksum_bytes
         body = memoryview(data)[frame.offset - base + self._format.header_length : end]
         try:
@@ -405,7 +411,7 @@ class _Walk:
 
 
 class _RelayWalk(_Walk):
-    """The same over a relay log, whose log_pos is the source's: only types and lengths help."""
+    """The same over a relay log, whose log_pos is the source's: only types and lengths are of use."""
 
     def _find(self, data: bytes, base: int, pos: int) -> int:
         return find_pair(data, pos, len(data), self._minimum, _KNOWN_TYPES)

@@ -1,4 +1,4 @@
-"""The walk from event to event that makes windows, and the judgement of where it cannot go on."""
+"""Walk from event to event to make windows, and classify the place where the walk cannot continue."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ScanResult", "Scanner", "TailReport", "torn_tail_error"]
 
-# At least this much is read at once: more events than one, also before a near `stop`.
+# Minimum size of a read: more than one event, even before a near `stop`.
 _MIN_READ_BYTES = 64 << 10
-# A longer event must look like one before memory is taken for it.
+# A longer event must look like an event before memory is allocated for it.
 _LONG_EVENT_BYTES = 64 << 20
-# The first release whose log_pos is right inside of transactions.
+# The first release whose log_pos is right inside transactions.
 _LOG_POS_SINCE = (5, 1, 0)
 
 
@@ -32,8 +32,8 @@ _LOG_POS_SINCE = (5, 1, 0)
 class TailReport:
     """A torn tail: the file ends at `offset + size`, inside the event that starts at `offset`.
 
-    `in_use`: the server has not closed the file (it runs, or it crashed), so that this is
-    normal. `message` says what is there.
+    `in_use`: the server has not closed the file (it runs, or it crashed), so that this is normal.
+    `message` describes the incomplete part.
     """
 
     offset: int
@@ -44,7 +44,7 @@ class TailReport:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What one step of the walk found: a window, why it stopped behind that, or both.
+    """The result of one step of the walk: a window, the reason why it stopped after that, or both.
 
     `error` belongs to the event at `offset`; with a torn tail `tail` is set too.
     """
@@ -59,8 +59,8 @@ class ScanResult:
 class Scanner:
     """Walks `log` from the event at `pos` up to the last one that starts before `stop`.
 
-    `next` gives the steps; after one with an error the walk is over unless `resume` says
-    where it goes on. Used by one thread at a time.
+    `next` returns the steps. After a step with an error the walk is over unless `resume` sets
+    where it continues. Used by one thread at a time.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Scanner:
         self._done = False
 
     def next(self) -> ScanResult | None:
-        """The next step; None at the end. Raises SourceError."""
+        """Return the next step; None at the end. Raises SourceError."""
         if self._done or (self._stop is not None and self._pos >= self._stop):
             return None
         wanted = max(self._window_bytes, HEADER_BYTES)
@@ -98,12 +98,12 @@ class Scanner:
         return result
 
     def resume(self, offset: int) -> None:
-        """Go on at the event at `offset`, after an error."""
+        """Continue at the event at `offset`, after an error."""
         self._pos = offset
         self._done = False
 
     def _window_of(self, data: bytes) -> ScanResult | None:
-        """The events of `data`, which begins at `_pos`; None if not one is whole."""
+        """Return the events of `data`, which begins at `_pos`; None if not one is whole."""
         block = FrameBlock(self._capacity)
         error = self._scan(data, block)
         if self._stop is not None:
@@ -156,7 +156,7 @@ class Scanner:
             self.format = found
 
     def _is_damaged(self, found: EventFormat, raw: memoryview) -> bool:
-        """Whether a FORMAT_DESCRIPTION event has a checksum, and a wrong one: it is not followed."""
+        """Whether a FORMAT_DESCRIPTION event has a wrong checksum: then its format is ignored."""
         return (
             self._verify
             and found.checksum_alg is not None
@@ -164,10 +164,10 @@ class Scanner:
         )
 
     def _rest(self, data: bytes) -> bytes | ScanResult | None:
-        """Why `data`, which begins at `_pos`, holds no whole event.
+        """Return why `data`, which begins at `_pos`, contains no whole event.
 
-        Returns the bytes of the event if it is only longer than `data`, None at the end of
-        the log, else the step that says what is wrong.
+        Returns the bytes of the event if it is only longer than `data`, None at the end of the
+        log, else a step with the error.
         """
         known = self._reader.damage_at(self._pos)
         if known is not None:
@@ -184,13 +184,15 @@ class Scanner:
             if self._only_zeros(data):
                 return self._torn("the rest of the file is zero bytes: reserved, never written")
             return self._malformed(
-                frame, f"no event: its length would be {frame.length}, less than a header's"
+                frame,
+                f"not an event: its length would be {frame.length}, less than that of a header",
             )
         size = self._reader.size
         missing = size is not None and frame.end > size
         if (missing or frame.length > _LONG_EVENT_BYTES) and not self._plausible(frame):
             return self._malformed(
-                frame, f"no event: the bytes claim a length of {frame.length} and a wrong position"
+                frame,
+                f"not an event: the bytes declare a length of {frame.length} and a wrong position",
             )
         if not missing:
             data = self._reader.read_at(self._pos, frame.length)
@@ -199,7 +201,7 @@ class Scanner:
         return self._end(data, frame)
 
     def _end(self, data: bytes, frame: Frame | None) -> ScanResult | None:
-        """The end of the file, at or inside the event whose first bytes are `data`."""
+        """Return the end of the file, at or inside the event whose first bytes are `data`."""
         damage = self._reader.damage
         if damage is not None:
             if damage.kind == TORN_TAIL:
@@ -227,9 +229,9 @@ class Scanner:
         return ScanResult(error=error, offset=frame.offset)
 
     def _locked(self, block: FrameBlock) -> int:
-        """The first START_ENCRYPTION that nothing opens; -1 if there is none.
+        """Return the first START_ENCRYPTION for which there is no key; -1 if there is none.
 
-        One that may be ignored was sent by a server, which decrypts what it sends.
+        An ignorable one comes from a server, which decrypts the log before sending it.
         """
         codes = bytes(block.type_code)[: len(block)]
         at = codes.find(START_ENCRYPTION_EVENT)
@@ -252,7 +254,7 @@ class Scanner:
         )
 
     def _plausible(self, frame: Frame) -> bool:
-        """Whether a header whose event cannot be seen whole is one: a known type, a right log_pos."""
+        """Whether the header of an incomplete event is valid: a known type, a right log_pos."""
         if frame.type_code not in EVENT_TYPES or frame.type_code == 0:
             return False
         if self._log.is_relay or self.format.version < _LOG_POS_SINCE:
@@ -260,7 +262,7 @@ class Scanner:
         return frame.log_pos in (0, frame.end & 0xFFFFFFFF)
 
     def _only_zeros(self, data: bytes) -> bool:
-        """Whether there is nothing but zero bytes from here to the end of the file."""
+        """Whether there are only zero bytes from here to the end of the file."""
         pos = self._pos
         while data:
             if data.count(0) != len(data):
@@ -271,7 +273,7 @@ class Scanner:
 
 
 def torn_tail_error(log: LogFile, tail: TailReport) -> TruncatedError:
-    """The error for a torn tail of a file that is not in use."""
+    """Return the error for a torn tail of a file that is not in use."""
     return TruncatedError(
         tail.message, file=log.name, event_pos=tail.offset, kind=TORN_TAIL, have=tail.size
     )
@@ -279,7 +281,7 @@ def torn_tail_error(log: LogFile, tail: TailReport) -> TruncatedError:
 
 def _counts(window: Window, *, verified: bool) -> FileCounts:
     types = window.block.types(0, len(window))
-    # the magic before the first event belongs to it: a file's bytes add up to its length
+    # the magic counts with the first event: a file's bytes add up to its length
     start = 0 if window.start == FIRST_EVENT else window.start
     counts = FileCounts(bytes=window.end - start)
     counts.events_by_type.update({code: n for code, n in enumerate(types) if n})

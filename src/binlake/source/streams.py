@@ -1,8 +1,8 @@
 """A forward-only input behind the interface of random access: pipes and compressed files.
 
-Bytes are kept from the lower of two marks on: where sequential reading stands (`release`) and
-what somebody may want to read again (`retain`). They are kept in memory up to SPILL_BYTES, then
-in a temporary file. A compressed file can also be opened again and read from its beginning.
+A stream keeps bytes from the lower of two marks on: the position of sequential reading (`release`)
+and the first byte that may be read again (`retain`). It keeps them in memory up to SPILL_BYTES,
+then in a temporary file. A compressed file can also be opened again and read from its beginning.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ _INPUT_BYTES = 256 << 10
 
 
 class StreamReader(ByteReader):
-    """Bytes of a stream that `open_source` opens; inflated if they begin with such a magic.
+    """Bytes of a stream that `open_source` opens; inflated if they begin with the magic of a
+    compressed format.
 
     `open_source()` returns an object with `read(n)` (short reads are fine, b"" is the end) and
-    `close()`. With `reopenable` it may be called again, to read what was not kept.
+    `close()`. With `reopenable` it may be called again, to read bytes that were not kept.
     """
 
     seekable = False
@@ -63,7 +64,7 @@ class StreamReader(ByteReader):
             if offset < self._kept.start:
                 self._go_back(offset)
             while self._kept.end < offset + size and self._fill():
-                # Bytes before both marks and this read are of no use to anybody.
+                # Bytes before both marks and this read are not needed any more.
                 self._kept.drop(min(self._floor(), offset))
             return self._kept.read(offset, size)
 
@@ -117,7 +118,9 @@ class StreamReader(ByteReader):
         return True
 
     def _restart(self, source: Any, offset: int) -> None:
-        """Read on from another source, whose first byte is that at `offset`, as it is."""
+        """Continue with the bytes of another source, whose first byte is that at `offset`,
+        unchanged.
+        """
         if self._source is not None:
             self._source.close()
         self._source = source
@@ -133,7 +136,7 @@ class StreamReader(ByteReader):
     def _go_back(self, offset: int) -> None:
         if not self._reopenable:
             raise SourceError(
-                f"{self.name}: byte {offset} has gone by; only a file can be read twice",
+                f"{self.name}: byte {offset} has already passed; only a file can be read twice",
                 hint="write the stream to a file first",
             )
         self._kept.clear()
@@ -188,7 +191,7 @@ class _KeptBytes:
             self._spill()
 
     def drop(self, offset: int) -> None:
-        """Forget bytes before `offset` (whole pieces of them)."""
+        """Drop the bytes before `offset` (whole pieces of them)."""
         self.start = max(self.start, min(offset, self.end))
         if self._file is not None:
             if self.start < self._memory_start:
@@ -218,7 +221,7 @@ class _KeptBytes:
         return b"".join(parts)
 
     def clear(self, offset: int = 0) -> None:
-        """Forget all; what is appended next begins at `offset`."""
+        """Drop everything; the next append begins at `offset`."""
         self.close()
         self.start = self.end = self._memory_start = offset
 

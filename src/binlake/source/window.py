@@ -1,4 +1,4 @@
-"""A window: a stretch of a log whose events are whole, verified and of one format."""
+"""A window: a part of a log whose events are whole, verified and of one format."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class Window:
         return self.block.end(self.block.count - 1)
 
     def frame(self, index: int) -> Frame:
-        """The header of event `index`. Raises IndexError."""
+        """Return the header of event `index`. Raises IndexError."""
         return self.block.frame(index)
 
     def raw(self, index: int) -> memoryview:
-        """All bytes of event `index`."""
+        """Return all bytes of event `index`."""
         frame = self.block.frame(index)
         return memoryview(self.data)[frame.offset - self.base : frame.end - self.base]
 
     def body(self, index: int) -> memoryview:
-        """What lies between the common header and the checksum of event `index`.
+        """Return the bytes between the common header and the checksum of event `index`.
 
         FORMAT_DESCRIPTION and ROTATE always have the minimal header of 19 bytes (13 in logs of
-        version 1); of the former the checksum is part of the body, since it is there even if
-        all others have none. Raises MalformedError if the event is shorter than its header.
+        version 1). In FORMAT_DESCRIPTION the checksum is part of the body, since it is there even
+        if all others have none. Raises MalformedError if the event is shorter than its header.
         """
         raw = self.raw(index)
         type_code = self.block.type_code[index]
@@ -78,9 +78,9 @@ class Window:
         return raw[header:end]
 
     def verify(self, first: int, last: int) -> None:
-        """Verify the checksums of events [first, last), of a window read without verifying.
+        """Verify the checksums of events [first, last), of a window read without verification.
 
-        Raises ChecksumError; does nothing where the log has no checksums.
+        Raises ChecksumError; does nothing if the log has no checksums.
         """
         if not self.format.checksum_bytes:
             return
@@ -90,7 +90,7 @@ class Window:
 
 
 def checksum_error(file: LogFile, frame: Frame, raw: bytes | memoryview) -> ChecksumError:
-    """The error for an event whose bytes `raw` do not have the CRC32 that they end in."""
+    """Return the error for an event whose bytes `raw` do not match the CRC32 at their end."""
     stored, computed = stored_crc32(raw), event_crc32(raw)
     return ChecksumError(
         f"bad checksum: stored {stored:08x}, computed {computed:08x}",

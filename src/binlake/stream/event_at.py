@@ -1,4 +1,6 @@
-"""Decoding single events out of a window: the slow, typed way, where a step is not enough."""
+"""Decode single events of a window into typed objects: the slow way, for when a step is not
+enough.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ __all__ = ["event_at"]
 
 
 def event_at(window: Window, index: int) -> Event:
-    """The typed event of frame `index`. Raises FormatError, UnsupportedError naming the file."""
+    """Return the typed event of frame `index`. Raises FormatError or UnsupportedError, which name
+    the file.
+    """
     try:
         return decode_event(window.frame(index), window.body(index), window.format)
     except BinlogError as error:

@@ -1,12 +1,12 @@
-"""Which transactions a read wants, decided from headers and GTID events, before any row.
+"""Decide which transactions a read wants, from headers and GTID events, before any row is decoded.
 
-Filters by table, operation and column act later, where rows are decoded; these act on whole
-transactions, so the bytes of the others are never decoded. In a plain run they are applied
-natively (`core.plain_groups`), and what is left is handed on in runs again.
+These filters choose whole transactions, so binlake never decodes the bytes of the others. Filters
+by table, operation and column act later, where rows are decoded. In a plain run the filters are
+applied natively (`core.plain_groups`), and the remaining transactions are passed on as runs.
 
 The options are those of `values.options`. Commit time, GTID, server and thread of an XA
-transaction are those of its XA COMMIT; its position is both that of its rows and that of its
-XA COMMIT.
+transaction are those of its XA COMMIT. Its position is both that of its rows and that of its XA
+COMMIT.
 """
 
 from __future__ import annotations
@@ -31,23 +31,26 @@ __all__ = ["TransactionFilter"]
 _EARLIEST_US = -(1 << 62)
 _LATEST_US = 1 << 62
 
-# Which file of the input a bare position (POS without FILE) lies in: as mysqlbinlog has it.
+# Which file of the input a bare position (POS without FILE) means, by the rule of mysqlbinlog.
 _BARE_FILE = {"start": 0, "stop": -1}
 
 
 def _position(position: FilePosition, names: Sequence[str], option: str) -> ChainPosition:
-    """FILE:POS in the chain `names`; a bare one in its first file, of `stop` in its last.
+    """Resolve FILE:POS in the chain `names`. A bare position is in the first file, or for `stop`
+    in the last.
 
-    Raises OptionError for a file that is not there, and for a bare `at` in one file of many.
+    Raises OptionError for a file that is not in the chain, and for a bare `at` in a chain of
+    several files.
     """
     if not position.file:
         if option not in _BARE_FILE and len(names) > 1:
             raise OptionError(
-                f"option {option}: {len(names)} files are read, and position {position.pos} may "
+                f"option {option}: the input has {len(names)} files, and position"
+                f" {position.pos} may "
                 "lie in any of them",
                 name=option,
                 value=str(position),
-                hint=f"say FILE:POS, for example {names[-1]}:{position.pos}",
+                hint=f"use FILE:POS, for example {names[-1]}:{position.pos}",
             )
         ordinal = range(len(names))[_BARE_FILE.get(option, 0)]
         return ChainPosition(ordinal, names[ordinal], position.pos)
@@ -55,7 +58,7 @@ def _position(position: FilePosition, names: Sequence[str], option: str) -> Chai
         if name == position.file:
             return ChainPosition(ordinal, name, position.pos)
     raise OptionError(
-        f"option {option}: there is no file {position.file} among those that are read",
+        f"option {option}: the input has no file {position.file}",
         name=option,
         value=str(position),
         hint=f"they are {names[0]} to {names[-1]}" if len(names) > 1 else f"it is {''.join(names)}",
@@ -85,8 +88,8 @@ def _is_gtid(text: str) -> bool:
 class TransactionFilter:
     """The transaction-level part of `ReadOptions`, resolved against a chain of files.
 
-    `start`, `stop` and `at` are places in the chain (`stop` excluded). `everything` says that
-    nothing is filtered.
+    `start`, `stop` and `at` are places in the chain (`stop` excluded). `everything` is true if
+    there is no filter.
     """
 
     since_us: int | None = None
@@ -104,10 +107,11 @@ class TransactionFilter:
     def of_chains(
         cls, options: ReadOptions, chains: Sequence[Sequence[str]]
     ) -> list[TransactionFilter]:
-        """The filter of each chain of an input; a chain is the base names of its files, in order.
+        """Return the filter of each chain of an input. A chain is the list of the base names of
+        its files, in order.
 
-        A position lies in one chain, so several may be given without one (stream/positions/chosen_chains.py).
-        Raises OptionError.
+        A position lies in one chain, so several chains are allowed only without positions
+        (stream/positions/chosen_chains.py). Raises OptionError.
         """
         return [cls._of_chain(options, names) for names in chains]
 
@@ -124,7 +128,7 @@ class TransactionFilter:
         stop = _position(options.stop, names, "stop") if options.stop else None
         if start is not None and stop is not None and start[::2] >= stop[::2]:
             raise OptionError(
-                f"option stop: {stop} is not after option start, {start}", name="stop"
+                f"option stop: {stop} is not after option start ({start})", name="stop"
             )
         return cls(
             since_us=options.since,
@@ -141,17 +145,21 @@ class TransactionFilter:
 
     @property
     def everything(self) -> bool:
-        """Whether no transaction is left out."""
+        """Whether the filter keeps every transaction."""
         return self == TransactionFilter()
 
     def first_file(self, files: int) -> ChainPosition:
-        """The beginning of the first of `files` files in which a wanted transaction can start."""
+        """Return the beginning of the first of `files` files in which a wanted transaction can
+        start.
+        """
         wanted = (n for n in range(files) if self.byte_range(n) is not None)
         return ChainPosition(next(wanted, 0), "", FIRST_EVENT)
 
     def byte_range(self, ordinal: int) -> tuple[int, int | None] | None:
-        """Where in file `ordinal` wanted transactions can start: (first byte, end or None for
-        the file's end); None if nowhere, so that the file need not be opened.
+        """Return the range of file `ordinal` in which wanted transactions can start.
+
+        The range is (first byte, end), where end None is the end of the file. Returns None if no
+        wanted transaction can start in the file, so that it need not be opened.
         """
         first, end = FIRST_EVENT, None
         if self.start is not None:
@@ -173,8 +181,8 @@ class TransactionFilter:
     # -- plain runs -----------------------------------------------------------------------------
 
     def select(self, run: PlainRun) -> tuple[list[PlainRun], int]:
-        """The wanted parts of a run, and how many transactions were left out because the log does
-        not tell their thread.
+        """Return the wanted parts of a run, and the number of transactions left out because the
+        log does not record their thread.
         """
         mask, unknown_threads = run.mask, 0
         ordinal = run.window.file.ordinal
@@ -211,7 +219,9 @@ class TransactionFilter:
     # -- groups one by one ----------------------------------------------------------------------
 
     def wants(self, group: Group) -> bool:
-        """Whether a transaction is wanted, as far as `at` does not decide (stream/groups/at_position.py)."""
+        """Whether a transaction is wanted, except for the option `at`
+        (stream/groups/at_position.py).
+        """
         since, until = self._times()
         start = group.start
         if not since <= group.commit_us < until:

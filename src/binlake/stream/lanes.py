@@ -19,7 +19,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 __all__ = ["Portion", "in_order", "usable_cores"]
 
-_HELD_RESULTS = 2  # of a thread: one that waits, one that is being made
+_HELD_RESULTS = 2  # of a thread: one that waits, one in the making
 
 
 class Portion(Protocol):
@@ -27,11 +27,11 @@ class Portion(Protocol):
 
     @property
     def bytes(self) -> int:
-        """The memory that it holds, about."""
+        """The approximate memory that it holds."""
 
     @property
     def is_alone(self) -> bool:
-        """Whether the next one may be asked for only when the results of this one were taken."""
+        """Whether the next one may be requested only after the results of this one were taken."""
 
 
 P = TypeVar("P", bound=Portion)
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 def usable_cores() -> int:
-    """How many processor cores this process may use."""
+    """Return how many processor cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -51,7 +51,7 @@ def in_order(
     threads: int,
     held_bytes: int,
 ) -> Iterator[T]:
-    """The results of all portions, in the order of the portions.
+    """Yield the results of all portions, in the order of the portions.
 
     Each thread calls `worker` once, before its first portion, for the function that works on its
     portions. The caller's thread iterates `portions`, ahead of the results by at most two portions
@@ -109,7 +109,7 @@ def _results(
 
 
 class _Source(Generic[P]):
-    """Portions as long as there are any; an error of theirs is kept for later."""
+    """Yield portions until there are no more; keep an error of theirs for later."""
 
     def __init__(self, portions: Iterator[P]) -> None:
         self._portions = portions
@@ -136,7 +136,7 @@ class _Failed(NamedTuple):
 
 
 class _Lane(Generic[P, T]):
-    """A thread, what it is given and what it has made."""
+    """A thread with its portions and results."""
 
     def __init__(self, worker: Callable[[], Callable[[P], Iterator[T]]], number: int) -> None:
         self._worker = worker
@@ -156,7 +156,7 @@ class _Lane(Generic[P, T]):
         return not self._made.empty()
 
     def give(self, portion: P) -> None:
-        """A portion to work on after those before it."""
+        """Add a portion to work on after those before it."""
         self._given.put(portion)
 
     def take(self) -> tuple[T] | None:
@@ -169,13 +169,13 @@ class _Lane(Generic[P, T]):
         return made
 
     def stop(self) -> None:
-        """Start nothing more; the result under way is finished."""
+        """Start no more work; the current result is finished."""
         self._stopped = True
         self._room.release(_HELD_RESULTS)
         self._given.put(None)
 
     def join(self) -> None:
-        """Wait for the end of the thread."""
+        """Wait for the thread to end."""
         self._thread.join()
 
     def _run(self) -> None:

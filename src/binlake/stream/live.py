@@ -1,11 +1,11 @@
-"""Transactions of a live server as they commit: what a follower brings, read as files are.
+"""Read the transactions of a live server as they commit, from the blocks of a follower.
 
     live = LiveReader(follower, options, ledger, on_idle)
     for changes in decoder.read(live): …
 
-Every block is a range of the server's file, with the file's own name and positions; the readers of
-files do the rest. A transaction may go on from block to block. One that is larger than memory
-should hold lies in a temporary file until it has ended.
+Every block is a range of the server's file, with the file's name and positions; the readers of
+files do the rest. A transaction may continue in the next block. A temporary file holds a
+transaction that is too large for memory until it has ended.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["LiveReader"]
 
 
 class LiveReader:
-    """The committed transactions that `follower` brings, as long as it does.
+    """Yields the committed transactions that `follower` delivers, until it ends.
 
-    `on_idle` is called whenever there is no more for now: what has been read is to be shown. The
-    options start, stop and at are places for whoever starts the follower, not for this.
+    The reader calls `on_idle` when there is nothing more for now, so that the caller can show what
+    has been read. The options start, stop and at apply to the start of the follower, not here.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class LiveReader:
         self._spool = _Spool()
 
     def runs(self, on_ddl: TakesDdl = nobody) -> Iterator[Run]:
-        """As `LogReader.runs`, for ever. Raises BinlogError."""
+        """The same as `LogReader.runs`, without an end. Raises BinlogError."""
         return self._reader.runs(self._ranges(), on_ddl)
 
     def ddl_before(self) -> Iterable[DdlStatement]:
-        """None: the server knows its tables."""
+        """Return None: the server knows its tables."""
         return ()
 
     def _ranges(self) -> Iterator[FileRange]:
@@ -80,7 +80,7 @@ class LiveReader:
 
 
 class _Spool:
-    """Where the bytes of blocks wait: in memory, or in a file once they are many."""
+    """Where the bytes of blocks wait: in memory, or in a file if there are many."""
 
     def __init__(self) -> None:
         self.held_bytes = 0
@@ -88,7 +88,7 @@ class _Spool:
         self._users = 0
 
     def put(self, data: bytes) -> tuple[IO[bytes], int] | None:
-        """Write bytes to the file; None while memory will do."""
+        """Write bytes to the file; return None while memory suffices."""
         self.held_bytes += len(data)
         if self.held_bytes <= HELD_BYTES:
             return None
@@ -101,7 +101,7 @@ class _Spool:
         return self._file, at
 
     def drop(self, size: int, *, in_file: bool) -> None:
-        """Forget `size` bytes that were put here."""
+        """Discard `size` bytes that were stored here."""
         self.held_bytes -= size
         self._users -= in_file
         if self._file is not None and not self._users:
@@ -110,7 +110,7 @@ class _Spool:
 
 
 class _BlockReader(ByteReader):
-    """A server's file of which only its beginning and one block are here."""
+    """A server's file of which only the beginning and one block are available."""
 
     def __init__(self, name: str, head: bytes, block: Block, spool: _Spool) -> None:
         self.name = name

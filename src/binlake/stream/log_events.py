@@ -1,8 +1,8 @@
-"""Single events, each with its place: what `inspect`, the events view and the API show.
+"""Single events, each with its position: for `inspect`, the events view and the API.
 
-Events inside a compressed transaction follow their payload event, numbered from 0; they have
-its position, since only there can reading be taken up again. A wrong checksum does not end the
-walk: the event says so (`checksum`), and whoever reads events decides what that means.
+Events inside a compressed transaction follow their payload event, numbered from 0. They have its
+position, since a read can only resume there. A wrong checksum does not end the walk: the event
+reports it (`checksum`), and the caller decides what to do.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _QUERY_CODES = re.compile(
     b"[" + re.escape(bytes((QUERY_EVENT, QUERY_COMPRESSED_EVENT))) + b"]", re.DOTALL
 )
 
-#: Told of an event that is whole and cannot be decoded (option on_error=skip).
+#: Called for an event that is whole but cannot be decoded (option on_error=skip).
 OnDamage = Callable[["LogEvent", FormatError], None]
 
 
 class LogEvent:
-    """One event of a log, and where it lies. The body is decoded when `event` is asked for.
+    """One event of a log and its position. `event` decodes the body on demand.
 
     `frame` is its header; inside a payload its offset counts in the inflated payload. `pos` and
-    `end_pos` are the place in the file (of the payload event, for one inside), `inner` None or
-    the ordinal inside the payload. `checksum` is "ok", "none" or "bad".
+    `end_pos` are offsets in the file (of the payload event, for an event inside it). `inner` is
+    None or the ordinal inside the payload. `checksum` is "ok", "none" or "bad".
     """
 
     __slots__ = ("_event", "_index", "_outer", "_window", "checksum", "frame", "inner")
@@ -82,12 +82,12 @@ class LogEvent:
 
     @property
     def index(self) -> int:
-        """The event's place in `window`."""
+        """The index of the event in `window`."""
         return self._index
 
     @property
     def outer(self) -> Frame | None:
-        """The header of the payload event that holds it, None for an event of the file itself."""
+        """The header of the payload event that holds it; None for an event of the file itself."""
         return self._outer
 
     @property
@@ -120,7 +120,7 @@ class LogEvent:
         return self._event
 
     def as_raw(self) -> Event:
-        """From now on `event` is the event's bytes: for one that cannot be decoded."""
+        """Make `event` return the raw bytes from now on: for an event that cannot be decoded."""
         self._event = RawEvent(self.frame, bytes(self._window.raw(self._index)[19:]))
         return self._event
 
@@ -154,7 +154,7 @@ class LogEvent:
         }
 
     def _time_text(self) -> str | None:
-        """The header's time in UTC; None for an artificial event, which has none."""
+        """The header's time in UTC; None for an artificial event, which has no time."""
         if not self.frame.timestamp:
             return None
         return datetime.fromtimestamp(self.frame.timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -167,9 +167,9 @@ class LogEvent:
 def pieces_of_window(
     window: Window, first: int, last: int, on_damage: OnDamage | None = None
 ) -> Iterator[Piece]:
-    """Frames [first, last) as pieces, what is inside of a payload after its payload event.
+    """Yield frames [first, last) as pieces, and the content of a payload after its payload event.
 
-    Raises FormatError for a payload that cannot be inflated, unless `on_damage` takes it.
+    Raises FormatError for a payload that cannot be inflated, unless `on_damage` handles it.
     """
     block = window.block
     at = first
@@ -196,7 +196,7 @@ def pieces_of_window(
 
 
 def events_of_piece(piece: Piece) -> Iterator[LogEvent]:
-    """The events of a piece, without looking into payloads."""
+    """Yield the events of a piece, without those inside payloads."""
     window = piece.window
     checked = window.format.checksum_bytes > 0
     bad = first_bad_of(piece)
@@ -210,7 +210,7 @@ def events_of_piece(piece: Piece) -> Iterator[LogEvent]:
 
 
 def query_events(transaction: Transaction) -> Iterator[LogEvent]:
-    """The QUERY events of a transaction. Raises BinlogError."""
+    """Yield the QUERY events of a transaction. Raises BinlogError."""
     for piece in transaction.pieces():
         codes = bytes(piece.window.block.type_code[piece.first : piece.last])
         for match in _QUERY_CODES.finditer(codes):
@@ -220,7 +220,7 @@ def query_events(transaction: Transaction) -> Iterator[LogEvent]:
 
 
 def first_bad_of(piece: Piece) -> int:
-    """The first frame of a piece whose checksum is wrong, -1 if there is none."""
+    """Return the first frame of a piece whose checksum is wrong, or -1."""
     window = piece.window
     if not window.format.checksum_bytes:
         return -1

@@ -1,11 +1,11 @@
-"""A chain of log files, or one split of it, as transactions: what all readers start from.
+"""Read a chain of log files, or one split of it, as transactions: the base of all readers.
 
     for reader in LogReader.of_chains(resolve(paths), options, ledger): …
     reader = LogReader.of_split(split, options, ledger)
     for run in reader.runs(): …
 
-Files are opened when they are reached and closed when they are passed, so a chain may have
-more files than a process may open.
+The reader opens a file when it gets there and closes it afterwards, so a chain may have more files
+than a process may open.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ T = TypeVar("T")
 
 
 class LogReader:
-    """Transactions of a chain or a split; `names` are the base names of the chain's files."""
+    """Reads the transactions of a chain or a split; `names` are the base names of the chain's
+    files.
+    """
 
     def __init__(
         self,
@@ -64,10 +66,10 @@ class LogReader:
     def of_chains(
         cls, chains: Sequence[Chain], options: ReadOptions, ledger: Ledger, passed_to: int = 0
     ) -> Iterator[LogReader]:
-        """A reader per chain of an input: of everything that the options want of it.
+        """Return a reader for each chain of an input, for everything that the options select.
 
-        What lies between the format description and byte `passed_to` of the first file is of no
-        use to the caller: where that is an event, a server need not send it. Raises OptionError.
+        The caller does not need the bytes between the format description and byte `passed_to` of
+        the first file; if an event starts there, a server need not send them. Raises OptionError.
         """
         filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
         Access.of(options).expect_keyring()
@@ -84,7 +86,9 @@ class LogReader:
         ledger: Ledger,
         passed_to: int = 0,
     ) -> LogReader:
-        """A reader of one chain, with filters that are resolved already; `passed_to` as `of_chains`."""
+        """Return a reader of one chain, with filters that are already resolved; `passed_to` as in
+        `of_chains`.
+        """
         opener = _Opener(lambda: dict(enumerate(chain.files)), options)
         first = filters.first_file(len(chain.files))
         opened: dict[int, LogFile] = {}
@@ -121,7 +125,9 @@ class LogReader:
 
     @classmethod
     def of_split(cls, split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
-        """The transactions that start in a split; what it covers goes to the ledger."""
+        """Return a reader of the transactions that start in a split; the ledger gets the bytes
+        that it covers.
+        """
         opener = _Opener(split.chain_files, options)
         filters = split.filters
         sent = None
@@ -141,7 +147,7 @@ class LogReader:
         first = ChainPosition(split.ordinal, log.name, start)
 
         def ranges(reader: TransactionReader) -> Iterator[FileRange]:
-            # read a second time, the file has been closed (standard input cannot be)
+            # for a second read, the file has been closed (standard input cannot be)
             log = opened.pop() if opened else opener.open(split.log, split.ordinal)
             if split.gap:
                 ledger.warn(split.gap)
@@ -156,41 +162,41 @@ class LogReader:
         return cls(ranges, elsewhere, filters, options, ledger, source=split.log.source)
 
     def runs(self, on_ddl: TakesDdl = nobody, shown_kinds: Container[str] = ()) -> Iterator[Run]:
-        """Plain runs and single transactions, in commit order; `on_ddl` and `shown_kinds` as
-        TransactionReader.runs.
+        """Yield plain runs and single transactions, in commit order; `on_ddl` and `shown_kinds` as
+        in TransactionReader.runs.
 
         Raises BinlogError.
         """
         return self._located(self._reader.runs(self._ranges(self._reader), on_ddl, shown_kinds))
 
     def ddl_before(self) -> Iterator[DdlStatement]:
-        """The DDL that the chain holds before the place where reading begins (option start or at), in
-        commit order; none of a server's logs, of standard input or of a split. Raises BinlogError.
+        """Return the DDL that the chain holds before the start of the read (option start or at),
+        in commit order; none for a server's logs, standard input or a split. Raises BinlogError.
 
-        All that lies before is read for it, without decoding rows.
+        The reader reads everything before the start for it, without decoding rows.
         """
         if self._ddl_before is not None:
             yield from self._ddl_before()
 
     def transactions(self, on_ddl: TakesDdl = nobody) -> Iterator[Transaction]:
-        """Every transaction on its own, in commit order. Raises BinlogError."""
+        """Yield every transaction on its own, in commit order. Raises BinlogError."""
         return self._located(self._reader.transactions(self._ranges(self._reader), on_ddl))
 
     def groups(self) -> Iterator[Ended]:
-        """Every wanted transaction group in the order of the log, whatever became of it.
+        """Yield every wanted transaction group in the order of the log, whatever its outcome.
 
         Raises BinlogError.
         """
         return self._located(self._reader.groups(self._ranges(self._reader)))
 
     def events(self) -> Iterator[LogEvent]:
-        """Every event, those inside payloads after their payload event.
+        """Yield every event; those inside payloads follow their payload event.
 
-        With filters, the events of the wanted transactions; with those by table or operation,
-        of each what `TableEvents` says. Without filters a wrong checksum is told by the
-        event; with them it is an error, since what is chosen may depend on it. Damage of the
-        framing is a FormatError, as everywhere. With on_error=skip, one that cannot be decoded
-        is a RawEvent, and the ledger says so. Raises BinlogError.
+        With filters, these are the events of the wanted transactions; with filters by table or
+        operation, those that `TableEvents` selects. Without filters, the event reports a wrong
+        checksum; with filters it is an error, since the selection may depend on it. Damage of the
+        framing is always a FormatError. With on_error=skip, an event that cannot be decoded is a
+        RawEvent, and the ledger records it. Raises BinlogError.
         """
         if self._options.on_error == Damage.STOP:
             yield from self._events(None)
@@ -205,11 +211,11 @@ class LogReader:
 
     def _note_damage(self, event: LogEvent, error: FormatError) -> None:
         lost = SkippedRange(event.window.file.shown, event.pos, event.end_pos, error.message)
-        if lost not in self._ledger.skipped:  # of a payload, the event and what is inside
+        if lost not in self._ledger.skipped:  # of a payload: the payload event and its content
             self._ledger.skipped.append(lost)
 
     def _located(self, items: Iterator[T]) -> Iterator[T]:
-        """The same; an error names the source of its file where files of several are read."""
+        """The same; if the read has several files, an error names the source of its file."""
         return items if not self._source else self._naming_source(items)
 
     def _naming_source(self, items: Iterator[T]) -> Iterator[T]:
@@ -230,11 +236,11 @@ class LogReader:
             yield from events_of_piece(piece)
 
     def pieces(self, on_damage: OnDamage | None = None) -> Iterator[Piece]:
-        """The frames of every event, or of the wanted transactions: what is inside of a payload
-        after its payload event. Filters by table and operation do not choose among them.
+        """Yield the frames of every event, or of the wanted transactions; the content of a payload
+        follows its payload event. Filters by table and operation do not apply.
 
-        Without filters the checksums are not judged. Raises BinlogError; `on_damage` takes that
-        of a payload which cannot be inflated.
+        Without filters, checksums are not checked. Raises BinlogError; `on_damage` handles the
+        error of a payload that cannot be inflated.
         """
         if self._filters.everything:
             for window in self._located(self._reader.windows(self._ranges(self._reader))):
@@ -245,7 +251,7 @@ class LogReader:
 
 
 class _Opener:
-    """Opens files of a chain by ordinal; the chain is asked for only when that is needed."""
+    """Opens files of a chain by ordinal; it lists the chain only on demand."""
 
     def __init__(self, files: Callable[[], Mapping[int, LogPath]], options: ReadOptions) -> None:
         self._resolve = files
@@ -276,9 +282,11 @@ class _Opener:
 def _ddl_before(
     chain: Chain, place: ChainPosition, options: ReadOptions, ledger: Ledger
 ) -> Iterator[DdlStatement]:
-    """The DDL of the transactions that start before `place`; the ledger says what damage cost."""
+    """Return the DDL of the transactions that start before `place`; the ledger records what damage
+    cost.
+    """
     plain = ReadOptions(
-        exclude_table=("*.*",),  # where there is an index, only what is not a plain transaction
+        exclude_table=("*.*",),  # with an index, only the transactions that are not plain
         keyring=options.keyring,
         keyring_password_file=options.keyring_password_file,
         max_memory=options.max_memory,
@@ -297,16 +305,16 @@ def _ddl_before(
     yield from found
     for lost in read.skipped:
         ledger.warn(
-            f"{lost.file}: bytes {lost.start} to {lost.end}, before the start, cannot be read:"
-            " DDL in them is not known"
+            f"{lost.file}: cannot read bytes {lost.start} to {lost.end}, before the start:"
+            " binlake does not know the DDL in them"
         )
 
 
 def _start_of_reading(opener: _Opener, start: ChainPosition) -> int:
-    """Where to begin so that no transaction that starts at or after `start` is missed.
+    """Return an offset from which a read misses no transaction that starts at or after `start`.
 
-    That place itself, as near as it can be told without reading what is before; where it cannot
-    (old servers, relay logs, streams), the beginning of the file.
+    That is `start` itself, or the nearest place that can be found without reading the bytes before
+    it. If there is none (old servers, relay logs, streams), it is the beginning of the file.
     """
     if opener.files[start.ordinal].path == "-":
         return FIRST_EVENT
@@ -319,8 +327,10 @@ def _start_of_reading(opener: _Opener, start: ChainPosition) -> int:
 def _sent_from(
     opener: _Opener, path: LogPath, start: ChainPosition, find: Callable[[LogFile], int | None]
 ) -> tuple[LogFile, int] | None:
-    """A server's log, opened so that it is sent from `start` on, and what `find` finds there; None
-    for other files, and where what is before has to be read.
+    """Open a server's log so that the server sends it from `start` on; return it and the place
+    that `find` finds.
+
+    Returns None for other files, and if the bytes before `start` have to be read.
     """
     if start.offset <= FIRST_EVENT or not is_server_url(path.path):
         return None
@@ -343,8 +353,8 @@ def _indexed(
     reader: TransactionReader,
     ledger: Ledger,
 ) -> Iterator[FileRange]:
-    """The bytes [start, stop) of a log, or, where there is an index beside it, what of them has to
-    be read.
+    """Return the range [start, stop) of a log, or, if there is an index beside it, the parts of it
+    that have to be read.
     """
     wanted = filters.byte_range(log.ordinal)
     index = None
@@ -362,7 +372,7 @@ def _indexed(
     for passage in index.passages(filters, tables, log.ordinal, start, stop):
         if end is not None and passage.start >= end and not reader.expects_more:
             break
-        # a file is closed when a range of it has been read
+        # a file is closed after each of its ranges
         file = opened if opened is not None else log.reopen(log.size)
         opened = None
         yield FileRange(file, passage.start, passage.stop, passage.passed)
@@ -373,10 +383,10 @@ def _indexed(
 def _cover(
     log: LogFile, start: int, end: int | None, reader: TransactionReader, ledger: Ledger
 ) -> None:
-    """Say what of the file the split was to read, and what it has read.
+    """Record which part of the file the split was to read, and which part it has read.
 
-    A split ends where its last event really ended: should two tasks ever disagree on the border
-    between them, the ranges do not join, and that is seen.
+    A split ends where its last event really ended. Should two tasks ever disagree on the border
+    between them, the ranges do not join, and the driver sees that.
     """
     size = log.size if log.size is not None else reader.reached
     ledger.plan(log.path, FIRST_EVENT, max(size, FIRST_EVENT))
@@ -388,7 +398,7 @@ def _cover(
 def _rest_of_transaction(
     reader: TransactionReader, opener: _Opener, ordinal: int
 ) -> Iterator[FileRange]:
-    """The beginnings of the next relay logs, as far as an open transaction reaches."""
+    """Yield the beginnings of the next relay logs, as far as an open transaction reaches."""
     while reader.inside_relay and ordinal in opener.ordinals:
         stop = carried_over(opener, ordinal)
         yield FileRange(opener(ordinal), None, stop)

@@ -1,6 +1,6 @@
-"""What a log has, for who found nothing in it: its tables, and from when to when it is.
+"""Describe the content of a log when filters matched nothing: its tables and its time span.
 
-Only looked at when filters matched nothing; bounded, since that may be a large log.
+It is used only then, and it is bounded, since the log may be large.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["nothing_found"]
 
-#: Bytes of log that are looked at.
+#: Bytes of log to look at.
 LOOK_BYTES = 64 << 20
 _SHOWN_TABLES = 8
 
 
 def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
-    """One sentence: that the filters matched nothing, and what there is."""
+    """Return one sentence: the filters matched nothing, and the log contains this."""
     seen = _Seen(Access.of(options))
     if all(file.path != "-" for chain in chains for file in chain.files):
         seen.look(chains)
@@ -55,7 +55,7 @@ def _tables(seen: _Seen) -> Iterator[str]:
         more = ", …" if len(names) > _SHOWN_TABLES or not seen.complete else ""
         yield f"the log has changes of {', '.join(names[:_SHOWN_TABLES])}{more}"
     elif seen.last and seen.complete:
-        yield "the log has no row changes"
+        yield "the log contains no row changes"
 
 
 def _time(seconds: int) -> str:
@@ -73,7 +73,7 @@ class _Seen:
         self.complete = True
 
     def look(self, chains: Sequence[Chain]) -> None:
-        """Look at the logs, as far as the bound or damage allows."""
+        """Look at the logs, up to the bound or the first damage."""
         left = LOOK_BYTES
         try:
             for window in _windows(chains, self._access):
@@ -87,7 +87,7 @@ class _Seen:
             self.complete = False
 
     def _look_at_newest(self, chain: Chain) -> None:
-        """Of a long chain, at least when its last file begins."""
+        """# For a long chain, at least the time when its last file begins."""
         ordinal = len(chain.files) - 1
         with self._access.open(chain.files[ordinal], ordinal) as log:
             for window in log.windows(verify=False):

@@ -1,8 +1,8 @@
 """The events inside a TRANSACTION_PAYLOAD event, as windows of their own.
 
-A payload is inflated as a stream into windows of whole events, so one that inflates to
-gigabytes takes the memory of one window. Its events carry no checksums whatever the format
-says, and their offsets count from the start of the inflated payload.
+A payload is inflated as a stream into windows of whole events, so a payload of gigabytes takes the
+memory of one window. Its events carry no checksums whatever the format says, and their offsets
+count from the start of the inflated payload.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["WINDOW_BYTES", "inner_format", "inner_windows"]
 #: Inflated bytes that make a window.
 WINDOW_BYTES = 4 << 20
 
-# The largest event that a server can write: a claim beyond it is corrupt,
-# and is refused before memory is taken for it.
+# The largest event that a server can write. binlake refuses a larger declared size as corrupt,
+# before it allocates memory for it.
 _EVENT_BYTES_MAX = 1 << 30
-# Rows compress to a tenth or a hundredth. What inflates to more is held against max_memory, since a
-# file of few bytes must not cost minutes.
+# Rows compress to a tenth or a hundredth of their size. A payload that inflates to more is limited
+# by max_memory, since a file of a few bytes must not cost minutes.
 _RATIO = 100
 
 
@@ -41,11 +41,11 @@ def inner_format(fmt: EventFormat) -> EventFormat:
 
 
 def inner_windows(window: Window, index: int) -> Iterator[Window]:
-    """Inflate the payload event that is frame `index`, and give its events window by window.
+    """Inflate the payload event that is frame `index`, and yield its events window by window.
 
-    Raises FormatError (MalformedError for corrupt data, a claim beyond an event's largest size
-    or a payload within a payload; TruncatedError where the payload ends inside an event) with
-    the position of the payload event.
+    Raises FormatError with the position of the payload event: MalformedError for corrupt data, a
+    size larger than that of any event, or a payload within a payload; TruncatedError if the
+    payload ends inside an event.
     """
     outer = window.frame(index)
     event = event_at(window, index)
@@ -70,7 +70,7 @@ def _windows(event: TransactionPayloadEvent, file: LogFile, fmt: EventFormat) ->
         if inflated > allowed:
             raise UnsupportedError(
                 f"{event.payload_size:,} compressed bytes inflate to more than {allowed:,}",
-                hint="set the option max_memory to the size of the transaction",
+                hint="set the option max_memory to at least the size of the transaction",
             )
         pending += chunk
         if len(pending) < wanted:
@@ -90,7 +90,7 @@ def _windows(event: TransactionPayloadEvent, file: LogFile, fmt: EventFormat) ->
 
 
 def _scan(data: bytes, base: int, file: LogFile, fmt: EventFormat) -> Generator[Window, None, int]:
-    """Give the whole events of `data` as windows; returns how many bytes they are."""
+    """Yield the whole events of `data` as windows; return their total size."""
     pos = 0
     while True:
         block = FrameBlock()
@@ -106,14 +106,14 @@ def _scan(data: bytes, base: int, file: LogFile, fmt: EventFormat) -> Generator[
 
 
 def _bytes_of_next(data: bytearray, base: int, most: int) -> int:
-    """Length of the event at the start of `data`, as far as it is known.
+    """Return the length of the event at the start of `data`, as far as it is known.
 
-    Raises MalformedError, and UnsupportedError for one of more than `most` bytes.
+    Raises MalformedError, and UnsupportedError for an event of more than `most` bytes.
     """
     if len(data) < HEADER_BYTES:
         return HEADER_BYTES
     length = read_frame(memoryview(data), base, 0).length
     if length > _EVENT_BYTES_MAX:
-        raise MalformedError(f"an event in the payload claims {length} bytes", offset=base)
+        raise MalformedError(f"an event in the payload declares {length} bytes", offset=base)
     refuse_inflated(length, most)
     return length

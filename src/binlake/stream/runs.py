@@ -1,9 +1,9 @@
-"""What the stream hands to row decoders: plain runs and single transactions.
+"""Plain runs and single transactions: the input of row decoders.
 
-Most of a row-format log is back-to-back plain transactions. They are handed over as one
-`PlainRun` per window and decoded natively, with no Python per transaction. Everything else,
-a DDL, a statement, XA, a rolled back or compressed transaction, one cut by a window's end, is
-a `Transaction` of its own, whose `pieces()` say which frames hold its row changes.
+Most of a row-format log consists of back-to-back plain transactions. They form one `PlainRun` per
+window and are decoded natively, with no Python per transaction. Everything else is a `Transaction`
+of its own, whose `pieces()` are the frames with its row changes: DDL, a statement, XA, a rolled
+back or compressed transaction, one cut by the end of a window.
 
     for run in reader.runs():
         if isinstance(run, PlainRun):
@@ -34,7 +34,7 @@ __all__ = ["ChainPosition", "Outcome", "Piece", "PlainRun", "Run", "Statement", 
 
 
 class Outcome(StrEnum):
-    """How a transaction ended, as far as the input tells."""
+    """How a transaction ended, as far as the input shows."""
 
     COMMITTED = "committed"
     ROLLED_BACK = "rolled back"  # ROLLBACK, XA ROLLBACK
@@ -58,7 +58,7 @@ class PlainRun:
     """Whole committed transactions, back to back: frames `first` to `last - 1` of `window`.
 
     They are the transactions [low, high) of `plain`, the plain transactions of the window, whose
-    columns tell all of them that headers and GTID events do.
+    columns contain everything about them that headers and GTID events record.
     """
 
     window: Window
@@ -98,12 +98,14 @@ class PlainRun:
 
     @property
     def needs_file(self) -> bool:
-        """Whether decoding reads the file again: in relay logs, for the names of the source's logs."""
+        """Whether decoding reads the file again: for relay logs, to get the names of the source's
+        logs.
+        """
         return self.window.file.is_relay
 
     @property
     def mask(self) -> GroupMask:
-        """A mask over its transactions, all wanted so far."""
+        """Return a mask over its transactions, all true."""
         return GroupMask(self.plain, self.low, self.high)
 
     def part(self, low: int, high: int) -> PlainRun:
@@ -111,7 +113,7 @@ class PlainRun:
         return replace(self, low=low, high=high)
 
     def each(self) -> Iterator[PlainRun]:
-        """Its transactions, one by one."""
+        """Yield its transactions, one by one."""
         return (self.part(group, group + 1) for group in range(self.low, self.high))
 
 
@@ -137,8 +139,8 @@ class Piece:
         return Piece(self.window, first, last, self.outer, inner)
 
     def locate(self, error: BinlogError) -> BinlogError:
-        """An error met in these frames, with its place in the file: that of the payload event, if
-        they came out of one.
+        """Return an error in these frames, with its position in the file: that of the payload
+        event, for frames inside a payload.
         """
         if self.outer is not None:
             error.context["event_pos"] = self.outer.offset
@@ -146,10 +148,10 @@ class Piece:
 
 
 class Statement(NamedTuple):
-    """A statement that a transaction holds as text: where it lies, and what it does.
+    """A statement that a transaction holds as text: its position and its effect.
 
-    `kind` is one of `stream.statements.KINDS`, or INCIDENT; `at` the ordinal of the byte after
-    it among the transaction's bytes; `undone` if a ROLLBACK TO took it back.
+    `kind` is one of `stream.statements.KINDS`, or INCIDENT. `at` is the ordinal of the byte after
+    it among the transaction's bytes. `undone` is true if a ROLLBACK TO undid it.
     """
 
     position: ChainPosition
@@ -162,25 +164,26 @@ class Statement(NamedTuple):
 class Transaction:
     """One transaction group that is not part of a plain run.
 
-    `gtid_event` is its GTID event, if the log has such; `gtid` as its flavour spells it, or
-    None. `commit_us`: microseconds since 1970 UTC, of the GTID event's immediate commit
-    timestamp, else of the first event (whole seconds). For an XA transaction ended by a later
-    XA COMMIT or XA ROLLBACK these, and `decided`, are those of that later group (the changes
-    became visible there), while `start`, `end` and the positions of the rows are those of the
-    group that holds them.
+    `gtid_event` is its GTID event, if the log has one; `gtid` is in the notation of its flavour,
+    or None. `commit_us`: microseconds since 1970 UTC, of the GTID event's immediate commit
+    timestamp, else of the first event (whole seconds). For an XA transaction ended by a later XA
+    COMMIT or XA ROLLBACK these, and `decided`, are those of that later group (the changes became
+    visible there), while `start`, `end` and the positions of the rows are those of the group that
+    holds them.
 
     `start` is the first byte of the group (its GTID event, or BEGIN, or the prefix of a
-    statement), `end` the byte after its last event, in the file where it ends (relay logs: a
-    group may go on in the next file). `decided` is the start of the group that decides: the
-    sort key of commit order. `thread_id` is None when the log does not tell. `bytes` in the
-    file. `xid` is the number that an XID event commits, `xa_xid` the name of an XA transaction
-    as servers write it. `duration_us` is in whole seconds, because event headers are: from the
-    earliest time that its events have (a GTID event has that of the COMMIT, BEGIN that of the
-    first statement) to the second of the commit time, or to the last event's time where that is
-    later; the true duration is less than a second longer or shorter.
+    statement), `end` the byte after its last event, in the file where it ends (relay logs: a group
+    may go on in the next file). `decided` is the start of the group that decides: the sort key of
+    commit order. `thread_id` is None when the log does not tell. `bytes` in the file. `xid` is the
+    number that an XID event commits, `xa_xid` the name of an XA transaction as servers write it.
+    `duration_us` is in whole seconds, because event headers are: from the earliest time that its
+    events have (a GTID event has that of the COMMIT, BEGIN that of the first statement) to the
+    second of the commit time, or to the last event's time where that is later; the true duration
+    is less than a second longer or shorter.
 
-    `is_remarked`: the ledger has a warning about it. `needs_file`: decoding it reads the file again, because its frames are not all in memory, or as
-    `PlainRun.needs_file`. `held_bytes` is the size of its frames, payloads inflated.
+    `is_remarked`: the ledger has a warning about it. `needs_file`: decoding it reads the file
+    again, because its frames are not all in memory, or for the reason in `PlainRun.needs_file`.
+    `held_bytes` is the size of its frames, payloads inflated.
     """
 
     outcome: Outcome
@@ -204,16 +207,16 @@ class Transaction:
 
     @property
     def gtid(self) -> str | None:
-        """The GTID as its flavour spells it; None where the log gives it none."""
+        """The GTID in the notation of its flavour; None if the log gives it none."""
         return self.gtid_event.gtid if self.gtid_event is not None else None
 
     def pieces(self) -> Iterator[Piece]:
-        """The frames whose changes the transaction made, in order.
+        """Yield the frames whose changes the transaction made, in order.
 
-        Frames that a ROLLBACK TO SAVEPOINT took back are left out (unless the reader shows
-        uncommitted changes). Frames that were dropped to bound memory are read again, payloads
-        inflated as a stream, so it can be iterated more than once (not over a pipe, which
-        keeps the bytes until the next run is asked for).
+        Frames that a ROLLBACK TO SAVEPOINT undid are left out (unless the reader shows uncommitted
+        changes). Frames that were dropped to bound memory are read again, payloads inflated as a
+        stream, so you can iterate more than once (not over a pipe, which keeps the bytes until the
+        next run is requested).
         """
         return self._pieces()
 

@@ -38,7 +38,7 @@ __all__ = ["ReadsRuns", "RunWorker", "Spread"]
 
 T = TypeVar("T")
 
-# A thread keeps the tables that it meets, each of which a log describes in a byte per column. So
+# A thread keeps the tables that it meets, each of which takes the log only a byte per column. So
 # few bytes are not worth another thread.
 _BYTES_OF_A_THREAD = 8 << 20
 _LEAST_SHARE_BYTES = 1 << 20
@@ -46,7 +46,7 @@ _LEAST_PORTION_BYTES, _MOST_PORTION_BYTES = 256 << 10, 8 << 20
 
 
 class ReadsRuns(Protocol):
-    """A source of runs: `LogReader`, `LiveReader`."""
+    """Yields runs: `LogReader`, `LiveReader`."""
 
     def runs(self, on_ddl: TakesDdl) -> Iterator[Run]: ...
 
@@ -62,7 +62,7 @@ class RunWorker(ABC, Generic[T]):
 
     @abstractmethod
     def on_ddl(self, ddl: DdlStatement) -> None:
-        """Take note of a DDL statement between two runs."""
+        """Process a DDL statement between two runs."""
 
     @abstractmethod
     def work(self, runs: Iterator[Run]) -> Iterator[T]:
@@ -117,7 +117,7 @@ class Spread(Generic[T]):
         self._portion_bytes = min(half, _MOST_PORTION_BYTES)
 
     def results(self, reader: ReadsRuns, worker_of: MakesWorker[T]) -> Iterator[T]:
-        """The results of the workers for all runs of a reader, in the order of the log.
+        """Yield the results of the workers for all runs of a reader, in the order of the log.
 
         Raises BinlogError, after the results of everything before the error.
         """
@@ -150,7 +150,7 @@ class Spread(Generic[T]):
 
 
 class _Once:
-    """The DDL before the start of a read, read once and for all threads."""
+    """Return the DDL before the start of a read, which is read once for all threads."""
 
     def __init__(self, ddl_before: Callable[[], Iterable[DdlStatement]]) -> None:
         self._ddl_before = ddl_before
@@ -179,7 +179,7 @@ _Result = tuple[tuple[T, ...], list[Ledger]]
 
 
 def _work(worker: RunWorker[T], counts: Ledger, portion: _Portion) -> Iterator[_Result[T]]:
-    """The results for a portion, each with the counts since the one before."""
+    """Yield the results for a portion, each with the counts since the one before."""
     ledgers = [portion.ledger]
 
     def runs() -> Iterator[Run]:
@@ -216,7 +216,9 @@ class _Cutter:
         self._start()
 
     def portions(self) -> Generator[_Portion]:
-        """The portions in the order of the log. Raises BinlogError, behind all runs before it."""
+        """Yield the portions in the order of the log. Raises BinlogError, after all runs before
+        it.
+        """
         runs = self._reader.runs(self._on_ddl)
         try:
             for run in runs:
@@ -249,7 +251,7 @@ class _Cutter:
         self._bytes += len(ddl.sql)
 
     def _parts(self, run: Run) -> Iterator[Run]:
-        """A run in parts, none of which makes a portion much larger than it should be."""
+        """Split a run into parts, none of which makes a portion much larger than it should be."""
         while isinstance(run, PlainRun) and run.bytes > (room := self._wanted_bytes - self._bytes):
             groups = range(run.low + 1, run.high)
             at = bisect_left(groups, run.start + room, key=run.plain.start)
@@ -260,7 +262,9 @@ class _Cutter:
         yield run
 
     def _held_bytes(self, run: Run) -> int:
-        """The memory that a run adds: its bytes, and of the windows around it what no run before has."""
+        """Return the memory that a run adds: its bytes, and the parts of its windows that no run
+        before holds.
+        """
         if isinstance(run, PlainRun):
             file, start, end, size = run.window.file, run.start, run.end, run.bytes
         else:

@@ -1,11 +1,13 @@
-"""Who wrote how much, and when: sums over batches of transactions, in bounded memory.
+"""Write volume by table, operation, time, server and thread: sums over transactions, in bounded
+memory.
 
     statistics = Statistics(top=10)
     statistics.add(transactions, changes, tables)      # columns, see table/counting/counted.py
     statistics.to_json()
 
-Sums by table, server, thread and time are exact while there are few keys; of very many, the
-smallest are folded together, which is said. Of transactions only the largest are kept.
+Sums by table, server, thread and time are exact while there are few keys. If there are very many,
+the smallest are folded together, and the result reports that. Only the largest transactions are
+kept.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ UNITS = {
 }
 
 _MOST_KEYS = 1 << 16
-_MOST_TIMES = 1 << 16  # that are kept of a unit of a minute or more
+_MOST_TIMES = 1 << 16  # that are kept for a unit of a minute or more
 _MOST_SHORT_TIMES = 1 << 12  # of a shorter one
 _SQL_CHARACTERS = 2000  # kept of a statement
 _LISTED_KINDS = frozenset((DDL, TRUNCATE, ACCOUNT))
@@ -56,7 +58,7 @@ _RANKS = {
 
 
 class Measures(NamedTuple):
-    """What was written: transactions, their bytes in the log, and row changes.
+    """Sums over transactions: their number, their bytes in the log, and row changes.
 
     By table, `bytes` are those of its rows events, and a transaction counts for each of its
     tables.
@@ -83,8 +85,10 @@ class Measures(NamedTuple):
 
 
 class Tally:
-    """Measures by key. Of more than `most` keys the smallest (by bytes) are folded into `rest`,
-    and `folded` counts the keys: one that comes again begins anew.
+    """Measures by key. If there are more than `most` keys, the smallest (by bytes) are folded into
+    `rest`.
+
+    `folded` counts those keys; a key that appears again starts anew.
     """
 
     def __init__(self, most: int = _MOST_KEYS) -> None:
@@ -115,7 +119,7 @@ class Tally:
         )
 
     def others(self, count: int) -> Measures:
-        """All that `top` leaves out."""
+        """Return everything that `top` leaves out."""
         total = self.rest
         for measures in self.by_key.values():
             total = total.plus(measures)
@@ -124,7 +128,7 @@ class Tally:
         return total
 
     def to_json(self, name: str, count: int) -> dict[str, Any]:
-        """The `count` largest, and what the others are together."""
+        """Return the `count` largest, and the sum of the others."""
         return {
             "count": len(self.by_key) + self.folded,
             "exact": not self.folded,
@@ -250,7 +254,7 @@ class Statistics:
             mine = changes.filter(pc.equal(changes["transaction"], scalar(place)))
             touched = pc.unique(mine["table"]).to_pylist()
             row["tables"] = sorted(names[number] for number in touched)
-            self._number += 1  # equal ones: the first stays
+            self._number += 1  # of equal ones the first stays
             entry = (row[column], -self._number, row)
             if len(heap) < self.top:
                 heapq.heappush(heap, entry)
@@ -258,7 +262,7 @@ class Statistics:
                 heapq.heapreplace(heap, entry)
 
     def add_statements(self, transaction: Transaction, ddl: Iterable[dict[str, Any]]) -> None:
-        """Count the statements that a transaction holds as text; `ddl` are those to be listed."""
+        """Count the statements that a transaction holds as text; `ddl` are the ones to list."""
         for statement in transaction.statements:
             self.statements[statement.kind] += 1
         for entry in ddl:
@@ -266,15 +270,17 @@ class Statistics:
             if len(self.ddl) < max(self.top, 100):
                 self.ddl.append(entry)
 
-    # -- answers -------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------
 
     def ranked(self, rank: str) -> list[dict[str, Any]]:
-        """The transactions of `largest_by_bytes`, `largest_by_rows` or `longest`, first first."""
+        """Return the transactions of `largest_by_bytes`, `largest_by_rows` or `longest`, largest
+        first.
+        """
         ordered = sorted(self._ranked.get(rank, ()), key=lambda entry: entry[:2], reverse=True)
         return [_transaction_json(row) for _, _, row in ordered]
 
     def to_json(self, ledger: Ledger) -> dict[str, Any]:
-        """The document of `binlake stats --json`; `ledger` is that of the read."""
+        """Return the document of `binlake stats --json`; `ledger` is that of the read."""
         unit = self.times.chosen_unit(self.unit, self.bars)
         log = ledger.to_json()
         return {
@@ -318,12 +324,14 @@ def utc_text(us: int | None) -> str | None:
 
 
 def holds_ddl(transaction: Transaction) -> bool:
-    """Whether a transaction has entries for the DDL list."""
+    """Whether a transaction has entries for the list of DDL."""
     return any(statement.kind in _LISTED_KINDS for statement in transaction.statements)
 
 
 def ddl_of(transaction: Transaction, events: Iterator[LogEvent]) -> Iterator[dict[str, Any]]:
-    """The entries of the DDL list among events of a transaction. Raises FormatError."""
+    """Return the entries for the list of DDL among the events of a transaction. Raises
+    FormatError.
+    """
     for found in events:
         event = found.event
         if not isinstance(event, QueryEvent):
@@ -348,7 +356,7 @@ def ddl_of(transaction: Transaction, events: Iterator[LogEvent]) -> Iterator[dic
 
 
 def _with_rows(transactions: pa.Table, changes: pa.Table) -> pa.Table:
-    """The transactions with their inserts, updates, deletes and rows."""
+    """Return the transactions with their inserts, updates, deletes and rows."""
     count = transactions.num_rows
     ordinals = array(range(count), pa.int64())
     for op, name in enumerate(_OPERATIONS):
@@ -383,7 +391,7 @@ def _sums_by_table(changes: pa.Table) -> Iterator[tuple[int, Measures]]:
 
 
 def _transactions_by_table(changes: pa.Table) -> dict[int, int]:
-    """How many transactions change each table."""
+    """Return how many transactions change each table."""
     if not changes.num_rows:
         return {}
     tables = pc.max(changes["table"]).as_py() + 1

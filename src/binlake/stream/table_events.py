@@ -1,9 +1,10 @@
-"""The events of chosen tables and operations: options table, exclude_table and op for events.
+"""Select the events of chosen tables and operations: options table, exclude_table and op for
+events.
 
-A transaction is shown when it changes a row that is wanted; then its control events (GTID,
-BEGIN, the statement's text, XID) come with it, and of the TABLE_MAP and rows events those of the
-wanted tables and operations. What changes no row as an event, a DDL or a statement logged as
-text, belongs to no table here.
+A transaction is shown if it changes a wanted row. Its control events (GTID, BEGIN, the statement's
+text, XID) are shown with it, and those of its TABLE_MAP and rows events that belong to the wanted
+tables and operations. DDL and statements logged as text change no row as an event, so here they
+belong to no table.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["TableEvents"]
 
 
 class TableEvents:
-    """Chooses among the events of transactions."""
+    """Selects events of transactions."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._tables = TableFilter(options)
@@ -31,7 +32,7 @@ class TableEvents:
         self._stops = options.on_error == Damage.STOP
 
     def of(self, ended: Ended) -> Iterator[LogEvent]:
-        """The events to show of one transaction; none if it changes no row that is wanted.
+        """Return the events to show of one transaction; none if it changes no wanted row.
 
         Raises FormatError.
         """
@@ -39,7 +40,7 @@ class TableEvents:
             yield from (event for event, _ in self._chosen(ended))
 
     def _chosen(self, ended: Ended) -> Iterator[tuple[LogEvent, bool]]:
-        """The events that stay, each with whether it changes wanted rows."""
+        """Return the events that stay, each with whether it changes wanted rows."""
         wanted: dict[int, bool] = {}
         for piece in ended.group.frames.events():
             for event in events_of_piece(piece):
@@ -48,7 +49,7 @@ class TableEvents:
                 except FormatError:
                     if self._stops:
                         raise
-                    yield event, False  # the reader says what is wrong with it
+                    yield event, False  # its reader reports the error
                     continue
                 if isinstance(decoded, TableMapEvent):
                     known = self._tables.wants(decoded.database, decoded.table)
@@ -61,7 +62,7 @@ class TableEvents:
                     yield event, True
 
     def _wants_rows(self, rows: RowsEvent, wanted: dict[int, bool]) -> bool:
-        # of a table that no TABLE_MAP names nobody can say that it is not wanted
+        # a table without a TABLE_MAP cannot be excluded
         return wanted.get(rows.table_id, True) and (
             not self._operations or rows.operation in self._operations
         )

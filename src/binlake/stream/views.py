@@ -1,8 +1,8 @@
 """The views `events`, `transactions` and `statements`: schemas, and record batches of them.
 
-A view is a table of columns, each with its Arrow type and the function that gets its value, so
-the schema and the values cannot differ, and a column that is not asked for costs nothing: an
-event whose fields nobody wants is not even decoded.
+A view is a table of columns, each with its Arrow type and the function that returns its value, so
+the schema and the values cannot differ. A column that is not requested costs nothing: an event is
+decoded only if a requested column needs it.
 
     VIEWS["events"].schema(columns)
     VIEWS["events"].batches(reader.events(), columns)
@@ -69,7 +69,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view: what a row of it is made of."""
+    """One view: its name and its columns."""
 
     name: str
     columns: tuple[Column, ...]
@@ -84,7 +84,9 @@ class View:
         )
 
     def batches(self, rows: Iterable[Any], columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-        """Record batches of at most BATCH_ROWS rows. Raises OptionError, and what `rows` does."""
+        """Yield record batches of at most BATCH_ROWS rows. Raises OptionError, and the errors of
+        `rows`.
+        """
         chosen = self._chosen(columns)
         schema = self.schema(columns)
         values: list[list[Any]] = [[] for _ in chosen]
@@ -152,7 +154,7 @@ EVENTS = View(
 
 
 class RowCounts(NamedTuple):
-    """How many rows a transaction changed, and of which tables (`database.table`)."""
+    """The number of rows that a transaction changed, and their tables (`database.table`)."""
 
     tables: tuple[str, ...]
     inserts: int | None
@@ -177,10 +179,10 @@ def transaction_rows(
     count: Callable[[Transaction], RowCounts],
     options: ReadOptions,
 ) -> Iterator[TransactionRow]:
-    """Rows of the view; `count` counts a transaction's rows (decoding is not done here).
+    """Yield the rows of the view; `count` counts a transaction's rows (they are not decoded here).
 
-    Where only some tables or operations are wanted, those transactions that change such rows,
-    or of which that cannot be told.
+    If only some tables or operations are wanted, these are the transactions that change such rows,
+    and those for which this is unknown.
     """
     for transaction in transactions:
         counts = count(transaction)
@@ -189,7 +191,7 @@ def transaction_rows(
 
 
 def _gtid_field(name: str) -> Callable[[TransactionRow], Any]:
-    """A field of the GTID event, null for flavours and versions that do not log it."""
+    """Return a field of the GTID event; null for flavours and versions that do not log it."""
     return lambda row: getattr(row.transaction.gtid_event, name, None)
 
 
@@ -266,21 +268,21 @@ STATEMENT_CODES = re.compile(b"[" + re.escape(bytes(sorted(_STATEMENT_TYPES))) +
 
 
 def check_statement_options(options: ReadOptions) -> None:
-    """Raises OptionError for options that the view statements cannot obey: it parses no SQL."""
+    """Raise OptionError for options that the view statements cannot apply: it parses no SQL."""
     for name in ("table", "exclude_table", "op"):
         if getattr(options, name):
             raise OptionError(
-                f"option {name}: which tables a statement changes is not known",
+                f"option {name}: binlake does not know which tables a statement changes",
                 name=name,
-                hint="the views changes, transactions and events can be filtered so",
+                hint="use it with the views changes, transactions or events",
             )
 
 
 def statements(groups: Iterable[Ended]) -> Iterator[StatementRow]:
-    """Every statement that groups hold as text, in the order of the log.
+    """Yield every statement that groups hold as text, in the order of the log.
 
-    Those that ran as text (QUERY, LOAD DATA) and those behind row events (ROWS_QUERY,
-    ANNOTATE_ROWS), BEGIN and COMMIT among them. Raises FormatError.
+    These are statements that ran as text (QUERY, LOAD DATA) and those behind row events
+    (ROWS_QUERY, ANNOTATE_ROWS), including BEGIN and COMMIT. Raises FormatError.
     """
     for ended in groups:
         for piece in ended.group.frames.events():
@@ -355,12 +357,12 @@ STATEMENTS = View(
     ),
 )
 
-#: The views by name. Times are UTC; `exec_time` is in seconds; null: the log does not tell.
+#: The views by name. Times are UTC; `exec_time` is in seconds; null: the log does not record it.
 VIEWS = {view.name: view for view in (EVENTS, TRANSACTIONS, STATEMENTS)}
 
 
 def view_of(name: str, options: ReadOptions) -> View:
-    """The view of a name, with durations in the form that the option time names."""
+    """Return the view of a name, with durations in the form that the option time names."""
     view = VIEWS[name]
     duration = _DURATIONS[options.time]
     return View(name, tuple(duration if c.name == "duration" else c for c in view.columns))

@@ -110,7 +110,7 @@ def test_what_does_not_come_back_is_kept(folder: Folder, monkeypatch: pytest.Mon
     monkeypatch.setattr(
         finishing, "_written", lambda log, target: (written(log, target)[0], b"another digest")
     )
-    with pytest.raises(SourceError, match="the log is kept"):
+    with pytest.raises(SourceError, match="the log stays uncompressed"):
         finish_log(folder, "binlog.000001", Finish("zstd"))
     assert "binlog.000001" in folder.sizes()
 

@@ -172,7 +172,7 @@ def test_what_does_not_follow_is_refused(tmp_path: Path, sent: Sent) -> None:
         with pytest.raises(AnotherHistory):
             writer.take(Block(name, 4, second.data, 0.0, UUID))
     for name in ("../binlog.000002", "binlog.index", "archive.json"):
-        with pytest.raises(ServerError, match="refused"):
+        with pytest.raises(ServerError, match="refuses"):
             writer.take(Block(name, 4, second.data, 0.0, UUID))
     with pytest.raises(ServerError, match="not with its first event"):
         writer.take(Block("binlog.000002", 100, second.data, 0.0, UUID))
@@ -185,7 +185,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     writer = HistoryWriter(open_folder(str(tmp_path / "new" / "a")), STATE_0)
     writer.resume()
     other = HistoryWriter(open_folder(str(tmp_path / "new" / "a")), STATE_0)
-    with pytest.raises(SourceError, match="another process archives into it"):
+    with pytest.raises(SourceError, match="another process writes this archive"):
         other.resume()
     writer.close()
     other.resume()

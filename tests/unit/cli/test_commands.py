@@ -235,7 +235,7 @@ def test_verify_says_yes_and_no(
     index.write_text("./binlog.000001\n./binlog.000002\n")
     code, out, _ = run(capfd, "verify", str(index))
     assert code == 1
-    assert "binlog.000002: missing file: named in binlog.index, but not there" in out
+    assert "binlog.000002: missing file: named in binlog.index, but the file does not exist" in out
     damaged = tmp_path / "binlog.000001"
     data = bytearray(Path(log).read_bytes())
     fifth = lines(run(capfd, "inspect", log, "--json", "-n", "5")[1])[4]
@@ -310,8 +310,8 @@ def test_a_few_rows_of_a_large_log_decode_little(
 
 def test_numbers_and_their_nouns(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """One event, one file; and no log among no files, one, or several."""
-    for named, says in (("", "it has no files"), ("a.txt", "its only file is not one"),
-                        ("b.txt", "none of its 2 files is one")):  # fmt: skip
+    for named, says in (("", "it has no files"), ("a.txt", "its only file is not a log"),
+                        ("b.txt", "none of its 2 files is a log")):  # fmt: skip
         if named:
             (tmp_path / named).write_text("")
         code, _, err = run(capfd, "rows", str(tmp_path))
@@ -426,10 +426,10 @@ def test_damage_is_told_once_and_with_what_to_do(
 
 def test_messages_name_flags(golden: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = str(golden / "mysql-9.7/encrypted/binlog.000001")
-    assert run(capfd, "rows", log)[2].endswith("; --keyring names the server's keyring file\n")
+    assert run(capfd, "rows", log)[2].endswith("; set --keyring to the server's keyring file\n")
     out = run(capfd, "verify", log)[1].splitlines()
     assert out[0].endswith(" bytes, no event that can be read")
-    assert out[1].endswith("; --keyring names the server's keyring file")
+    assert out[1].endswith("; set --keyring to the server's keyring file")
     assert "; --schema and --assume-charset can" in with_flags(
         "x; the option schema and the option assume_charset can"
     )

@@ -149,6 +149,6 @@ def test_several_chains_are_not_one_set(
         (tmp_path / name).write_bytes(log)
     code, _, err = run(capfd, "union", str(tmp_path))
     assert code == 2
-    assert "the logs of 2 sources are given; --source takes one of binlog, relay" in err
+    assert "the logs of 2 sources; set --source to one of binlog, relay" in err
     code, out, _ = run(capfd, "union", str(tmp_path), "--source", "relay")
     assert (code, out) == run(capfd, "union", str(tmp_path / "relay.000001"))[:2]

@@ -32,7 +32,7 @@ def logs(tmp_path: Path) -> Path:
         (["--password-file", os.devnull], "the password is empty"),
         (["--password-file", "pw", "--server-uuid", "x"], "'x' is not a UUID"),
         (["--password-file", "pw", "--ssl-cert", "pw"], "--ssl-cert and --ssl-key belong together"),
-        (["--password-file", "pw", "--ssl-cert", "pw", "--ssl-key", "pw"], "no certificate with its private key"),
+        (["--password-file", "pw", "--ssl-cert", "pw", "--ssl-key", "pw"], "not a certificate and its private key"),
         (["--password-file", "pw", "--bind", "192.0.2.1"], r"cannot listen on 192\.0\.2\.1:3307"),
     ],
 )  # fmt: skip

@@ -43,7 +43,7 @@ def test_a_position_of_several_servers_is_refused(
 ) -> None:
     code, out, err = run(capfd, *command, str(archive), *flags)
     assert (code, out) == (2, "")
-    assert "the logs of 2 sources are given; --source takes one of db1, db2" in err
+    assert "the logs of 2 sources; set --source to one of db1, db2" in err
     assert err.count("\n") == 1
 
 
@@ -59,7 +59,7 @@ def test_the_source_is_named_or_told_by_the_file(
         assert out.replace("db2/binlog", "binlog").split() == alone
     code, _, err = run(capfd, *command, str(archive), "--at", "binlog.000003:150")
     assert code == 0
-    assert "only the logs of db2 are read" in err
+    assert "reading the logs of db2 only" in err
     code, _, err = run(capfd, *command, str(archive), "--source", "db3")
     assert code == 2
     assert "--source: there is no source 'db3'; there are db1, db2" in err
@@ -71,7 +71,7 @@ def test_a_script_is_for_one_server(
 ) -> None:
     code, out, err = run(capfd, "sql", str(archive), *flags)
     assert (code, out) == (2, "")
-    assert "for one server, and the logs of 2 sources are given" in err
+    assert "for one server, and the input has the logs of 2 sources" in err
     code, out, err = run(capfd, "mysqlbinlog", str(archive))
     assert (code, out) == (2, "")
     assert "holds the logs of 2 sources (db1, db2)" in err

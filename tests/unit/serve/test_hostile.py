@@ -175,7 +175,9 @@ def test_connections_that_say_nothing_give_way(logs: Path) -> None:
                 pass
         eventually(lambda: len(server._open) <= 16, "those before have ended, threads and all")
         lines = server.said  # type: ignore[attr-defined]
-        assert any("did not log in and gave way to a newer connection" in line for line in lines)
+        assert any(
+            "did not log in and was dropped for a newer connection" in line for line in lines
+        )
     assert not any("internal error" in line for line in lines)
 
 
@@ -348,7 +350,7 @@ def test_who_does_not_read_is_given_up(tmp_path: Path) -> None:
             dump(stalled, "binlog.000001", flags=0, server_id=100 + number)
         lines = server.said  # type: ignore[attr-defined]
         eventually(
-            lambda: sum("did not read for 1 s" in line for line in lines) == 8, "they were given up"
+            lambda: sum("has not read for 1 s" in line for line in lines) == 8, "they were given up"
         )
         eventually(lambda: not server.replicas.listed(), "they were gone")
 

@@ -483,12 +483,14 @@ def test_an_archive_of_several_servers(golden: Path, tmp_path: Path, state: bool
         if state:
             (tmp_path / server / "archive.json").touch()
     (tmp_path / "other").mkdir()
-    with pytest.raises(OptionError, match="2 servers; --source takes one of one, two"):
+    with pytest.raises(OptionError, match="2 servers; set --source to one of one, two"):
         Library(str(tmp_path))
     with pytest.raises(OptionError, match="no server 'three'"):
         Library(str(tmp_path), "three")
     assert Library(str(tmp_path), "two").path == str(tmp_path / "two")
-    with pytest.raises(OptionError, match="no archive of several servers; leave the option out"):
+    with pytest.raises(
+        OptionError, match="not an archive of several servers; leave the option out"
+    ):
         Library(str(tmp_path / "two"), "two")
     shutil.rmtree(tmp_path / "one")
     assert Library(str(tmp_path)).path == str(tmp_path / "two")

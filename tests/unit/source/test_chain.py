@@ -150,7 +150,7 @@ def test_an_index_file_that_names_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not exist"):
         resolve([str(index)])
     index.write_text("\n")
-    with pytest.raises(SourceError, match="names no log"):
+    with pytest.raises(SourceError, match="lists no log"):
         resolve([str(index)])
 
 
@@ -160,7 +160,7 @@ def test_nothing_found_is_an_error_that_says_so(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="nothing matches"):
         resolve([str(tmp_path / "absent.*")])
     touch(tmp_path, "ibdata1")
-    with pytest.raises(SourceError, match=r"no binary log in .*: its only file is not one"):
+    with pytest.raises(SourceError, match=r"no binary log in .*: its only file is not a log"):
         resolve([str(tmp_path)])
     with pytest.raises(SourceError, match="no log file"):
         resolve([])
@@ -212,7 +212,7 @@ def test_what_servers_keep_beside_their_logs_is_left(tmp_path: Path) -> None:
     assert sorted(chain.ignored) == sorted(beside)
     (chain,) = resolve(sorted(logs + beside))  # as a shell makes it of binlog.*
     assert [file.path for file in chain.files] == logs
-    with pytest.raises(SourceError, match="no binary log"):
+    with pytest.raises(SourceError, match="not a binary log"):
         resolve(beside)
 
 

@@ -223,7 +223,7 @@ def test_a_wrong_key_is_told(name: str, keyring: Callable[..., Keyring]) -> None
 
 def test_a_key_version_that_is_not_there(keyring: Callable[[str], Keyring]) -> None:
     case = mariadb(version=7)
-    with pytest.raises(KeyringError, match="does not hold the key id 1 in version 7"):
+    with pytest.raises(KeyringError, match="does not contain the key id 1 in version 7"):
         list(open_bytes(case.encrypted, keyring("mariadb")).windows())
 
 
@@ -363,9 +363,9 @@ def header_with(**changes: bytes) -> bytes:
     [
         (header_with(_4=b"\x02"), UnsupportedError, "version 2"),
         (header_with(_5=b"\x09"), MalformedError, "type 9"),
-        (header_with(_5=b"\x00"), MalformedError, "not complete"),
-        (header_with(_6=b"\xff"), MalformedError, "not complete"),
-        (header_with(_7=b"X"), KeyringError, "does not hold the key XySQL"),
+        (header_with(_5=b"\x00"), MalformedError, "incomplete"),
+        (header_with(_6=b"\xff"), MalformedError, "incomplete"),
+        (header_with(_7=b"X"), KeyringError, "does not contain the key XySQL"),
         (header_with(_70=b"\x00" * 10), KeyringError, "does not open"),
         (header_with(_512=b"\x00"), KeyringError, "does not open"),
         (mysql().encrypted[:511], TruncatedError, "encryption header"),

@@ -413,10 +413,10 @@ def commit_of(writer: IbbWriter, *head: int) -> None:
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        ((1, 0, 0, 0, 9 * PAGE, 0), "is after the one"),
-        ((1, 0, 0, 5, 512, 0), "is after the one"),
-        ((1, 0, 0, 0, 100, 0), "no whole record of type 3"),
-        ((1, 0, 0, 0, PAGE, 0), "no whole record of type 3"),
+        ((1, 0, 0, 0, 9 * PAGE, 0), "lies after the record"),
+        ((1, 0, 0, 5, 512, 0), "lies after the record"),
+        ((1, 0, 0, 0, 100, 0), "the whole record of type 3 is not there"),
+        ((1, 0, 0, 0, PAGE, 0), "the whole record of type 3 is not there"),
         ((2, 0, 0, 0, PAGE + 5, 0), "1 out-of-band records, not 2"),
     ],
 )
@@ -437,7 +437,7 @@ def test_a_tree_that_is_a_circle(tmp_path: Path) -> None:
         node = writer.record(3, numbers(1, *left, *right) + b"node")
         commit_of(writer, 3, 0, PAGE + 5, *node, 0)
         writer.save(tmp_path)
-        with pytest.raises(MalformedError, match=r"out-of-band record|no whole record"):
+        with pytest.raises(MalformedError, match=r"out-of-band record|the whole record"):
             log_bytes(tmp_path / name(0))
 
 
@@ -457,8 +457,8 @@ def test_a_long_chain_of_trees(tmp_path: Path) -> None:
     ("events", "message"),
     [
         (gtid(1) + xid(1)[:-3], "the group ends inside an event"),
-        (gtid(1) + bytes(40), "no event"),
-        (gtid(1) + struct.pack("<IBIIIH", 0, 99, 1, 2**31, 0, 0), "no event"),
+        (gtid(1) + bytes(40), "not an event"),
+        (gtid(1) + struct.pack("<IBIIIH", 0, 99, 1, 2**31, 0, 0), "not an event"),
     ],
 )
 def test_groups_that_are_no_events(tmp_path: Path, events: bytes, message: str) -> None:
@@ -482,10 +482,10 @@ def changed(path: Path, offset: int, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("offset", "data", "kind", "message"),
     [
-        (8, b"\x02", UnsupportedError, "version 2 is not known"),
+        (8, b"\x02", UnsupportedError, "version 2 is unknown"),
         (4, b"\x1f", UnsupportedError, "pages of 2\\*\\*31"),
-        (16, b"\x07", MalformedError, "says that it is number 7"),
-        (PAGE, b"\x47", MalformedError, "no known type"),
+        (16, b"\x07", MalformedError, "has the number 7, which differs"),
+        (PAGE, b"\x47", MalformedError, "an unknown type"),
         (PAGE, b"\xc1", MalformedError, None),
         (PAGE + 1, b"\xff\xff", MalformedError, "longer than its page"),
     ],

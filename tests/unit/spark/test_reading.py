@@ -113,7 +113,7 @@ def test_of_several_sources_one_is_meant_or_named(tmp_path: Path) -> None:
             log = StreamLog().plain(gno).plain(gno + 10)
             log.write(tmp_path / server, f"binlog.{gno:06d}")
     place = {"at": "binlog.000002:200", "view": "transactions"}
-    with pytest.raises(OptionError, match="the option source takes one of db1, db2"):
+    with pytest.raises(OptionError, match="set the option source to one of db1, db2"):
         read(tmp_path, **place)
     rows, _ = read(tmp_path, **place, source="db2", max_partition_bytes="200")
     assert [row["gtid"] for row in rows] == [f"{SID}:2"]

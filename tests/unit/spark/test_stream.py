@@ -168,7 +168,7 @@ def test_a_log_that_is_compressed_while_a_batch_is_read(split_bytes: int, tmp_pa
         return [row for part in planned for b in run.reader.read(part) for row in b.to_pylist()]
 
     if split_bytes == 300:
-        with pytest.raises(SourceError, match="compressed while a batch of it was read"):
+        with pytest.raises(SourceError, match="compressed while a batch read it"):
             read()
         run.checkpoint.rows.append(run.read(1))
     else:
@@ -223,7 +223,7 @@ def test_a_stream_of_one_of_several_sources(tmp_path: Path) -> None:
         state = ArchiveState(OLD, "mysql")
         (tmp_path / server / "archive.json").write_bytes(state.to_bytes())
         StreamLog().plain(gno).write(tmp_path / server)
-    with pytest.raises(OptionError, match="one server, and the logs of 2 sources"):
+    with pytest.raises(OptionError, match="one server, and the input has the logs of 2 sources"):
         Query41(Checkpoint(), path=tmp_path, view="transactions").drain()
     run = Query41(Checkpoint(), path=tmp_path, view="transactions", source="db2")
     run.drain()

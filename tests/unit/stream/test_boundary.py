@@ -152,7 +152,7 @@ def test_commit_times(tmp_path: Path) -> None:
 
 
 def test_rows_need_a_counter() -> None:
-    with pytest.raises(ValueError, match="counts them"):
+    with pytest.raises(ValueError, match="needs a counter"):
         BoundaryScan(Limits(rows=1), GtidProgress())
 
 

@@ -93,9 +93,7 @@ def test_an_unknown_source_is_refused(archive: Path) -> None:
     ],
 )
 def test_a_position_that_several_have_is_refused(archive: Path, options: dict[str, str]) -> None:
-    with pytest.raises(
-        OptionError, match=f"sources are given; the option source takes one of {FIRST}"
-    ):
+    with pytest.raises(OptionError, match=f"sources; set the option source to one of {FIRST}"):
         meant(archive, **options)
 
 
@@ -106,9 +104,7 @@ def test_a_position_that_one_has_means_that_one(archive: Path) -> None:
     said: list[str] = []
     options = ReadOptions.parse({"at": "binlog.000003:200"})
     chosen_chains(resolve([str(archive)]), options, said.append)
-    assert said == [
-        f"only the logs of {FIRST} are read: the other sources do not have the place asked for"
-    ]
+    assert said == [f"reading the logs of {FIRST} only: no other source has this position or GTID"]
 
 
 def test_a_position_may_name_its_source(archive: Path) -> None:
@@ -125,7 +121,7 @@ def test_positions_of_two_sources_are_refused(tmp_path: Path) -> None:
         StreamLog().plain(1).write(tmp_path, name)
     with pytest.raises(OptionError, match="positions in the logs of different sources"):
         meant(tmp_path, start="a.000001:4", stop="b.000001:400")
-    with pytest.raises(OptionError, match=r"no file c\.000001 .*; they are a/a\.000001, b/b"):
+    with pytest.raises(OptionError, match=r"no file c\.000001; they are a/a\.000001, b/b"):
         meant(tmp_path, start="c.000001:4")
 
 
@@ -153,7 +149,7 @@ def test_gtids_of_mariadb(tmp_path: Path) -> None:
         log.write(tmp_path / directory)
     assert meant(tmp_path, at="0-1-3") == ["c"]
     for options in ({"at": "0-1-2"}, {"gtid": "0-1-2"}, {"gtid": "0-1:2-3"}):
-        with pytest.raises(OptionError, match="the option source takes one of a, b"):
+        with pytest.raises(OptionError, match="set the option source to one of a, b"):
             meant(tmp_path, **options)
 
 

@@ -106,7 +106,7 @@ def test_a_bare_position_is_in_the_first_file_for_start_in_the_last_for_stop(
 def test_a_bare_at_names_no_file_of_several(tmp_path: Path) -> None:
     for number in (1, 2):
         StreamLog().plain(number).write(tmp_path, f"binlog.{number:06d}")
-    with pytest.raises(OptionError, match=r"say FILE:POS, for example binlog\.000002:200"):
+    with pytest.raises(OptionError, match=r"use FILE:POS, for example binlog\.000002:200"):
         list(transactions(tmp_path, at="200"))
 
 

@@ -22,14 +22,15 @@ def test_tables_and_times(tmp_path: Path) -> None:
     inside = inner_event(TABLE_MAP, table_map_body().replace(b"shop", b"keep"))
     StreamLog().plain(1).gtid(2).payload(inside + inner_event(ROWS, rows_body())).write(tmp_path)
     assert said(tmp_path, table="shop.tt") == (
-        "nothing matches the filters (did you mean shop.t?); the log has changes of shop.t, keep.t; "
+        "nothing matches the filters (did you mean shop.t?); the log has changes of shop.t,"
+        " keep.t; "
         "its events are from 2023-11-14 22:13:20Z to 2023-11-14 22:13:20Z"
     )
 
 
 def test_a_log_without_row_changes(tmp_path: Path) -> None:
     StreamLog().gtid(1).query(b"DROP TABLE t").write(tmp_path)
-    assert "; the log has no row changes; its events" in said(tmp_path, op="insert")
+    assert "; the log contains no row changes; its events" in said(tmp_path, op="insert")
 
 
 def test_damage_and_length_bound_the_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_a_large_payload_is_inflated_again_in_bounded_memory(
         (query(b"BEGIN") + struct.pack("<IBIIIH", 0, 30, 1, 7, 0, 0), "shorter than a header"),
         (
             query(b"BEGIN") + struct.pack("<IBIIIH", 0, 30, 1, 1 << 31, 0, 0) + bytes(5 << 20),
-            "claims",
+            "declares",
         ),
     ],
 )

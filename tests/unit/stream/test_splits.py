@@ -111,7 +111,7 @@ def test_missing_files_are_said_once_by_every_way_of_reading(tmp_path: Path) -> 
     for number in (1, 2, 5, 9):
         mixed().write(tmp_path, f"binlog.{number:06d}")
     said = [
-        f"binlog.00000{gap} missing before binlog.00000{after}: what they hold is not read"
+        f"binlog.00000{gap} missing before binlog.00000{after}: the result lacks their transactions"
         for gap, after in (("3 to binlog.000004 are", 5), ("6 to binlog.000008 are", 9))
     ]
     ledger = Ledger()

@@ -192,7 +192,7 @@ def test_only_what_changes_wanted_rows(tmp_path: Path) -> None:
         assert bool(list(opened.transactions())) == shown
         assert bool(list(opened.view("transactions", ["pos"]))) == shown
         assert bool(list(opened.view("events", ["pos"]))) == shown
-        with pytest.raises(OptionError, match="changes, transactions and events"):
+        with pytest.raises(OptionError, match="changes, transactions or events"):
             list(opened.view("statements"))
 
 

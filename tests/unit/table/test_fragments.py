@@ -98,14 +98,14 @@ def test_fragments_in_different_windows(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("bodies", "error", "message"),
     [
-        (cut(whole(), 100)[:-1], TruncatedError, "fragments of a rows event are there"),
+        (cut(whole(), 100)[:-1], TruncatedError, "fragments of a rows event are present"),
         (cut(whole(), 100)[1:], MalformedError, "out of order"),
         (cut(whole(), 100)[::-1], MalformedError, "out of order"),
-        (cut(whole()[5:], 100), MalformedError, "no rows event"),
-        (cut(whole()[:-9], 100), MalformedError, "no rows event"),
-        (cut(b"short", 100), MalformedError, "no rows event"),
-        (cut(header(QUERY, 25, 0) + b"BEGIN!", 100), MalformedError, "no rows event"),
-        ([*cut(whole(), 100)[:-1], cut(whole(), 100)[-1][:-1]], MalformedError, "they claim"),
+        (cut(whole()[5:], 100), MalformedError, "not a rows event"),
+        (cut(whole()[:-9], 100), MalformedError, "not a rows event"),
+        (cut(b"short", 100), MalformedError, "not a rows event"),
+        (cut(header(QUERY, 25, 0) + b"BEGIN!", 100), MalformedError, "not a rows event"),
+        ([*cut(whole(), 100)[:-1], cut(whole(), 100)[-1][:-1]], MalformedError, "they declare"),
     ],
 )
 def test_what_does_not_join_is_an_error(

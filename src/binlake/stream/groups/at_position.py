@@ -1,8 +1,9 @@
-"""The one transaction that the option `at` means by a position.
+"""Find the one transaction that the option `at` means when its value is a position.
 
-It is the transaction that starts at the position, else the one that the position lies in, else the
-one that ends there: replicas report the end of a transaction. Most positions between transactions are
-the end of one and the start of the next. There the start counts, and the ledger names the other.
+It is the transaction that starts at the position, else the one that contains it, else the one that
+ends there: replicas report the end of a transaction. Most positions between transactions are the
+end of one and the start of the next. Then binlake takes the one that starts, and the ledger names
+the other.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _HEADER_BYTES = 13  # of the shortest
 
 
 class AtPosition:
-    """Tells which transactions are at `place`; remarks go to `ledger`."""
+    """Finds the transaction at `place`; remarks go to `ledger`."""
 
     def __init__(self, place: ChainPosition, ledger: Ledger) -> None:
         self._place = place
@@ -29,28 +30,29 @@ class AtPosition:
         self._starts: bool | None = None
 
     def reading(self, file: LogFile) -> None:
-        """A file is read now: that of the position is looked into."""
+        """Note that the reader has opened a file: binlake searches the file of the position."""
         if file.ordinal == self._place.ordinal:
             self._file = file
 
     def means(self, group: Group) -> bool:
-        """Whether a group is the one that is meant. Raises BinlogError."""
+        """Whether a group is the one at the position. Raises BinlogError."""
         place = self._place[::2]
         if group.start[::2] <= place < group.end[::2]:
             return True
         return group.end[::2] == place and not self._another_starts(group.start)
 
     def may_be(self, group: Group) -> bool:
-        """Whether the position lies in a group, its end included."""
+        """Whether the position lies in a group, including the end of the group."""
         return group.start[::2] <= self._place[::2] <= group.end[::2]
 
     def narrowed(self, run: PlainRun) -> PlainRun | None:
-        """The part of a run that is meant; of the run, the position lies in each transaction.
+        """Return the part of a run that is at the position: the position lies in each of its
+        transactions.
 
         Raises BinlogError.
         """
         if run.window.file.ordinal != self._place.ordinal:
-            return None  # read for the XA COMMIT of the transaction at the position
+            return None  # read because of the XA COMMIT of the transaction at the position
         start, offset = run.start, self._place.offset
         if start < offset and run.groups > 1:
             self._name_other(start)
@@ -82,6 +84,7 @@ class AtPosition:
     def _name_other(self, start: int) -> None:
         name = self._place.file
         self._ledger.warn(
-            f"{self._place} is where one transaction ends and the next starts: the one that starts"
-            f" there is meant; the one that ends there is at={name}:{start}"
+            f"{self._place} is where one transaction ends and the next starts: binlake takes"
+            " the one"
+            f" that starts there; the one that ends there is at={name}:{start}"
         )

@@ -1,9 +1,9 @@
-"""The part of a chain that a read leaves out, looked into for XA transactions.
+"""Search the part of a chain that a read leaves out for XA transactions.
 
-A split, or a read with a `start`, may meet an XA COMMIT whose XA PREPARE lies before it, and
-one that shows uncommitted transactions must know whether a prepared one is decided later. Both
-are rare, so nothing is read before the question comes up; then whole files are scanned, by
-their headers, nearest first, each at most once.
+A split, or a read with a `start`, may contain an XA COMMIT whose XA PREPARE lies before it. A read
+that shows uncommitted transactions must know whether a later event decides a prepared one. Both
+are rare, so binlake reads nothing until it needs the answer. Then it scans whole files by their
+headers, nearest first, each at most once.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class OpensFiles(Protocol):
 
 
 class Elsewhere:
-    """Knows what was prepared before `first`, and what is decided after a read.
+    """Knows which transactions were prepared before `first`, and which are decided after a read.
 
-    `chain(ordinal)` opens a file of the chain, `chain.ordinals` says which there are.
+    `chain(ordinal)` opens a file of the chain; `chain.ordinals` are the ordinals of its files.
     """
 
     def __init__(self, chain: OpensFiles, first: ChainPosition) -> None:
@@ -44,7 +44,8 @@ class Elsewhere:
         self._after: dict[int, set[Xid]] = {}
 
     def prepared_before(self, xid: Xid) -> Group | None:
-        """The prepared group of this XID that nothing before `first` has decided, or None.
+        """Return the prepared group of this XID, unless an event before `first` has decided it;
+        else None.
 
         Raises BinlogError.
         """
@@ -59,8 +60,8 @@ class Elsewhere:
         return None
 
     def decided_after(self, xid: Xid, end: ChainPosition) -> bool:
-        """Whether an XA COMMIT or XA ROLLBACK of this XID lies at or after `end`, where the read
-        has ended (always the same).
+        """Whether an XA COMMIT or XA ROLLBACK of this XID lies at or after `end`, the end of the
+        read (always the same).
 
         Raises BinlogError.
         """
@@ -75,7 +76,7 @@ class Elsewhere:
         return False
 
     def _prepared_in(self, ordinal: int, stop: int | None) -> dict[Xid, Group | None]:
-        """By XID: the group that a file prepares, or None if the file decides it."""
+        """Return by XID the group that a file prepares, or None if the file decides it."""
         found: dict[Xid, Group | None] = {}
         for group, outcome in self._groups(ordinal, None, stop):
             if group.decides is not None and group.decides[0] is not None:
@@ -90,7 +91,7 @@ class Elsewhere:
         return {g.decides[0] for g, _ in groups if g.decides is not None and g.decides[0]}
 
     def _groups(self, ordinal: int, start: int | None, stop: int | None) -> Iterator[Ended]:
-        """The groups of a part of a file that are not plain."""
+        """Yield the groups of a part of a file that are not plain."""
         grouper = Grouper()
         with self._chain(ordinal) as file:
             for window in file.windows(start, stop):
@@ -100,8 +101,8 @@ class Elsewhere:
 
 
 class ElsewhereInStream(Elsewhere):
-    """The same for a stream, whose log goes on: what is prepared will be decided, and is shown
-    with that, once.
+    """The same for a stream, whose log continues: a later event decides each prepared transaction,
+    which is shown then, once.
     """
 
     def decided_after(self, xid: Xid, end: ChainPosition) -> bool:

@@ -1,11 +1,11 @@
-"""Rows events that MariaDB 12.3 cut into PARTIAL_ROW_DATA events, in one piece again.
+"""Join rows events that MariaDB 12.3 cut into PARTIAL_ROW_DATA events.
 
-The fragments of a rows event follow one another, behind its TABLE_MAP; joined they are the event
-as it would have been written, header first. It is put into a window of its own, so that whoever
-decodes rows sees a rows event like any other; its place is that of all its fragments.
+The fragments of a rows event follow one another, after its TABLE_MAP. Joined, they are the event
+that the server would have written in one piece, starting with its header. The joined event gets a
+window of its own, so row decoders need no special case; its position is that of all its fragments.
 
-Made from the documentation: whether the joined bytes include a checksum is not said there, so
-both are taken, and anything else that is no rows event is an error.
+This follows the documentation, which does not specify whether the joined bytes include a checksum.
+So binlake accepts both, and anything else that is not a rows event is an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from binlake.values.frame import EventFormat, Frame
 __all__ = ["FragmentJoiner", "join_fragments"]
 
 _ROWS = codes_of(Role.ROWS)
-_BETWEEN = _ROWS | {TABLE_MAP_EVENT}  # what may not stand between fragments
+_BETWEEN = _ROWS | {TABLE_MAP_EVENT}  # events that may not stand between fragments
 _CRC_BYTES = 4
 
 
@@ -66,7 +66,7 @@ def join_fragments(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 class FragmentJoiner:
-    """The fragments of one rows event so far. Fragments are given as they come, by their place."""
+    """Collects the fragments of one rows event, in the order of the log."""
 
     def __init__(self) -> None:
         self._start()
@@ -76,7 +76,7 @@ class FragmentJoiner:
         self._total = 0
         self._first: Frame | None = None
         self._window: Window | None = None
-        self._size: int | None = None  # that the first fragment claims
+        self._size: int | None = None  # that the first fragment declares
 
     @property
     def is_open(self) -> bool:
@@ -84,7 +84,7 @@ class FragmentJoiner:
         return self._first is not None
 
     def add(self, window: Window, index: int) -> Piece | None:
-        """Take the next fragment; after the last, the rows event."""
+        """Take the next fragment; return the rows event after the last one."""
         event = event_at(window, index)
         assert isinstance(event, PartialRowDataEvent)
         if event.sequence != len(self._chunks) + 1 or event.sequence > event.total:
@@ -106,7 +106,7 @@ class FragmentJoiner:
         if self._first is None or self._window is None:
             return
         raise TruncatedError(
-            f"{len(self._chunks)} of {self._total} fragments of a rows event are there",
+            f"{len(self._chunks)} of {self._total} fragments of a rows event are present",
             file=self._window.file.name,
             event_pos=self._first.offset,
             event_type=event_name(PARTIAL_ROW_DATA_EVENT),
@@ -116,11 +116,11 @@ class FragmentJoiner:
         assert self._first is not None
         joined = b"".join(self._chunks)
         if self._size not in (None, len(joined)):
-            message = f"fragments of {len(joined)} bytes in all, of {self._size} that they claim"
+            message = f"fragments of {len(joined)} bytes in total, but they declare {self._size}"
             raise self._error(window, last, message)
         raw = _as_written(joined, window.format)
         if raw is None:
-            message = f"the fragments join to {len(joined)} bytes that are no rows event"
+            message = f"the fragments join to {len(joined)} bytes that are not a rows event"
             raise self._error(window, last, message)
         block = FrameBlock(1)
         scan(raw, self._first.offset, 0, len(raw), HEADER_BYTES, block)

@@ -1,7 +1,7 @@
-"""One open transaction group: what its events so far say of it, and when it ends.
+"""One open transaction group: what its events so far contain, and when it ends.
 
-The grammar, over the servers' versions (sources: MySQL sql/binlog.cc and sql/log_event.cc,
-MariaDB sql/log.cc):
+The grammar, over the servers' versions (sources: MySQL sql/binlog.cc and sql/log_event.cc, MariaDB
+sql/log.cc):
 
     group     = [GTID] BEGIN body end             MySQL; 5.0 to 5.6 without GTID events
               | GTID body end                     MariaDB 10.0 and newer: its GTID stands for BEGIN
@@ -13,10 +13,10 @@ MariaDB sql/log.cc):
               | {TABLE_MAP} {ROWS} ROWS(STMT_END) rows without BEGIN: some 5.1 servers and log tools
     end       = XID | COMMIT | ROLLBACK | XA ROLLBACK
 
-- A group that ends in ROLLBACK is rolled back. A server logs one only because it changed
-  non-transactional tables too: row events hold the transactional engines' part, which did not
-  happen (row-format changes of other engines have groups of their own, with COMMIT); texts of
-  statements in it may have changed non-transactional tables, so they are counted.
+- A group that ends in ROLLBACK is rolled back. A server logs one only because it also changed
+  non-transactional tables. Its row events hold the changes of transactional engines, which were
+  rolled back; row-format changes of other engines have groups of their own, with COMMIT. Its
+  statements may have changed non-transactional tables, so they are counted.
 - `SAVEPOINT` … `ROLLBACK TO` takes back the events in between.
 - XA_PREPARE leaves the group prepared, unless it says one-phase, which commits.
 """
@@ -63,12 +63,12 @@ GTID_STEPS = frozenset((Step.GTID, Step.GTID_OPEN, Step.GTID_OTHER))
 BEGIN_STEPS = frozenset((Step.BEGIN, Step.XA_START))
 #: Steps that start a transaction, and so end one that is still open.
 OPENING = GTID_STEPS | BEGIN_STEPS
-#: Flags of a GTID whose ALTER TABLE has not been done yet, or never will be.
+#: Flags of a GTID whose ALTER TABLE has not been executed yet, or never will be.
 NO_ALTER_YET = FL_START_ALTER | FL_ROLLBACK_ALTER
 
 
 class Group:
-    """An open group. `take` feeds it a frame and answers its outcome once it has ended."""
+    """An open group. `take` adds a frame and returns the outcome once the group has ended."""
 
     __slots__ = (
         "_fresh",
@@ -103,7 +103,7 @@ class Group:
         self.start = ChainPosition(window.file.ordinal, window.file.name, frame.offset)
         self.end = self.start
         self.file_bytes = 0
-        self.at = 0  # ordinal, in the frames, of the byte after the frame that is taken
+        self.at = 0  # ordinal of the byte after the current frame, in the frames
         self.outer: Frame | None = None  # the payload event whose events are taken
         self.first_us = frame.timestamp * 1_000_000
         self.last_us = self.first_us
@@ -128,7 +128,7 @@ class Group:
 
     @property
     def gtid(self) -> str | None:
-        """As its flavour spells it, or None."""
+        """The GTID in the notation of its flavour, or None."""
         return self.gtid_event.gtid if self.gtid_event is not None else None
 
     @property
@@ -143,15 +143,16 @@ class Group:
         return step in GTID_STEPS or (step in BEGIN_STEPS and not self._fresh)
 
     def note_time(self, window: Window, index: int) -> None:
-        """Frame `index` belongs to the group: it may be older than those before it."""
+        """Add frame `index` to the group. It may be older than the frames before it."""
         self.begun_us = min(self.begun_us, window.frame(index).timestamp * 1_000_000)
 
     def pass_body(self) -> None:
-        """Frames of the body were added that `take` need not see."""
+        """Note that frames of the body were added which `take` need not see."""
         self._fresh = False
 
     def take(self, step: int, window: Window, index: int, steps: Steps) -> Outcome | None:
-        """Say what frame `index` means for the group, whose frames already holds it.
+        """Apply frame `index`, which the frames of the group already hold, to the state of the
+        group.
 
         Returns the outcome if the group ends with this frame. Raises FormatError.
         """
@@ -163,7 +164,7 @@ class Group:
         handler = _HANDLERS.get(step)
         return handler(self, window, index, steps) if handler is not None else None
 
-    # -- one method per step; each answers the outcome if the group ends with it ---------------
+    # -- one method per step; each returns the outcome if the group ends with it ---------------
 
     def _gtid(self, window: Window, index: int, step: int) -> None:
         event = event_at(window, index)
@@ -237,7 +238,7 @@ class Group:
 
     def _savepoint(self, window: Window, index: int, steps: Steps) -> Outcome | None:
         name = text_step(_text(window, index, steps))[1]
-        self._savepoints.pop(name, None)  # set again: it moves, and is the latest
+        self._savepoints.pop(name, None)  # set again: the savepoint moves and becomes the latest
         self._savepoints[name] = self.at
         return None
 
@@ -248,7 +249,8 @@ class Group:
             # servers before 5.5 could lose the SAVEPOINT that a ROLLBACK TO names
             self.warnings.append(
                 f"{self._position(window, index)}: ROLLBACK TO SAVEPOINT"
-                f" {name.decode('utf-8', 'replace')}, which the log does not set, takes nothing back"
+                f" {name.decode('utf-8', 'replace')}, which the log does not set, takes"
+                " nothing back"
             )
             return None
         self._forget_savepoints_after(name)
@@ -278,7 +280,7 @@ class Group:
         return ChainPosition(window.file.ordinal, window.file.name, frame.offset)
 
     def _record(self, window: Window, index: int, kind: str) -> str:
-        """Note a statement; returns the kind that it is here."""
+        """Note a statement; return its kind in this group."""
         event = self.gtid_event
         if isinstance(event, MariadbGtidEvent) and (event.flags_extra or 0) & NO_ALTER_YET:
             kind = MAINTENANCE  # START ALTER, ROLLBACK ALTER: what COMMIT ALTER does is counted

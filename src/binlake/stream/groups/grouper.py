@@ -1,7 +1,7 @@
-"""From windows of frames to plain runs and ended groups: the only transaction state there is.
+"""Turn windows of frames into plain runs and ended groups: the only transaction state.
 
-One `Grouper` follows one chain of files in order. It holds at most one open group; what is
-prepared (XA) or filtered is not its business. The grammar of a group is in `stream/groups/group.py`.
+One `Grouper` follows one chain of files in order. It holds at most one open group. Prepared (XA)
+transactions and filters are not its concern. `stream/groups/group.py` has the grammar of a group.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Ended(NamedTuple):
 
 #: The plain transactions that come in runs; None: every transaction is a group of its own.
 FindPlain = Callable[[Steps], PlainGroups | None]
-#: Told of a frame that cannot be decoded: (window, index, why).
+#: Called for a frame that cannot be decoded: (window, index, why).
 OnDamage = Callable[["Window", int, FormatError], None]
 
 
@@ -49,15 +49,15 @@ def plain_runs(steps: Steps) -> PlainGroups:
 
 
 def every_group_alone(steps: Steps) -> None:
-    """No runs: every transaction comes as a group of its own."""
+    """No runs: every transaction is a group of its own."""
     return
 
 
 class Grouper:
-    """Feeds on windows in the order of the log.
+    """Takes windows in the order of the log.
 
-    `on_damage`, if there is one, is told of an event that cannot be decoded though its framing
-    and checksum are right (the option on_error=skip); without it, that is raised.
+    The grouper calls `on_damage` for an event that cannot be decoded although its framing and
+    checksum are right (the option on_error=skip). Without `on_damage` it raises the error.
     """
 
     def __init__(
@@ -69,7 +69,9 @@ class Grouper:
         self._next: ChainPosition | None = None
 
     def window(self, window: Window) -> Iterator[PlainRun | Ended]:
-        """The plain runs and groups that end in this window. Raises FormatError, UnsupportedError."""
+        """Return the plain runs and groups that end in this window. Raises FormatError,
+        UnsupportedError.
+        """
         steps = steps_of(window)
         plain = None if is_pre_release(window.format) else self._find_plain(steps)
         yield from self._after_gap(window)
@@ -106,10 +108,10 @@ class Grouper:
         return index, None if outcome is None else self._end(outcome)
 
     def _lose(self, window: Window, index: int, steps: Steps) -> tuple[int, Ended | None]:
-        """Frame `index` cannot be made sense of: its transaction is torn, and what follows is
-        lost up to the start of another.
+        """Mark frame `index` as undecodable: its transaction is torn, and the events up to the
+        start of another transaction are lost.
         """
-        opened = steps.step(index) in GTID_STEPS  # the BEGIN behind it opens no other
+        opened = steps.step(index) in GTID_STEPS  # the BEGIN after it opens no other
         index += 1
         while index < steps.count:
             step = steps.step(index)
@@ -120,12 +122,12 @@ class Grouper:
         return index, self._end(Outcome.TORN) if self.open is not None else None
 
     def finish(self) -> Iterator[Ended]:
-        """The input ends here: a group that is still open is torn."""
+        """End the input: a group that is still open is torn."""
         if self.open is not None:
             yield self._end(Outcome.TORN)
 
     def goes_on(self, windows: Iterable[Window]) -> bool:
-        """Whether events of these windows belong to the open group. Nothing is fed.
+        """Whether events of these windows belong to the open group. The state does not change.
 
         Raises FormatError, UnsupportedError.
         """
@@ -144,8 +146,8 @@ class Grouper:
         return False
 
     def _after_gap(self, window: Window) -> Iterator[Ended]:
-        """Bytes were skipped, or another file begins: unless a relay log goes on, the open
-        group is torn.
+        """Note that bytes were skipped, or that another file begins: unless a relay log continues,
+        the open group is torn.
         """
         here = ChainPosition(window.file.ordinal, window.file.name, window.start)
         same_file = self._next is not None and self._next.ordinal == here.ordinal
@@ -161,8 +163,8 @@ class Grouper:
     def _feed(
         self, window: Window, index: int, step: int, steps: Steps
     ) -> tuple[int, Outcome | None]:
-        """Feed frame `index`, and the body frames after it; returns the next index and the
-        outcome if the group has ended.
+        """Take frame `index` and the body frames after it; return the next index, and the outcome
+        if the group has ended.
         """
         if step == Step.UNKNOWN:
             raise _unknown(window, index)
@@ -183,7 +185,7 @@ class Grouper:
         return index + 1, group.take(step, window, index, steps)
 
     def _payload(self, group: Group, window: Window, index: int) -> Outcome | None:
-        """Look at all events of a payload: how does the transaction end, what does it undo?"""
+        """Read all events of a payload to find how the transaction ends and what it undoes."""
         outcome: Outcome | None = None
         group.pass_body()
         group.outer = window.frame(index)
@@ -223,8 +225,10 @@ def _note_bytes(group: Group, window: Window, first: int, last: int) -> None:
 
 
 def _ends_group(window: Window, index: int) -> bool:
-    """Whether a control event tears the open group: not in a relay log, which has its own between
-    the source's events, nor if it is made up for a stream.
+    """Whether a control event tears the open group.
+
+    It does not in a relay log, which has its own control events between those of the source, nor
+    if it is artificial, for a stream.
     """
     artificial = window.frame(index).flags & _ARTIFICIAL
     return not window.file.is_relay and not artificial
@@ -239,7 +243,7 @@ _NOT_INSIDE = (OPENING - {Step.BEGIN, Step.XA_START}) | {
 
 
 def _decide(window: Window, index: int) -> Step:
-    """The step of an event that has to be decoded first. Raises FormatError."""
+    """Return the step of an event that has to be decoded first. Raises FormatError."""
     frame = window.frame(index)
     event = event_at(window, index)
     if isinstance(event, QueryEvent):
@@ -255,7 +259,7 @@ def _decide(window: Window, index: int) -> Step:
 def _unknown(window: Window, index: int) -> UnsupportedError:
     frame = window.frame(index)
     return UnsupportedError(
-        f"event type {frame.type_code} is not known, and not marked as one that may be ignored",
+        f"event type {frame.type_code} is unknown and not marked as ignorable",
         file=window.file.name,
         event_pos=frame.offset,
         event_type=event_name(frame.type_code),

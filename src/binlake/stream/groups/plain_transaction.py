@@ -1,7 +1,8 @@
-"""Transactions of a plain run as objects, which look up in the run's columns what they are asked for.
+"""The transactions of a plain run as objects, which look up their fields in the columns of the
+run.
 
-A log has millions of plain transactions, and most callers ask each for three or four facts. So an
-object is made of a run and a number; a field is computed when it is first read, and kept.
+A log has millions of plain transactions, and most callers read three or four fields of each. So an
+object consists of a run and a number. It computes a field on first access, and keeps it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _GTID_CODES = frozenset(codes_of(Role.GTID))
 
 
 def plain_transactions(run: PlainRun) -> Iterator[Transaction]:
-    """The transactions of a run, one by one."""
+    """Yield the transactions of a run, one by one."""
     new = _PlainTransaction.__new__
     for group in range(run.low, run.high):
         transaction = new(_PlainTransaction)
@@ -41,7 +42,7 @@ class _PlainTransaction(Transaction):
     _group: int
 
     def __getattr__(self, name: str) -> Any:
-        """A field that is read for the first time. Raises BinlogError."""
+        """A field that is computed on first access. Raises BinlogError."""
         make = _FIELDS.get(name)
         if make is None:
             raise AttributeError(name)

@@ -1,8 +1,8 @@
-"""Relay logs: what their beginning owes to the file before.
+"""Relay logs: which part of a file belongs to a transaction of the file before.
 
-A replica rotates its relay log by size, where older servers and MariaDB do not wait for the end
-of a transaction. So the beginning of a relay log may belong to a transaction of the file before.
-Nor do servers before 5.6, and MariaDB, say again which of the source's files its events are from.
+A replica rotates its relay log by size, and older servers and MariaDB do not wait for the end of a
+transaction. So a relay log may begin inside a transaction that started in the file before. Servers
+before 5.6, and MariaDB, also do not repeat which of the source's files the events come from.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ __all__ = ["carried_over", "source_file_before", "source_files"]
 
 
 def source_files(file: LogFile) -> list[tuple[int, str]]:
-    """The source's log files that a relay log names, each with the offset that it begins at.
+    """Return the source's log files that a relay log names, each with the offset at which it
+    begins.
 
-    Nothing is known of a log that can be read only once. Raises BinlogError.
+    Returns nothing for a log that can be read only once. Raises BinlogError.
     """
     if not file.reader.seekable:
         return []
@@ -40,13 +41,15 @@ def source_files(file: LogFile) -> list[tuple[int, str]]:
 
 
 def source_file_before(file: LogFile) -> str | None:
-    """The source's log file that a relay log begins in, if the files before it in the chain tell."""
+    """Return the source's log file in which a relay log begins, if the files before it in the
+    chain name it.
+    """
     while file.before is not None:
         try:
             with file.before() as log:
                 names = [name for _, name in source_files(log)]
         except BinlogError:
-            return None  # what is wrong with that file matters to whoever reads it
+            return None  # an error in that file concerns its own reader
         # a relay log ends by naming the next, as the source's do
         names = [name for name in names if name.rpartition("/")[2] != file.name]
         if names:
@@ -56,10 +59,11 @@ def source_file_before(file: LogFile) -> str | None:
 
 
 def carried_over(open_file: Callable[[int], LogFile], ordinal: int) -> int:
-    """How far a transaction of earlier files reaches into relay log `ordinal` of a chain.
+    """Return how far a transaction of earlier files reaches into relay log `ordinal` of a chain.
 
-    The offset of the byte after its last event there; FIRST_EVENT if no transaction does, the
-    size of the file if it does not end in it. Raises BinlogError.
+    That is the offset of the byte after its last event there. It is FIRST_EVENT if no transaction
+    reaches into the file, and the size of the file if the transaction does not end in it. Raises
+    BinlogError.
     """
     if ordinal == 0:
         return FIRST_EVENT
@@ -71,14 +75,14 @@ def carried_over(open_file: Callable[[int], LogFile], ordinal: int) -> int:
         for window in log.windows():
             for item in grouper.window(window):
                 if isinstance(item, Ended) and item.group is carried:
-                    # torn by another transaction's start: it ends where that begins
+                    # torn by the start of another transaction: it ends where that one begins
                     end = carried.end
                     return end.offset if end.ordinal == ordinal else FIRST_EVENT
         return log.size if log.size is not None else FIRST_EVENT
 
 
 def _state_at_end(open_file: Callable[[int], LogFile], ordinal: int) -> Grouper:
-    """The grouper after file `ordinal`: with the transaction that is open there, if there is one."""
+    """Return the grouper after file `ordinal`, with the transaction that is open there, if any."""
     with open_file(ordinal) as log:
         known = ordinal == 0 or _opens_itself(log)
         grouper = Grouper() if known else _state_at_end(open_file, ordinal - 1)
@@ -89,7 +93,9 @@ def _state_at_end(open_file: Callable[[int], LogFile], ordinal: int) -> Grouper:
 
 
 def _opens_itself(log: LogFile) -> bool:
-    """Whether the first event that matters opens a transaction: none is carried over."""
+    """Whether the first relevant event opens a transaction, so that none continues from the file
+    before.
+    """
     for window in log.windows():
         steps = steps_of(window)
         for frame in range(steps.count):

@@ -1,7 +1,7 @@
 """The step of every event type, from the one table of types (`format.event_types`).
 
-Roles say what an event is; a step says what it does to the grouping of events into
-transactions. Only types whose role does not tell have an entry of their own here.
+A role describes an event; a step describes its effect on the grouping of events into transactions.
+Only types whose role does not determine the step have an entry of their own here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BY_TYPE = {
     types.IGNORABLE_LOG_EVENT: Step.NEUTRAL,
     types.ROWS_QUERY_LOG_EVENT: Step.TEXT,
     types.ANNOTATE_ROWS_EVENT: Step.TEXT,
-    # its body is deflated: decoded before its step is known
+    # its body is compressed: it has to be decompressed before its step is known
     types.QUERY_COMPRESSED_EVENT: Step.UNDECIDED,
     types.GTID_EVENT: Step.GTID_OPEN,
     # its layout is not fixed: decoded by its event class
@@ -68,13 +68,13 @@ def _step_of_type() -> bytes:
     return bytes(steps)
 
 
-#: The step of each type code, as far as the type tells.
+#: The step of each type code, as far as the type determines it.
 STEP_OF_TYPE = _step_of_type()
 
 
 @lru_cache(maxsize=64)
 def rules_of(fmt: EventFormat) -> StepRules:
-    """How the steps of events of a format are found."""
+    """How to find the steps of events of a format."""
     # the flags of a rows event follow the table id
     flags_at = bytearray(256)
     for code in range(256):
@@ -103,10 +103,10 @@ def opens_transaction(fmt: EventFormat, type_code: int) -> bool:
 
 
 def steps_of(window: Window) -> Steps:
-    """The steps of the frames of a window.
+    """Return the steps of the frames of a window.
 
-    Raises MalformedError for an event that is shorter than the header which a (damaged) format
-    gives it: the core takes headers as they are said to be.
+    Raises MalformedError for an event that is shorter than the header length in the (damaged)
+    format description: the core relies on that length.
     """
     if window.format.header_length > HEADER_BYTES:
         for index in range(len(window)):

@@ -1,12 +1,13 @@
-"""Where the frames of one transaction lie, and how to get at them (again).
+"""Where the frames of one transaction lie, and how to read them (again).
 
 A transaction's frames are needed twice: to learn how it ends, then to decode its rows. Small
-ones stay in memory in between. Of one beyond `HELD_BYTES` the windows are dropped and read
-again by byte range, so a transaction of any size, compressed or not, takes bounded memory.
+transactions stay in memory in between. For one larger than `HELD_BYTES` the windows are dropped
+and read again by byte range, so a transaction of any size, compressed or not, takes bounded
+memory.
 
-Inside an frames a byte is named by its ordinal among the transaction's own bytes (those of an
-inflated payload in the place of the payload event's): `at`. Ranges that ROLLBACK TO SAVEPOINT
-took back are given in it.
+`at` identifies a byte by its ordinal among the transaction's own bytes, where the bytes of an
+inflated payload take the place of the payload event. The ranges that ROLLBACK TO SAVEPOINT undid
+use the same ordinals.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class TransactionFrames:
             self.release()
 
     def release(self) -> None:
-        """Hold no windows from now on: what is needed is read again."""
+        """Hold no more windows: frames are read again when they are needed."""
         self._holding = False
         self._held_bytes = 0
         for part in self._ranges:
@@ -148,7 +149,7 @@ class TransactionFrames:
         return None
 
     def events(self) -> Iterator[Piece]:
-        """All frames as an event reader wants them: payload events, each before its content."""
+        """Yield all frames for an event reader: each payload event before its content."""
         for part in self._ranges:
             yield from part.outer_pieces()
             inner = 0
@@ -157,9 +158,9 @@ class TransactionFrames:
                 inner += last - first
 
     def pieces(self, undone: Sequence[tuple[int, int]]) -> Iterator[Piece]:
-        """All frames but those in the ranges `undone` (sorted, apart), in order.
+        """Yield all frames except those in the ranges `undone` (sorted, disjoint), in order.
 
-        The payload event itself is no piece: its inner events are.
+        The payload event itself is not a piece; its inner events are.
         """
         for part in self._ranges:
             shift = part.at - part.start
@@ -174,7 +175,7 @@ class TransactionFrames:
 def _outside(
     window: Window, first: int, last: int, shift: int, undone: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """The parts of frames [first, last) outside the undone ranges."""
+    """Return the parts of frames [first, last) outside the undone ranges."""
     for low, high in undone:
         start = max(first, window.block.find(low - shift))
         stop = min(last, window.block.find(high - shift))

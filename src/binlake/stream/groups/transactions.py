@@ -1,21 +1,21 @@
-"""Transactions of a chain of files: what was committed, in commit order.
+"""Read the transactions of a chain of files: the committed ones, in commit order.
 
     reader = TransactionReader(options, ledger)
     for run in reader.runs(ranges): …          # PlainRun | Transaction, see stream/runs.py
 
-Only committed transactions are given (all of them with the option `uncommitted`); the others
-are counted. The rule:
+The reader yields committed transactions (with the option `uncommitted`, all), and counts the
+others. The rules:
 
-- A transaction counts with the event that ends it; see the grammar in `stream/groups/group.py`.
+- A transaction counts at the event that ends it; see the grammar in `stream/groups/group.py`.
 - XA: a prepared group waits for its XA COMMIT or XA ROLLBACK, which may be in a later file.
   Its changes then take commit time, GTID and order of that later group, and keep their own
-  positions. One whose XA PREPARE lies before what is read (a split, a `start` option) is looked
-  for in the log before it; if the log does not have it, the XA COMMIT is counted as unshown.
-- A transaction that the log does not end is torn: the log ends inside it, or another
-  transaction starts. In relay logs it may go on in the next file.
+  positions. If the XA PREPARE lies before the start of the read (a split, a `start` option), the
+  reader searches the log before it. If it is not there, the XA COMMIT is counted as unshown.
+- A transaction without an end is torn: the log ends inside it, or another transaction
+  starts. In relay logs it may continue in the next file.
 
-`Ledger.transactions` counts by outcome those that pass the filters. A prepared one counts
-where its XA PREPARE is, and no longer once it is decided, so that ledgers of splits add up.
+`Ledger.transactions` counts by outcome those that pass the filters. A prepared one counts where
+its XA PREPARE is, and no longer once it is decided, so that ledgers of splits add up.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ __all__ = ["FileRange", "TransactionReader", "transaction_of"]
 class FileRange:
     """Frames to read: those of `file` that start in [start, stop), whole transactions.
 
-    `start` is None or the start of a transaction (or of the file), `stop` None (the end of the
-    file) or such a start. `passed` counts wanted committed transactions before it that an index
-    says to have no change of the tables that are read.
+    `start` is None or the start of a transaction (or of the file). `stop` is None (the end of the
+    file) or such a start. `passed` counts the wanted committed transactions before it that, by an
+    index, do not change the tables to read.
     """
 
     file: LogFile
@@ -78,7 +78,7 @@ class FileRange:
 class TransactionReader:
     """Reads ranges of one chain, in order, and follows transactions from one to the next.
 
-    `elsewhere` knows the rest of the chain, for XA transactions; None when there is no rest.
+    `elsewhere` searches the rest of the chain for XA transactions; None if there is no rest.
     `reached` is the offset of the byte after the last event read of the current range.
     """
 
@@ -109,16 +109,16 @@ class TransactionReader:
 
     @property
     def inside_relay(self) -> bool:
-        """Whether a transaction of a relay log is open, which may go on in the next file."""
+        """Whether a transaction of a relay log is open, which may continue in the next file."""
         return self._grouper.open is not None and self._grouper.open.file.is_relay
 
     def prove_border(self, log: LogPath, ordinal: int, end: int) -> None:
-        """Raises IncompleteError if the range read last, which stopped at byte `end` of a log,
-        turns out to end inside of an event or of a transaction.
+        """Raise IncompleteError if the last range, which stopped at byte `end` of a log, ends
+        inside an event or a transaction.
 
-        Where a transaction starts was found without reading what is before (source.resync). Bytes
-        made to mislead that search would make a split that tears a transaction; the driver's
-        proof sees it too, but not every reading of splits has one.
+        The start of a transaction was found without reading the bytes before it (source.resync).
+        Bytes made to mislead that search would make a split that tears a transaction. The proof of
+        the driver detects that too, but not every reader of splits has such a proof.
         """
         group = self._grouper.open
         if self.reached <= end:
@@ -129,17 +129,19 @@ class TransactionReader:
                 if not self._grouper.goes_on(file.windows(end, verify=False, on_damage=skip)):
                     return  # torn in the log itself
         raise IncompleteError(
-            f"the split that ends at byte {end} ends inside of a transaction",
+            f"the split that ends at byte {end} ends inside a transaction",
             file=log.name,
             event_pos=None if group is None else group.start.offset,
-            hint="the log holds bytes made to look like a transaction's start; read the file"
+            hint="the log contains bytes that look like the start of a transaction; read the file"
             " as one split (max_partition_bytes)",
         )
 
     @property
     def expects_more(self) -> bool:
-        """Whether what is wanted may go on in a file where nothing wanted starts: a transaction
-        of a relay log, or the XA COMMIT of the transaction at the option `at`.
+        """Whether a wanted transaction may continue in a file in which none starts.
+
+        That is a transaction of a relay log, or the XA COMMIT of the transaction at the option
+        `at`.
         """
         at = self._at
         return self.inside_relay or (
@@ -152,12 +154,13 @@ class TransactionReader:
         on_ddl: TakesDdl = nobody,
         shown_kinds: Container[str] = (),
     ) -> Iterator[Run]:
-        """Plain runs and single transactions, in commit order. Raises BinlogError.
+        """Yield plain runs and single transactions, in commit order. Raises BinlogError.
 
-        Committed statements of `shown_kinds` are not counted, nor refused, as changes that rows cannot
-        show: the caller shows or counts them. `on_ddl` is told of the DDL of all transactions, also of those that filters leave out,
-        before the runs that follow it (and before the rows of its own transaction). A file is
-        closed when its range has been read and nothing that is open or prepared needs it.
+        Committed statements of `shown_kinds` are neither counted nor refused as changes that rows
+        cannot show: the caller shows or counts them. The reader calls `on_ddl` for the DDL of all
+        transactions, including filtered ones, before the runs that follow it (and before the rows
+        of its own transaction). It closes a file when its range has been read and no open or
+        prepared transaction needs it.
         """
         self._shown_kinds = shown_kinds
         yield from self._read(ranges, on_ddl)
@@ -165,7 +168,7 @@ class TransactionReader:
     def transactions(
         self, ranges: Iterable[FileRange], on_ddl: TakesDdl = nobody
     ) -> Iterator[Transaction]:
-        """The same, every transaction on its own. Raises BinlogError."""
+        """The same with every transaction on its own. Raises BinlogError."""
         self._shown_kinds = ()
         for run in self._read(ranges, on_ddl):
             if isinstance(run, PlainRun):
@@ -174,10 +177,11 @@ class TransactionReader:
                 yield run
 
     def groups(self, ranges: Iterable[FileRange]) -> Iterator[Ended]:
-        """Every wanted group as the log has it: what XA prepared and what decided it stay two.
+        """Yield every wanted group of the log: an XA PREPARE and the group that decides it stay
+        two groups.
 
-        In the order of the log, whatever their outcome; nothing but bytes and events is counted.
-        Raises BinlogError, for changes that rows cannot show too if the options refuse them.
+        The order is that of the log, for any outcome; only bytes and events are counted. Raises
+        BinlogError, also for changes that rows cannot show if the options refuse them.
         """
         grouper = self._grouper = Grouper(every_group_alone, self._on_damage)
         for part in ranges:
@@ -196,8 +200,9 @@ class TransactionReader:
         self._refuse_unshown([ended])
 
     def _refuse_unshown(self, items: Iterable[PlainRun | Ended]) -> None:
-        """Raise IncompleteError for a change that rows cannot show, if the options refuse it: also
-        where it is read as what it is, an event or a statement.
+        """Raise IncompleteError for a change that rows cannot show, if the options refuse it.
+
+        This applies even where it is read as an event or a statement.
         """
         if self._options.on_unshown == "error":
             for item in items:
@@ -205,7 +210,9 @@ class TransactionReader:
                     deque(self._ended(*item), maxlen=0)
 
     def windows(self, ranges: Iterable[FileRange]) -> Iterator[Window]:
-        """All events of the ranges, checksums not verified. Raises BinlogError, as `groups`."""
+        """Yield all events of the ranges, without verifying checksums. Raises BinlogError, as
+        `groups`.
+        """
         refuses = self._options.on_unshown == "error"
         grouper = self._grouper = Grouper(plain_runs, self._on_damage)
         for part in ranges:
@@ -250,7 +257,7 @@ class TransactionReader:
                 file.close()
 
     def _note_damage(self, window: Window, index: int, error: FormatError) -> None:
-        """The option on_error=skip: an event that is whole and cannot be decoded."""
+        """Skip an event that is whole but cannot be decoded (option on_error=skip)."""
         frame = window.frame(index)
         self._ledger.skipped.append(
             SkippedRange(window.file.shown, frame.offset, frame.end, str(error))
@@ -268,7 +275,7 @@ class TransactionReader:
         return kept
 
     def _waiting(self) -> list[Group]:
-        """Groups whose frames may be read again: prepared, or open."""
+        """Groups whose frames may be read again: prepared or open ones."""
         opened = self._grouper.open
         return [*self._prepared.values(), *([opened] if opened is not None else [])]
 
@@ -288,13 +295,17 @@ class TransactionReader:
         self._say_tail(file)
 
     def _say_tail(self, file: LogFile) -> None:
-        """Warn of the torn tail of a file in use; any other is an error, or a skipped range."""
+        """Warn about the torn tail of a file in use. Any other torn tail is an error, or a skipped
+        range.
+        """
         if file.tail is not None and file.tail.in_use:
             self._ledger.warn(f"{file.shown}: {file.tail.message}")
 
     def _windows(self, part: FileRange) -> Iterator[Window]:
-        """The windows of a range. A stream keeps what may be wanted again: the window that is
-        being read, and what open and prepared groups hold.
+        """Yield the windows of a range.
+
+        A stream keeps the bytes that may be read again: the current window, and those of open and
+        prepared groups.
         """
         file = part.file
         if self._at is not None:
@@ -314,7 +325,7 @@ class TransactionReader:
             self._retain(file, window.end)
 
     def _retain(self, file: LogFile, end: int) -> None:
-        """Tell a stream from where on bytes may still be wanted again."""
+        """Report to a stream the offset from which bytes may still be read again."""
         starts = [group.frames.start_in(file) for group in self._waiting()]
         file.reader.retain(min((start for start in starts if start is not None), default=end))
 
@@ -365,7 +376,9 @@ class TransactionReader:
         return False
 
     def _decided(self, group: Group, xid: Xid | None, outcome: Outcome) -> Iterator[Transaction]:
-        """An XA COMMIT or XA ROLLBACK of its own: show, or count, what was prepared."""
+        """Show or count the prepared transaction of an XA COMMIT or XA ROLLBACK in a group of its
+        own.
+        """
         rows = self._prepared_as(xid) if xid is not None else None
         if rows is None:
             if self._wants(group):
@@ -378,7 +391,7 @@ class TransactionReader:
             yield from self._shown(rows, outcome, group)
 
     def _prepared_as(self, xid: Xid) -> Group | None:
-        """The group that this XID prepared last, unless it has been decided since."""
+        """Return the last group that this XID prepared, unless it has been decided since."""
         rows = self._prepared.pop(xid, None)
         if rows is None and xid not in self._decided_here and self._elsewhere is not None:
             rows = self._elsewhere.prepared_before(xid)
@@ -395,7 +408,7 @@ class TransactionReader:
                 yield self._transaction(group, Outcome.PREPARED, group)
 
     def _shown(self, rows: Group, outcome: Outcome, decider: Group) -> Iterator[Transaction]:
-        """Count a wanted transaction and give it, if transactions of its outcome are shown."""
+        """Count a wanted transaction, and yield it if transactions of its outcome are shown."""
         self._ledger.transactions[outcome] += 1
         for statement in rows.statements:
             if outcome is not Outcome.COMMITTED or statement.undone:
@@ -409,29 +422,31 @@ class TransactionReader:
             yield self._transaction(rows, outcome, decider)
 
     def _unshown(self, kind: str, group: Group) -> None:
-        """Count, or refuse, a change that rows cannot show; of other tables than the wanted ones it
-        is only counted, where its text tells.
+        """Count or refuse a change that rows cannot show.
+
+        A change of other tables than the wanted ones is only counted, as far as its text names the
+        tables.
         """
         of_others = self._is_of_others(kind, group)
         if self._options.on_unshown == "error" and not of_others:
             raise IncompleteError(
-                f"the log holds a change that rows cannot show: {kind}",
+                f"the log contains a change that rows cannot show: {kind}",
                 file=group.start.file,
                 event_pos=group.start.offset,
-                hint="on_unshown=count reads on and counts such changes",
+                hint="use on_unshown=count to continue and count such changes",
             )
         self._ledger.unshown[kind] += 1
         self._ledger.unshown_of_others += of_others
 
     def _is_of_others(self, kind: str, group: Group) -> bool:
-        """Whether the statements of this kind in a group change no table that is wanted."""
+        """Whether the statements of this kind in a group change no wanted table."""
         if not (self._options.table or self._options.exclude_table):
             return False
         if kind not in (DDL, TRUNCATE):
             return kind == ACCOUNT
         statements = [s for s in group.statements if s.kind in (DDL, TRUNCATE)]
         texts = [*group.ddl, *group.truncates]
-        if len(statements) != len(texts):  # those that failed are not among them
+        if len(statements) != len(texts):  # failed statements are not among them
             return False
         tables = [changed_tables(statement) for statement in texts]
         return all(
@@ -475,15 +490,17 @@ def transaction_of(
 
 
 def _duration_us(rows: Group, decider: Group) -> int:
-    """From the first statement to the commit, both in whole seconds: headers have no others, and a
-    fraction at one end only would be off by up to a second, always to the same side.
+    """Return the time from the first statement to the commit, both in whole seconds.
+
+    Headers have no fractions. A fraction at one end only would make the result wrong by up to a
+    second, always in the same direction.
     """
     committed = decider.commit_us - decider.commit_us % 1_000_000
     return max(0, max(committed, decider.last_us) - rows.begun_us)
 
 
 def _xid_text(group: Group) -> str | None:
-    """The name of the XA transaction that a group prepares or decides."""
+    """Return the name of the XA transaction that a group prepares or decides."""
     xid = group.xid or (group.decides[0] if group.decides is not None else None)
     if xid is None:
         return None
@@ -491,4 +508,4 @@ def _xid_text(group: Group) -> str | None:
     return xid_text(gtrid, bqual, format_id)
 
 
-_NO_THREAD = "transactions whose thread the log does not tell were left out by option thread"
+_NO_THREAD = "option thread excluded transactions whose thread the log does not record"

@@ -1,7 +1,7 @@
-"""The index beside a log, where there is one (`log_index.py`).
+"""Open the index beside a log, if there is one (`log_index.py`).
 
-Most logs have none, and to find that out needs no pyarrow, whose import takes longer than reading
-a small log.
+Most logs have no index. To find that out this module does without pyarrow, whose import takes
+longer than reading a small log.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ __all__ = ["read_index"]
 
 
 def read_index(log: LogFile) -> LogIndex | str | None:
-    """The index beside an open log; None if there is none that could be used, and a sentence if
-    there is one that does not fit. Raises SourceError.
+    """Return the index beside an open log, or None, and a message about an index that does not
+    fit.
 
-    Of logs that are read from their beginning in any case (compressed ones, pipes) there is none.
+    Logs that are always read from their beginning (compressed ones, pipes) have no index. Raises
+    SourceError.
     """
     if not log.is_splittable or log.path == "-":
         return None
@@ -37,11 +38,11 @@ def read_index(log: LogFile) -> LogIndex | str | None:
     try:
         index = _open_index(path)
     except ValueError as error:
-        return f"{path} is not used: {error}"
+        return f"ignored the index {path}: {error}"
     if index is None:
         return None
     if index.stamp != Stamp.of(log.name, log.reader):
-        return f"{path} is not used: {log.name} is not what it was when it was indexed"
+        return f"ignored the index {path}: {log.name} has changed since it was indexed"
     return index
 
 

@@ -3,14 +3,14 @@
     binlog.000012
     binlog.000012.index.parquet      of binlog.000012.zst too
 
-One row per committed transaction of one log (`COLUMNS`), and in the file's metadata what the log
-was when it was read: its length, and digests of its first and last bytes. An index that does not
-fit its log is not used, and said so.
+The file has one row per committed transaction of one log (`COLUMNS`). Its metadata describe the
+log at the time of indexing: its length, and digests of its first and last bytes. binlake ignores
+an index that does not fit its log, and reports that.
 
-An index saves reading; it never changes a result. It says which bytes may be passed over: those of
-*plain* transactions that no filter wants. All other bytes are read as ever: what is wanted, and
-what a reader has to see in any case (DDL, statements, XA, what was rolled back or is damaged), none
-of which is plain. So a missing row costs time and loses nothing.
+An index saves reading; it never changes a result. It shows which bytes can be skipped: those of
+*plain* transactions that no filter wants. All other bytes are read: the wanted transactions, and
+everything that a reader has to see in any case (DDL, statements, XA, rolled back or damaged
+transactions), none of which is plain. So a missing row costs time but loses nothing.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "LogIndex", "Passage", "Stamp"]
 
-#: `pos` and `end_pos` in the log; `commit_us`, `duration_us`, `server_id`, `thread_id`, `gtid` as
-#: transactions have them; `inserts` … `bytes` of all its tables; `tables` as `database.table`.
-#: `plain`: it changes rows and nothing else, all of which are counted.
+#: `pos` and `end_pos` are offsets in the log. `commit_us`, `duration_us`, `server_id`, `thread_id`
+#: and `gtid` are the fields of the transaction. `inserts` … `bytes` are sums over all its tables;
+#: `tables` are `database.table`. `plain`: it only changes rows, all of which are counted.
 COLUMNS = pa.schema(
     [
         ("pos", pa.int64()),
@@ -63,15 +63,15 @@ COLUMNS = pa.schema(
 _METADATA = b"binlake.log_index"
 _VERSION = 1
 _DIGEST_BYTES = 4096
-# Opening a file in the middle costs about as much as reading this.
+# Opening a file in the middle costs about as much as reading this many bytes.
 _WORTH_A_JUMP_BYTES = 256 << 10
-# Sets of more intervals are asked number by number.
+# Sets of more intervals are tested number by number.
 _FEW_INTERVALS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells a log from another, and from itself when it has grown."""
+    """Identifies a log among others, and detects that it has grown."""
 
     name: str
     bytes: int
@@ -80,7 +80,7 @@ class Stamp:
 
     @classmethod
     def of(cls, name: str, reader: ByteReader) -> Stamp | None:
-        """The stamp of an open log; None where its length is not known (compressed logs).
+        """Return the stamp of an open log; None if its length is not known (compressed logs).
 
         Raises SourceError.
         """
@@ -98,11 +98,11 @@ def _digest(reader: ByteReader, start: int, end: int) -> str:
 
 
 class Passage(NamedTuple):
-    """Bytes [start, stop) of a log that are to be read; `stop` None: to its end. Both ends are
+    """Bytes [start, stop) of a log that have to be read; `stop` None: to its end. Both ends are
     between transactions.
 
-    `passed` counts the transactions that lie between the passage before and this one, and that no
-    filter but those by table and operation leaves out.
+    `passed` counts the transactions between the previous range and this one that pass all filters
+    except those by table and operation.
     """
 
     start: int
@@ -137,23 +137,23 @@ class LogIndex:
 
     @classmethod
     def of_file(cls, source: Any) -> LogIndex:
-        """Read the Parquet file, of which `source` is an open file. Raises ValueError if it is
-        not an index of this version.
+        """Read the Parquet file from the open file `source`. Raises ValueError if it is not an
+        index of this version.
         """
         try:
             with pq.ParquetFile(source) as file:
                 about = json.loads((file.schema_arrow.metadata or {})[_METADATA])
                 if about["version"] != _VERSION:
-                    raise ValueError(f"it is of version {about['version']}")
+                    raise ValueError(f"its version is {about['version']}")
                 table = file.read(use_threads=False).replace_schema_metadata(None)
             stamp = Stamp(about["log"], about["bytes"], about["head"], about["tail"])
         except (pa.ArrowException, KeyError, TypeError, RecursionError) as error:
-            raise ValueError("it is damaged, or no index") from error
+            raise ValueError("it is damaged or not an index") from error
         if not table.schema.equals(COLUMNS):
             raise ValueError("it has other columns")
         return cls(table, stamp)
 
-    # -- what it answers -----------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------
 
     def passages(
         self,
@@ -163,9 +163,11 @@ class LogIndex:
         start: int | None = None,
         stop: int | None = None,
     ) -> Iterator[Passage]:
-        """What of the log, file `ordinal` of its chain, has to be read; near ones are one.
+        """Return the ranges of the log, file `ordinal` of its chain, that have to be read; near
+        ranges are joined.
 
-        Of bytes [start, stop), both of which are between transactions, or the ends of the log.
+        The ranges lie in bytes [start, stop), both of which are between transactions, or the ends
+        of the log.
         """
         chosen = self._chosen(filters, ordinal)
         wanted = chosen if tables is None else pc.and_(chosen, self._changes(tables))
@@ -186,7 +188,7 @@ class LogIndex:
         yield Passage(at, stop, passed)
 
     def find(self, gtid: str) -> dict[str, Any] | None:
-        """The row of a transaction by its GTID, or None."""
+        """Return the row of a transaction by its GTID, or None."""
         at = pc.index(self.table["gtid"], scalar(gtid)).as_py()
         if at < 0:
             return None
@@ -194,7 +196,7 @@ class LogIndex:
         return row
 
     def _changes(self, tables: TableFilter) -> pa.Array:
-        """Of each transaction: whether it changes such a table."""
+        """Return for each transaction whether it changes such a table."""
         lists = self.table["tables"].combine_chunks()
         names = lists.flatten()
         wanted = [
@@ -209,7 +211,9 @@ class LogIndex:
         return array(range(self.table.num_rows), pa.int64())
 
     def _chosen(self, filters: TransactionFilter, ordinal: int) -> pa.ChunkedArray:
-        """Of each transaction: whether the filters by time, place, GTID, server and thread want it."""
+        """Return for each transaction whether the filters by time, position, GTID, server and
+        thread keep it.
+        """
         rows = self.table
         mask = pc.is_valid(rows["pos"])
         if filters.since_us is not None:
@@ -230,7 +234,7 @@ class LogIndex:
         if filters.thread_ids:
             threads = array(sorted(filters.thread_ids), pa.int64())
             known = pc.is_in(rows["thread_id"], value_set=threads)
-            # whose thread is not known is read, because that is said
+            # read even if its thread is unknown, because that is reported
             mask = pc.and_(mask, pc.or_(known, pc.is_null(rows["thread_id"])))
         for gtids in (filters.gtids, filters.at_gtid):
             if gtids is not None:
@@ -240,7 +244,7 @@ class LogIndex:
         return mask
 
     def _gtids_in(self, gtids: GtidFilter) -> pa.ChunkedArray:
-        """Of each transaction: whether its GTID is in a set."""
+        """Return for each transaction whether its GTID is in a set."""
         source, number = self._gtid_parts
         result = pc.and_(pc.is_valid(source), scalar(False))
         for name in pc.unique(source).to_pylist():
@@ -253,7 +257,7 @@ class LogIndex:
 
     @cached_property
     def _gtid_parts(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """Of each GTID: the source, and the number that it gave (null: no GTID)."""
+        """Return for each GTID its source and its number (null: no GTID)."""
         pattern = r"^(?P<source>.*)[:-](?P<number>\d+)$"
         parts = pc.extract_regex(self.table["gtid"], pattern)
         source, number = pc.struct_field(parts, "source"), pc.struct_field(parts, "number")
@@ -273,7 +277,7 @@ def _inside(numbers: pa.ChunkedArray, bounds: list[int]) -> pa.ChunkedArray:
 
 
 def _stretches(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
-    """Rows back to back: (pos of the first, end_pos of the last, how many are `chosen`)."""
+    """Return contiguous rows as (pos of the first, end_pos of the last, number of `chosen` rows)."""
     if not rows.num_rows:
         return
     columns = (rows[name].to_pylist() for name in ("pos", "end_pos", "chosen"))

@@ -1,4 +1,4 @@
-"""How far a batch reaches: the transaction boundaries ahead of a place in a log.
+"""Find how far a batch reaches: the transaction boundaries after a position in a log.
 
     scan = BoundaryScan(Limits(bytes=64 << 20), GtidProgress(position.gtid_set))
     scan.through(log, start)         # a finished file: to its end, or until a limit is reached
@@ -6,12 +6,12 @@
     scan.offset, scan.full, scan.gtids.text, scan.commit_us
 
 A boundary is the first byte of a file, and every byte after a whole transaction, or after an event
-between transactions. Headers are scanned, by the same grouper that readers use; no row is decoded,
-and none counted unless there is a limit on rows.
+between transactions. The scan reads headers, with the same grouper as readers. It decodes no rows,
+and counts them only for a limit on rows.
 
-Limits count everything in the log, and never cut a transaction: one that is larger than a limit is
-a batch of its own. A file that ends inside of a transaction, and is followed by another, was ended
-by a crash; that transaction never committed, and the boundary is the file's end.
+Limits count everything in the log, and never cut a transaction: a transaction that is larger than
+a limit is a batch of its own. If a file ends inside a transaction and another file follows, a
+crash ended it. That transaction never committed, and the boundary is the end of the file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SMALLEST_WINDOW = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one batch may hold; None: any amount. `bytes` of the log, `rows` changed."""
+    """The limits of one batch: `bytes` of the log, `rows` changed. None means no limit."""
 
     bytes: int | None = None
     rows: int | None = None
@@ -65,25 +65,25 @@ Wants = Callable[["Group"], bool]
 
 
 class CountsRows(Protocol):
-    """Counts the row changes of runs, and hears of the DDL in between."""
+    """Counts the row changes of runs, and receives the DDL in between."""
 
     def count(self, run: Run) -> Sequence[tuple[int, int]]:
-        """(start of a transaction in its file, its row changes), in order; without those that
-        have none. Raises FormatError.
+        """Return (start of a transaction in its file, its row changes) in order, for transactions
+        with row changes. Raises FormatError.
         """
         ...
 
     def on_ddl(self, statement: DdlStatement) -> None:
-        """A committed DDL statement was passed."""
+        """Note that the scan passed a committed DDL statement."""
         ...
 
 
 class BoundaryScan:
-    """Goes from file to file. `offset` is the boundary reached in the file looked at last.
+    """Scans file after file. `offset` is the boundary reached in the last file.
 
-    `bytes`, `rows` and `transactions` are those taken so far, `commit_us` the commit time of the
-    last of them (None: none was taken), `full` whether a limit ended the scan. `gtids` is kept up
-    to `offset`. With a limit on rows, `rows` needs a counter.
+    `bytes`, `rows` and `transactions` are those in the batch so far, `commit_us` the commit time
+    of the last transaction (None if there is none). `full` is true if a limit ended the scan.
+    `gtids` is valid for `offset`. With a limit on rows, `rows` needs a counter.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class BoundaryScan:
         on_damage: Damage = Damage.STOP,
     ) -> None:
         if limits.rows is not None and counter is None:
-            raise ValueError("a limit on rows needs somebody who counts them")
+            raise ValueError("a limit on rows needs a counter")
         self.gtids = gtids
         self.offset = FIRST_EVENT
         self.bytes = self.rows = self.transactions = 0
@@ -109,13 +109,13 @@ class BoundaryScan:
 
     @property
     def fingerprint(self) -> LogFingerprint | None:
-        """The events right before `offset`; None if none of that file were passed."""
+        """The events right before `offset`; None if the scan passed none in that file."""
         fingerprint = self._fingerprint
         return fingerprint if fingerprint is not None and fingerprint.end == self.offset else None
 
     def through(self, log: LogFile, start: int, stop: int | None = None) -> None:
-        """Scan a file that nobody writes any more, from the boundary `start` to its end (or to the
-        boundary `stop`), or until a limit is reached. Raises BinlogError.
+        """Scan a finished file from the boundary `start` to its end (or to the boundary `stop`),
+        or until a limit is reached. Raises BinlogError.
         """
         opened, window = self._scan(log, start, stop)
         if opened is not None and window is not None and not self.full:
@@ -123,7 +123,7 @@ class BoundaryScan:
             self._leave_trail(window)
 
     def as_far_as(self, log: LogFile, start: int, stop: int | None = None) -> None:
-        """The same for the newest file: what it ends in, if it is not whole yet, is left.
+        """The same for the newest file; an incomplete end stays for later.
 
         Raises BinlogError.
         """
@@ -141,7 +141,7 @@ class BoundaryScan:
     def _scan(
         self, log: LogFile, start: int, stop: int | None
     ) -> tuple[Group | None, Window | None]:
-        """The transaction that is open where the walk ended, and the window that was last."""
+        """The transaction that is open where the walk ended, and the last window."""
         self._start = self.offset = start
         self._fingerprint = None
         self._bytes_before = self.bytes
@@ -174,7 +174,7 @@ class BoundaryScan:
         )
 
     def _leave_trail(self, window: Window) -> None:
-        """Note what is before the boundary, if that has come into this window."""
+        """Note the events before the boundary, if the boundary lies in this window."""
         if window.start < self.offset <= window.end:
             self._fingerprint = LogFingerprint.before(window, self.offset)
 
@@ -183,7 +183,9 @@ class BoundaryScan:
         self.bytes = self._bytes_before + offset - self._start
 
     def _too_much(self, opened: Group, window: Window) -> bool:
-        """Whether a transaction whose end is not seen yet is more than the batch has room for."""
+        """Whether a transaction whose end is not reached yet already exceeds the limits of the
+        batch.
+        """
         limit = self._limits.bytes
         return (
             limit is not None
@@ -194,7 +196,9 @@ class BoundaryScan:
     # -- taking ---------------------------------------------------------------------------------
 
     def _room(self, end: int, rows: int, transactions: int) -> bool:
-        """Whether the batch may reach to byte `end` of the file with so many more of the others."""
+        """Whether the batch may include bytes up to `end` of the file, and the given additional
+        counts.
+        """
         limits = self._limits
         size = self._bytes_before + end - self._start
         return (
@@ -265,9 +269,9 @@ class BoundaryScan:
 
 
 def seek(log: LogFile, gtids: GtidProgress, keep: Keeps, wants: Wants) -> int | None:
-    """Where the first wanted transaction of a file starts; None if it has none (that is whole).
+    """Return where the first wanted transaction of a file starts; None if a whole file has none.
 
-    `gtids` gets what is before that place. Raises BinlogError.
+    `gtids` receives the transactions before that position. Raises BinlogError.
     """
     grouper = Grouper()
     try:

@@ -1,9 +1,9 @@
-"""Which of several chains of logs a read means.
+"""Decide which of several chains of logs a read means.
 
 Files of different servers, or of different histories of one server, have the same names, and a
-position or a GTID says nothing of whose it is. So a read by position reads the one chain that has the
-file, a read by GTID the one that holds a transaction of the set. If several do, the option `source`
-has to name one.
+position or a GTID does not identify its source. So a read by position reads the one chain that has
+the file, and a read by GTID the one that holds a transaction of the set. If several do, the option
+`source` has to name one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def chosen_chains(
     options: ReadOptions,
     say: Callable[[str], object] = lambda _: None,
 ) -> list[Chain]:
-    """The chains that a read with these options means, in their order; `say` is told of what is left
-    out because of a position or a GTID.
+    """Return the chains that a read with these options means, in their order. `say` receives a
+    message about chains that are excluded because of a position or a GTID.
 
-    Raises OptionError where several chains could be meant, and where none has the file.
+    Raises OptionError if several chains match, and if none has the file.
     """
     chains = of_source(chains, options.source)
     chosen = chains
@@ -54,12 +54,14 @@ def chosen_chains(
 
 
 def only_read(chosen: Sequence[Chain]) -> str:
-    """The remark that a position or a GTID is of one chain, so that the others are not read."""
-    return f"only the logs of {chosen[0].source} are read: the other sources do not have the place asked for"
+    """Return the message that a position or a GTID belongs to one chain, so that the others are
+    excluded.
+    """
+    return f"reading the logs of {chosen[0].source} only: no other source has this position or GTID"
 
 
 def the_only_chain(chains: Sequence[Chain], why: str, name: str = "FILE") -> Chain:
-    """The chain, if there is one. Raises OptionError, which begins with `why` there may be one only."""
+    """Return the chain, if there is one. Raises OptionError with a message that begins with `why`."""
     if len(chains) > 1:
         raise several_sources(why, chains, name)
     return chains[0]
@@ -86,13 +88,13 @@ def _gtids(options: ReadOptions) -> Iterator[tuple[str, str]]:
 
 
 def _having(name: str, place: FilePosition, chains: Sequence[Chain]) -> list[Chain]:
-    """The chains in which a position can lie. Raises OptionError if there is none."""
+    """Return the chains that can contain a position. Raises OptionError if there is none."""
     if not place.file:
         return list(chains)
     having = [chain for chain in chains if place.file in chain.names]
     if not having:
         raise OptionError(
-            f"option {name}: there is no file {place.file} among those that are read",
+            f"option {name}: the input has no file {place.file}",
             name=name,
             value=str(place),
             hint="they are " + ", ".join(f"{chain.source}/{_range(chain)}" for chain in chains),
@@ -103,7 +105,7 @@ def _having(name: str, place: FilePosition, chains: Sequence[Chain]) -> list[Cha
 
 
 def _lies_in(chain: Chain, directory: str) -> bool:
-    """Whether a person may call a chain's directory that."""
+    """Whether a user may call a chain's directory that."""
     return directory in names_of(chain) or chain.directory.endswith(f"/{directory}")
 
 
@@ -113,7 +115,9 @@ def _range(chain: Chain) -> str:
 
 
 def _holding(name: str, text: str, chains: Sequence[Chain], options: ReadOptions) -> list[Chain]:
-    """The one chain that holds a transaction of a set, or all if none does. Raises OptionError."""
+    """Return the one chain that holds a transaction of a set, or all if none does. Raises
+    OptionError.
+    """
     wanted, access = parse_gtid_filter(text), Access.of(options)
     holding = [
         chain for chain in chains if _may_hold(chain, lambda c: holds_any(c, wanted, access))
@@ -124,7 +128,7 @@ def _holding(name: str, text: str, chains: Sequence[Chain], options: ReadOptions
 
 
 def _may_hold(chain: Chain, holds: Callable[[Chain], bool]) -> bool:
-    """Whether a chain holds such a transaction, for all that is known of a damaged one."""
+    """Whether a chain holds such a transaction, as far as a damaged one can be read."""
     if any(file.path == "-" for file in chain.files):
         return True  # it cannot be read twice
     try:

@@ -1,9 +1,9 @@
-"""The GTIDs of everything before a place in a log, kept up as reading goes on.
+"""The GTIDs of everything before a position in a log, maintained while a reader advances.
 
-A file begins with what was executed before it (PREVIOUS_GTIDS, GTID_LIST); what its transactions
-add is told by the grouper while it walks. The text is that of `values.position.Position`: MySQL's
-set with all of its intervals, MariaDB's `gtid_binlog_state` (the last of every domain and server,
-the current one of a domain last). "" where the log has no GTIDs.
+A file begins with the GTIDs executed before it (PREVIOUS_GTIDS, GTID_LIST); the grouper adds those
+of its transactions. The text is that of `values.position.Position`: MySQL's set with all of its
+intervals, MariaDB's `gtid_binlog_state` (the last GTID of every domain and server, the current one
+of a domain last). The text is "" if the log has no GTIDs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEADS = re.compile(
 
 
 class GtidProgress:
-    """A set of either flavour that only grows. `text` is how it is written down."""
+    """A set of either flavour that only grows. `text` is its notation."""
 
     def __init__(self, text: str = "") -> None:
         text = "".join(text.split())
@@ -47,13 +47,15 @@ class GtidProgress:
 
     @property
     def text(self) -> str:
-        """As its flavour spells it. Raises SourceError for a log with GTIDs of both."""
+        """The set in the notation of its flavour. Raises SourceError for a log with GTIDs of both."""
         if self._mysql and len(self._mariadb):
-            raise SourceError("the logs hold GTIDs of MySQL and of MariaDB")
+            raise SourceError("the logs contain GTIDs of both MySQL and MariaDB")
         return str(self._mysql or self._mariadb)
 
     def pass_head(self, window: Window) -> None:
-        """The head of a file may be in this window: add what it says was before the file."""
+        """Add the GTIDs executed before the file, if this window contains the beginning of the
+        file.
+        """
         if window.start >= HEAD_BYTES:
             return
         codes = bytes(window.block.type_code[: len(window)])
@@ -70,7 +72,7 @@ class GtidProgress:
                 self._mariadb.add(gtid)
 
     def _reached(self, gtid: MariaGtid) -> int:
-        """The last sequence number of its domain and server, -1 for none."""
+        """Return the last sequence number of its domain and server, or -1."""
         last = self._mariadb.last(gtid.domain_id, gtid.server_id)
         return -1 if last is None else last
 
@@ -89,20 +91,20 @@ class GtidProgress:
             self._mysql.add(event.sid, event.gno, event.tag)
 
     def has_all(self, other: GtidProgress) -> bool:
-        """Whether everything in `other` is in this set."""
+        """Whether this set contains all of `other`."""
         return other._mysql <= self._mysql and all(
             self._reached(gtid) >= gtid.seq_no for gtid in other._mariadb
         )
 
     def lacks(self, other: GtidProgress) -> str:
-        """What of `other` is not in this set, as text."""
+        """Return the GTIDs of `other` that are not in this set, as text."""
         missing = str(other._mysql - self._mysql)
         ahead = [str(gtid) for gtid in other._mariadb if self._reached(gtid) < gtid.seq_no]
         return missing or ",".join(ahead)
 
 
 def shown_before(text: str) -> str:
-    """The GTIDs up to a position, as the option `exclude_gtid` takes them; "" for none."""
+    """Return the GTIDs up to a position, in the form of the option `exclude_gtid`; "" for none."""
     if _MARIADB.match(text):
         return str(MariaGtidIntervals.up_to(MariaGtidSet.parse(text)))
     return text

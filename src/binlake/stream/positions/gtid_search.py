@@ -1,9 +1,9 @@
-"""Where in a chain of logs a GTID is, and which GTIDs a chain has: answered from few bytes.
+"""Find a GTID in a chain of logs, and the GTIDs that a chain has, by reading few bytes.
 
-Every file begins with what was executed before it (PREVIOUS_GTIDS, GTID_LIST). So a GTID is in
-the last file whose beginning does not have it, which is found by bisection; only that file is
-read. And what a whole chain has executed is what its last file began with, and what that holds.
-Files that say nothing of what came before (servers before GTIDs, MariaDB's relay logs) are read.
+Every file begins with the GTIDs executed before it (PREVIOUS_GTIDS, GTID_LIST). So a GTID is in
+the last file whose beginning does not include it. Bisection finds that file, and only it is read.
+The GTIDs of a whole chain are those at the beginning of its last file and those in it. Files
+without this information (servers before GTIDs, MariaDB's relay logs) are read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
 AnyGtid = Gtid | MariaGtid
 AnyGtidSet = GtidSet | MariaGtidIntervals
 
-#: How much of a file is looked at for what came before it, which is its second or third event.
+#: How many bytes of a file are searched for this event, which is its second or third.
 HEAD_BYTES = 64 << 10
 
 _BEFORE_BODY = frozenset((Step.CONTROL, Step.NEUTRAL, Step.UNKNOWN, Step.UNDECIDED))
@@ -73,10 +73,10 @@ class Absence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A transaction: bytes [pos, end_pos) of the file `name` at `path`.
+    """The position of a transaction: bytes [pos, end_pos) of the file `name` at `path`.
 
-    `commit_us`: commit time, microseconds since 1970 UTC. `complete` is false where the file
-    ends, or another transaction starts, before its end.
+    `commit_us`: commit time, microseconds since 1970 UTC. `complete` is false if the file ends, or
+    another transaction starts, before its end.
     """
 
     gtid: str
@@ -91,14 +91,16 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class NotFound:
-    """Why a GTID is not there, and `message` the same as a sentence."""
+    """The reason why a GTID is not there, and `message`, the same as a sentence."""
 
     why: Absence
     message: str
 
 
 def locate(chain: Chain, gtid: AnyGtid, access: Access = DEFAULT_ACCESS) -> Found | NotFound:
-    """Where the transaction `gtid` is. `access` opens the logs. Raises BinlogError; OptionError for another flavour's."""
+    """Return the position of the transaction `gtid`. `access` opens the logs. Raises BinlogError;
+    OptionError for a GTID of the other flavour.
+    """
     heads = _Heads(chain, gtid, access)
     count = len(chain.files)
     likely = heads.last_without() if count > 1 else 0
@@ -116,26 +118,26 @@ def locate(chain: Chain, gtid: AnyGtid, access: Access = DEFAULT_ACCESS) -> Foun
 
 
 def executed(chain: Chain, access: Access = DEFAULT_ACCESS) -> AnyGtidSet:
-    """All GTIDs that the server had executed when the chain ends: what `@@gtid_executed` and
-    `@@gtid_binlog_state` say there. Raises BinlogError.
+    """Return all GTIDs that the server had executed at the end of the chain: the values of
+    `@@gtid_executed` and `@@gtid_binlog_state` there. Raises BinlogError.
 
-    Where no file tells what came before it, the GTIDs in the files.
+    If no file records the GTIDs before it, these are the GTIDs in the files.
     """
     return _accumulated(chain, access, stop_at=(GtidSet, MariaGtidIntervals))
 
 
 def accounted(chain: Chain, access: Access = DEFAULT_ACCESS) -> AnyGtidSet:
-    """The same, number by number as far as the logs tell. Raises BinlogError.
+    """Return the same, number by number as far as the logs record it. Raises BinlogError.
 
-    MariaDB's lists say how far each server came and not what is missing below, so all of its
-    files are read, and only what came before the first one is taken from a list.
+    MariaDB's lists contain the last number of each server, not gaps below it. So binlake reads all
+    of its files, and takes only the GTIDs before the first file from a list.
     """
     return _accumulated(chain, access, stop_at=(GtidSet,))
 
 
 def _accumulated(chain: Chain, access: Access, stop_at: tuple[type, ...]) -> AnyGtidSet:
-    """What the files hold, from the last one back to one whose beginning is of a type in
-    `stop_at` (or the first), and what came before that.
+    """Return the GTIDs in the files, from the last one back to one whose beginning is of a type in
+    `stop_at` (or the first), and the GTIDs before that file.
     """
     result: AnyGtidSet | None = None
     before: AnyGtidSet | None = None
@@ -152,7 +154,7 @@ def _accumulated(chain: Chain, access: Access, stop_at: tuple[type, ...]) -> Any
 def holds_any(chain: Chain, wanted: GtidFilter, access: Access = DEFAULT_ACCESS) -> bool:
     """Whether a chain holds a transaction of a set. Raises BinlogError.
 
-    A file is read only where the beginnings of it and of the next do not tell.
+    A file is read only if its beginning and that of the next do not decide.
     """
     before = [_previous_of(file, access) for file in chain.files]
     for ordinal, file in enumerate(chain.files):
@@ -169,7 +171,7 @@ def holds_any(chain: Chain, wanted: GtidFilter, access: Access = DEFAULT_ACCESS)
 def _told_by_heads(
     wanted: GtidFilter, before: AnyGtidSet | None, after: AnyGtidSet | None
 ) -> bool | None:
-    """Whether a file holds a wanted GTID, as its beginning and that of the next tell; None: unknown."""
+    """Whether a file holds a wanted GTID, by its beginning and that of the next; None: unknown."""
     if before is None:
         return None
     if isinstance(before, GtidSet):
@@ -177,7 +179,7 @@ def _told_by_heads(
         if isinstance(after, GtidSet):
             return bool(left & after)
         return None if left else False
-    # the numbers of a domain are shared by its servers, so they are told apart by reading only
+    # servers share the numbers of a domain, so only a read can tell them apart
     rest = wanted.mariadb - before
     if isinstance(after, MariaGtidIntervals):
         rest = rest & after
@@ -202,14 +204,15 @@ def _union(left: AnyGtidSet | None, right: AnyGtidSet | None) -> AnyGtidSet | No
         return left | right
     if isinstance(left, MariaGtidIntervals) and isinstance(right, MariaGtidIntervals):
         return left | right
-    raise OptionError("the logs hold GTIDs of MySQL and of MariaDB")
+    raise OptionError("the logs contain GTIDs of both MySQL and MariaDB")
 
 
 def head_gtids(log: LogFile) -> GtidSet | MariaGtidSet | None:
-    """What the beginning of a file says was executed before it; None where it does not tell.
+    """Return the GTIDs executed before a file, by its beginning; None if the file does not record
+    them.
 
-    MariaDB's relay logs do not tell: a list in them is the source's, of when the replica
-    connected. Raises BinlogError.
+    MariaDB's relay logs do not: a list in them is the source's, from when the replica connected.
+    Raises BinlogError.
     """
     event = head_event(log)
     if isinstance(event, GtidListEvent):
@@ -218,7 +221,7 @@ def head_gtids(log: LogFile) -> GtidSet | MariaGtidSet | None:
 
 
 def head_event(log: LogFile) -> PreviousGtidsEvent | GtidListEvent | None:
-    """The event that tells what was executed before a file began, None if it has none.
+    """Return the event that records the GTIDs executed before a file, or None.
 
     Reads the beginning of the file only. Raises BinlogError.
     """
@@ -233,13 +236,15 @@ def head_event(log: LogFile) -> PreviousGtidsEvent | GtidListEvent | None:
 
 
 def _previous(log: LogFile) -> AnyGtidSet | None:
-    """The same as a set of all numbers: of MariaDB, which tells the last only, all up to it."""
+    """Return the same as a set of all numbers: MariaDB records the last number only, so all up to
+    it.
+    """
     before = head_gtids(log)
     return MariaGtidIntervals.up_to(before) if isinstance(before, MariaGtidSet) else before
 
 
 def state_at(log: LogFile, offset: int) -> MariaGtidSet:
-    """MariaDB: how far each server had come at byte `offset` of a file. Raises BinlogError."""
+    """MariaDB: return how far each server had come at byte `offset` of a file. Raises BinlogError."""
     event = head_event(log)
     state = event.gtid_set if isinstance(event, GtidListEvent) else MariaGtidSet()
     fields = GtidFields()
@@ -258,7 +263,7 @@ def _is_head(type_code: int) -> bool:
 
 
 class _Heads:
-    """What the files of a chain say of one GTID by their beginnings; each is read once."""
+    """Looks one GTID up in the beginnings of the files of a chain; reads each at most once."""
 
     def __init__(self, chain: Chain, gtid: AnyGtid, access: Access) -> None:
         self._files = chain.files
@@ -267,14 +272,16 @@ class _Heads:
         self._known: dict[int, bool | None] = {}
 
     def executed_before(self, ordinal: int) -> bool | None:
-        """Whether the GTID was executed before a file began; None: the file does not tell."""
+        """Whether the GTID was executed before a file began; None if the file does not record it."""
         if ordinal not in self._known:
             with self._access.open(self._files[ordinal]) as log:
                 self._known[ordinal] = _has(_previous(log), self._gtid, log.name)
         return self._known[ordinal]
 
     def last_without(self) -> int:
-        """The last file before which the GTID was not executed (the first, if there is none)."""
+        """Return the last file before which the GTID was not executed (the first, if there is
+        none).
+        """
         low, high = 0, len(self._files) - 1
         while low < high:
             middle = (low + high + 1) // 2
@@ -291,12 +298,12 @@ class _Heads:
         return ordinal + 1 == len(self._files) or self.executed_before(ordinal + 1) is not False
 
     def absence(self) -> NotFound:
-        """Why none of the files holds it."""
+        """Return the reason why none of the files holds it."""
         first, last = self._files[0].name, self._files[-1].name
         if self.executed_before(0):
             return NotFound(
-                Absence.BEFORE, f"{self._gtid} was executed before {first} begins: it lies in a log"
-                " that is not here any more, or came with a backup",
+                Absence.BEFORE, f"{self._gtid} was executed before {first} begins: it is in a log"
+                " that has been purged, or came with a backup",
             )  # fmt: skip
         for ordinal, file in enumerate(self._files):
             if self.executed_before(ordinal):
@@ -323,7 +330,7 @@ def _has(gtids: AnyGtidSet | None, gtid: AnyGtid, name: str) -> bool | None:
 
 
 def _look_into(chain: Chain, ordinal: int, gtid: AnyGtid, access: Access) -> Found | None:
-    """The transaction in one file, or None."""
+    """Return the transaction in one file, or None."""
     path = chain.files[ordinal]
     with access.open(path, ordinal) as log:
         index = read_index(log)
@@ -363,7 +370,7 @@ def _found_group(path: LogPath, ended: Ended) -> Found:
 
 
 def _items(log: LogFile) -> Iterator[PlainRun | Ended]:
-    """All transactions of a file."""
+    """Yield all transactions of a file."""
     grouper = Grouper()
     for window in log.windows():
         yield from grouper.window(window)
@@ -371,7 +378,7 @@ def _items(log: LogFile) -> Iterator[PlainRun | Ended]:
 
 
 def _held_by(log: LogFile) -> AnyGtidSet | None:
-    """The GTIDs of the whole transactions in a file; None if it has none."""
+    """Return the GTIDs of the whole transactions in a file; None if it has none."""
     mysql, mariadb = GtidSet(), MariaGtidIntervals()
     for item in _items(log):
         if isinstance(item, PlainRun):
@@ -388,5 +395,5 @@ def _held_by(log: LogFile) -> AnyGtidSet | None:
             elif event is not None and event.gtid is not None:
                 mysql.add(event.sid, event.gno, event.tag)
     if mysql and mariadb:
-        raise OptionError(f"{log.name} holds GTIDs of MySQL and of MariaDB")
+        raise OptionError(f"{log.name} contains GTIDs of both MySQL and MariaDB")
     return mysql or mariadb or None

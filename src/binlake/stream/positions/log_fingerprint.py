@@ -1,10 +1,10 @@
-"""What was read last of a log, by which the log is known again.
+"""The fingerprint of a log at a position: a digest of the events before it.
 
-Logs of one name are told apart by the time in their format description, which has whole seconds.
-A server whose logs are reset twice within one writes two of them that only differ in what follows:
-in times to the microsecond, numbers of transactions and threads, rows. So a place in a log keeps a
-digest of the last events before it. A log never changes what it holds; one with other events there
-is another log.
+The creation time in the format description distinguishes logs of one name, but it has whole
+seconds. A server whose logs are reset twice within a second writes two logs that differ only in
+later events: in times to the microsecond, in transaction and thread numbers, in rows. So a
+position in a log keeps a digest of the last events before it. A log never changes its content, so
+a log with other events there is another log.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 
 __all__ = ["LogFingerprint"]
 
-# A transaction with its GTID, if it is a small one. Of a large one its XID, which is like no other.
+# A transaction with its GTID, if it is a small one. For a large one its XID, which is unique.
 _MOST_BYTES = 4096
 _DIGEST_BYTES = 8
-# What is not the same in all copies of a log: the flag of a log in use, how it was encrypted.
+# These differ between copies of a log: the flag of a log in use, and its encryption.
 _DIFFERS = (FORMAT_DESCRIPTION_EVENT, START_ENCRYPTION_EVENT)
 
 
 @dataclass(frozen=True, slots=True)
 class LogFingerprint:
-    """The events in bytes [start, end) of a file, as hexadecimal BLAKE2b of 64 bits."""
+    """Return the digest of the events in bytes [start, end) of a file: hexadecimal BLAKE2b of 64
+    bits.
+    """
 
     start: int
     end: int
@@ -39,8 +41,8 @@ class LogFingerprint:
 
     @classmethod
     def before(cls, window: Window, end: int) -> LogFingerprint | None:
-        """The last events before byte `end`, which is an event's end in `window`, as far as they
-        are in the window; None if there are none.
+        """Return the fingerprint of the last events before byte `end`, which is the end of an
+        event in `window`, as far as they are in the window; None if there are none.
         """
         block = window.block
         last = block.find(end)

@@ -1,15 +1,16 @@
-"""Splits: byte ranges of log files that tasks read on their own.
+"""Splits: byte ranges of log files that tasks read independently.
 
 The driver cuts files by their sizes alone and reads none of their bytes. A task takes the
-transactions that start in its range: both ends are moved to the first transaction start at or
-after them, by the same rule in all tasks (`source.resync`), so neighbours meet exactly. Every
-task says what it really covered, and `Ledger.join_problems` proves that nothing is missing or
-double. A task whose last transaction is not whole at its end, although the file goes on with it,
-raises IncompleteError itself.
+transactions that start in its range. It moves both ends to the first transaction start at or after
+them, by the same rule in all tasks (`source.resync`), so neighbours meet exactly. Every task
+reports the range that it covered, and `Ledger.join_problems` proves that nothing is missing or
+duplicate. A task raises IncompleteError if its last transaction is not whole at its end although
+it continues in the file.
 
-A compressed file, a stream, a log of a live server and a relay log are one split: the ranges of such a file after the
-first are empty. A transaction of a relay log may go on in the next file; the task in whose file
-it starts reads on there, and the task of that file begins after it (`stream.relay`).
+A compressed file, a stream, a log of a live server and a relay log are one split each: the ranges
+of such a file after the first are empty. A transaction of a relay log may continue in the next
+file. The task in whose file it starts reads on there, and the task of that file begins after it
+(`stream.groups.relay`).
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ __all__ = ["Split", "StreamSplit", "cut", "numbered", "pack", "plan_splits"]
 class Split(PickledByName):
     """Bytes [start, end) of one file of a chain; `end` None: to the file's end.
 
-    `inputs` are the paths as the user gave them: where the rest of the chain is, should it be needed
-    (XA). `ordinal` is the file's location in its chain. `filters` were resolved against all chains of the input. `gap`, of
-    the first range of a file, says which files before it are missing. `index_directories` is the option of
-    that name. Picklable.
+    `inputs` are the paths as the user gave them, to find the rest of the chain for XA
+    transactions. `ordinal` is the file's position in its chain. `filters` were resolved against
+    all chains of the input. `gap`, on the first range of a file, names the files before it that
+    are missing. `index_directories` is the option of that name. Picklable.
     """
 
     inputs: tuple[str, ...]
@@ -61,30 +62,32 @@ class Split(PickledByName):
         return max(0, end - self.start) if end is not None else 0
 
     def chain_files(self) -> Mapping[int, LogPath]:
-        """The files of its chain by ordinal, resolved again, oldest first. Raises SourceError."""
+        """Return the files of its chain by ordinal, resolved again, oldest first. Raises
+        SourceError.
+        """
         return dict(enumerate(self._chain()))
 
     def _chain(self) -> Sequence[LogPath]:
         for chain in resolve(self.inputs, self.index_directories):
             if any(file.chain == self.log.chain for file in chain.files):
                 return chain.files
-        raise SourceError(f"the logs with {self.log.path} are not there any more")
+        raise SourceError(f"the logs with {self.log.path} do not exist any more")
 
     @property
     def known_start(self) -> int:
-        """An event that is known to be one and from which on it will be read; 0: none."""
+        """An offset that is known to be the start of an event, from which the task reads; 0: none."""
         return 0
 
     def found(self) -> Split:
-        """The same split, where its file is now."""
+        """Return the same split with the current location of its file."""
         return self
 
     def border(self, log: LogFile, at: int) -> int:
-        """Where the first transaction starts that starts at or after byte `at`, one of its ends."""
+        """Return where the first transaction starts at or after byte `at`, one of the ends."""
         return first_sync(log, at)
 
     def elsewhere(self, chain: OpensFiles, first: ChainPosition) -> Elsewhere:
-        """The rest of its chain, for XA transactions; `first` is where it begins."""
+        """Return access to the rest of its chain, for XA transactions; `first` is where it begins."""
         return Elsewhere(chain, first)
 
 
@@ -92,10 +95,10 @@ class Split(PickledByName):
 class StreamSplit(Split):
     """A split of a stream, whose chain grows at one end and is purged at the other.
 
-    A file's ordinal is therefore its number (0 where it has none). `borders` are offsets known to
-    be transaction boundaries, which need not be looked for, and could not be in every log.
-    `created` is that of the file that was planned (`LogFile.created`), None where nobody knows;
-    `fingerprint` the events before its start, likewise.
+    A file's ordinal is therefore its number (0 if it has none). `borders` are offsets known to be
+    transaction boundaries: the task need not search for them, and could not in every log.
+    `created` is that of the planned file (`LogFile.created`), `fingerprint` describes the events
+    before its start; both are None if unknown.
     """
 
     borders: tuple[int, ...] = ()
@@ -112,9 +115,10 @@ class StreamSplit(Split):
         return self.start if self.start in self.borders else 0
 
     def found(self) -> Split:
-        """A log may be compressed between planning and reading: then its other file is read.
+        """A log may be compressed between planning and reading; then the task reads the compressed
+        file.
 
-        Raises SourceError where only a part of it was wanted, whose ends nobody knows.
+        Raises SourceError if the split is a part of the file with unknown ends.
         """
         path = self.log.path
         if is_server_url(path) or location(path).kind() != "missing":
@@ -124,8 +128,8 @@ class StreamSplit(Split):
             return self
         if not {self.start, self.end} <= {*self.borders, FIRST_EVENT, None}:
             raise SourceError(
-                f"{path} was compressed while a batch of it was read in parts",
-                hint="start the query again, with the same checkpoint: it reads the whole file then",
+                f"{path} was compressed while a batch read it in parts",
+                hint="start the query again with the same checkpoint: it then reads the whole file",
             )
         return replace(self, log=replace(now, size=None))
 
@@ -133,7 +137,7 @@ class StreamSplit(Split):
         known = at != self.start or self.fingerprint is None or self.fingerprint.is_in(log)
         if self.created not in (None, log.created) or not known:
             raise PositionLostError(
-                f"{log.path} is another log than the one that the batch was planned for",
+                f"{log.path} is not the log that the batch was planned for",
                 hint="it was replaced, or another server answers; start the query again",
             )
         return at if at in self.borders else first_sync(log, at)
@@ -154,7 +158,7 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
     Raises SourceError, OptionError.
     """
     if split_bytes <= 0:
-        raise ValueError("a split has at least one byte")
+        raise ValueError("a split must have at least one byte")
     splits: list[Split] = []
     chains = chosen_chains(resolve(inputs, options.index_directory), options)
     inputs = [without_password(path) for path in inputs]  # splits travel, in plans that are logged
@@ -175,8 +179,8 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
 def cut(
     log: LogPath, split_bytes: int, start: int = FIRST_EVENT, end: int | None = None
 ) -> list[tuple[int, int | None]]:
-    """Ranges of about equal size of bytes [start, end) (None: the file's end); one where the file
-    cannot be cut.
+    """Return ranges of about equal size of bytes [start, end) (None: the file's end); one range if
+    the file cannot be cut.
     """
     streamed = (
         log.path == "-" or log.path.endswith((".gz", ".zst", ".ibb")) or is_server_url(log.path)
@@ -191,9 +195,11 @@ def cut(
 
 
 def pack(splits: Sequence[Split], partition_bytes: int, file_bytes: int) -> list[list[Split]]:
-    """Put splits, in order, together into partitions of at most `partition_bytes`, where
-    opening a file counts as `file_bytes` (a thousand small files make few tasks). Logs of different
-    chains are not put together where one is a server's, who is asked about its tables.
+    """Combine splits, in order, into partitions of at most `partition_bytes`.
+
+    Opening a file counts as `file_bytes`, so a thousand small files make few tasks. Logs of
+    different chains stay apart if one is a server's, since the task asks the server about its
+    tables.
     """
     partitions: list[list[Split]] = []
     room = 0

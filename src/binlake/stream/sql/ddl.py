@@ -1,8 +1,8 @@
-"""DDL statements of a log, as those take them who follow how tables change.
+"""DDL statements of a log, for code that follows how tables change.
 
-This room knows where a statement stands and whether it counts: one that a server says to have
-failed does not, nor one of a transaction that was rolled back; of MariaDB's two-phase ALTER only
-COMMIT ALTER does. What a statement means to a table is decided in `table/schema/history.py`.
+This module knows where a statement stands and whether it counts. A statement that failed on the
+server does not count, nor one in a transaction that was rolled back; for MariaDB's two-phase ALTER
+only COMMIT ALTER counts. `table/schema/history.py` decides what a statement means for a table.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _NO_BACKSLASH_ESCAPES = 1 << 20  # sql_mode; the same bit in both flavours
 class DdlStatement(NamedTuple):
     """A CREATE, ALTER, DROP, RENAME or TRUNCATE that a server executed.
 
-    `position` is the place of its event (of the payload event, for one inside a payload), `database`
-    the current one, `thread_id` whose temporary tables it sees, `server_charset` the name of
-    the character set of new databases, None when it is not logged.
-    `sql` is without MariaDB's SET STATEMENT … FOR; bytes that are no text are U+FFFD.
+    `position` is the position of its event (of the payload event, for one inside a payload),
+    `database` the current one. `thread_id` is the thread whose temporary tables it sees.
+    `server_charset` is the name of the character set of new databases, None when it is not logged.
+    `sql` is without MariaDB's SET STATEMENT … FOR; invalid bytes are U+FFFD.
     """
 
     position: ChainPosition
@@ -56,13 +56,14 @@ class DdlStatement(NamedTuple):
 def _text(event: QueryEvent) -> str:
     raw = without_set_statement(event.sql_raw)
     text = collation_text(event.client_collation, raw)
-    # what is no text comes in hex; of a definition most can be told all the same
+    # bytes that are not text are written as hex; most of a definition can still be read
     return raw.decode("utf-8", "replace") if text == f"0x{raw.hex()}" else text
 
 
-#: Told of every DDL statement that counts, in commit order, before what follows it in the log.
+#: Receives every DDL statement that counts, in commit order, before the events that follow it in
+#: the log.
 TakesDdl = Callable[[DdlStatement], None]
 
 
 def nobody(_ddl: DdlStatement) -> None:
-    """The `TakesDdl` of those who do not care."""
+    """The `TakesDdl` for callers that ignore DDL."""

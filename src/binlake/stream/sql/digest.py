@@ -3,8 +3,9 @@
     UPDATE orders SET state = 'paid' WHERE id IN (7, 8)      UPDATE orders SET state = ? WHERE id IN (...)
     insert into t values (1, NULL), (2, 'x') -- nightly      INSERT INTO t VALUES (...)
 
-Literals become `?`, lists of them `(...)`, several such lists one; comments and superfluous white space go;
-keywords are in upper case. The text is for people and for grouping: no server has to read it.
+Literals become `?`, lists of them `(...)`, several such lists one. Comments and superfluous white
+space are removed; keywords are in upper case. The text is for people and for grouping; it need not
+be valid SQL.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _replaced(found: re.Match[str]) -> str:
 
 
 def digest_text(sql: str) -> str:
-    """The statement without its values."""
+    """Return the statement without its values."""
     text = _TOKEN.sub(_replaced, sql)
     text = _SPACE.sub(" ", text).strip(" ;")
     text = _NULL.sub(r"\1?", _SIGN.sub(r"\1?", text))

@@ -1,10 +1,9 @@
-"""What a statement that the log holds as text does: counted, never executed.
+"""Classify statements that the log holds as text; binlake counts them and never executes them.
 
-Row events show what rows became. Changes that only a statement's text tells (statement-format
-DML, LOAD DATA, TRUNCATE, DDL, account management) cannot be shown as rows, so they are counted by
-kind and reported at the end. The kind comes from the first words of the text; comments before them,
-which proxies and frameworks like to add, are skipped, and executable ones (`/*!50003 …`) are
-read.
+Row events show the resulting rows. Only the text describes some changes (statement-format DML,
+LOAD DATA, TRUNCATE, DDL, account management); they cannot be shown as rows, so they are counted by
+kind and reported at the end. The kind comes from the first words of the text. Comments before
+them, which proxies and frameworks add, are skipped; executable comments (`/*!50003 …`) are read.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ CONTROL = "transaction control"
 ROWS_TEXT = "text of row events"
 WITHOUT_TEXT = "row events without text"
 
-#: Short names of kinds, for those who choose by them.
+#: Short names of kinds, for options.
 KIND_WORDS = {
     "dml": frozenset((DML,)),
     "load": frozenset((LOAD_DATA,)),
@@ -43,21 +42,21 @@ KIND_WORDS = {
     "rows": frozenset((ROWS_TEXT, WITHOUT_TEXT)),
 }
 
-#: The closed list of what `statement_kind` answers. (A statement that is logged only as the
-#: text behind row events is ROWS_TEXT: the rows show what it did.)
+#: The closed list of results of `statement_kind`. (ROWS_TEXT is a statement that is logged only as
+#: the text behind row events: the rows show its effect.)
 KINDS = (DML, LOAD_DATA, TRUNCATE, DDL, ACCOUNT, MAINTENANCE, CONTROL)
 
-#: Kinds whose text changes what the server holds (rows, tables, programs, accounts), which no row
-#: event then shows.
+#: Kinds whose text changes the data of the server (rows, tables, programs, accounts) without row
+#: events.
 CHANGE_KINDS = frozenset({DML, LOAD_DATA, TRUNCATE, DDL, ACCOUNT})
 
 INCIDENT = "INCIDENT"
 ROLLED_BACK_STATEMENT = "statement in a rolled back transaction"
 ORPHAN_XA_COMMIT = "XA COMMIT whose XA PREPARE is not in the input"
 
-#: The keys of `Ledger.unshown`: the kinds of `CHANGE_KINDS`, and what else a log holds that rows
-#: cannot show. A statement in a rolled back transaction may have changed non-transactional
-#: tables all the same: that is why a server logs such a transaction at all.
+#: The keys of `Ledger.unshown`: the kinds of `CHANGE_KINDS`, and other content of a log that rows
+#: cannot show. A statement in a rolled back transaction may still have changed non-transactional
+#: tables: that is why a server logs such a transaction at all.
 UNSHOWN_KINDS = (
     DML,
     LOAD_DATA,
@@ -94,7 +93,7 @@ _HEAD_BYTES = 65536  # longer leading comments are not read; the kind is then st
 
 
 def _words(text: bytes) -> list[bytes]:
-    """The first words (two, or those behind OR REPLACE in their place), upper case, after comments,
+    """Return the first words (two, or those after OR REPLACE), upper case, after comments,
     parentheses and white space.
     """
     words: list[bytes] = []
@@ -113,10 +112,10 @@ def _words(text: bytes) -> list[bytes]:
 
 
 def statement_kind(text: bytes) -> str:
-    """The kind (one of `KINDS`) of a statement's text, as logged.
+    """Return the kind (one of `KINDS`) of a statement's text, as logged.
 
-    A text whose first word is not known counts as statement DML: it may change rows, and a
-    count too many is better than a change that nobody mentions.
+    A text with an unknown first word counts as statement DML: it may change rows, and a count too
+    many is better than an unreported change.
     """
     words = _words(text)
     if words == [b"SET", b"STATEMENT"]:
@@ -141,7 +140,7 @@ _SET_STATEMENT = re.compile(
 
 
 def without_set_statement(text: bytes) -> bytes:
-    """The statement for which MariaDB's `SET STATEMENT variable = value, … FOR` is set."""
+    """Return the statement for which MariaDB's `SET STATEMENT variable = value, … FOR` is set."""
     if _words(text) != [b"SET", b"STATEMENT"]:
         return text
     found = _SET_STATEMENT.match(text, 0, _HEAD_BYTES)
@@ -174,10 +173,10 @@ def _xid_part(hex1: bytes | None, hex2: bytes | None, *quoted: bytes | None) -> 
 
 
 def xid_of_statement(text: bytes) -> Xid | None:
-    """The (format id, gtrid, bqual) that an XA statement names, or None if it names none.
+    """Return the (format id, gtrid, bqual) that an XA statement names, or None.
 
-    Servers log them as `XA COMMIT X'6f6e65',X'6231',7`; quoted texts are understood too. The
-    parts default to an empty bqual and format id 1.
+    Servers log them as `XA COMMIT X'6f6e65',X'6231',7`; quoted texts are accepted too. The parts
+    default to an empty bqual and format id 1.
     """
     found = _XID.search(text)
     if found is None:

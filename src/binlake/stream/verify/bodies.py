@@ -1,9 +1,9 @@
-"""Verification of event bodies where no checksum vouches for them: by decoding them.
+"""Verify event bodies without checksums by decoding them.
 
-Servers before MySQL 5.6 and MariaDB 5.3 write no checksums, and newer ones can turn them off.
-Then framing alone says little: a body with flipped bits has the right length. So every event
-that has a class is decoded, also those inside payloads; what row images hold is for the table
-room to tell (`ImageCheck`). Values cannot be proven right without a checksum, only possible.
+Servers before MySQL 5.6 and MariaDB 5.3 write no checksums, and newer ones can turn them off. Then
+framing alone proves little: a body with flipped bits has the right length. So every event that has
+a class is decoded, including those inside payloads. The table room checks the content of row
+images (`ImageCheck`). Without a checksum, values cannot be proven right, only possible.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["BodyCheck", "ImageCheck", "no_images"]
 
-#: Given the windows of one log in order, the errors of the row images in each, with `event_pos`.
+#: Takes the windows of one log in order, and returns the errors of the row images in each, with
+#: `event_pos`.
 ImageCheck = Callable[["Window"], Iterator[BinlogError]]
 
 
 def no_images(_window: Window) -> Iterator[BinlogError]:
-    """Looks into no row image."""
+    """Checks no row image."""
     return iter(())
 
 
@@ -39,7 +40,7 @@ class BodyCheck:
         self._images = images
 
     def problems(self, window: Window) -> dict[int, Problem]:
-        """The frames of a window that cannot be decoded, in order, and why."""
+        """Return the frames of a window that cannot be decoded, in order, and the reason."""
         found: dict[int, Problem] = {}
         for index in range(len(window)):
             try:
@@ -66,7 +67,7 @@ def _decode_one(window: Window, index: int) -> None:
     event_at(window, index)
     frame = window.frame(index)
     if frame.type_code not in EVENT_TYPES and not frame.flags & LOG_EVENT_IGNORABLE_F:
-        raise UnsupportedError("its type is not known, and not marked as one that may be ignored")
+        raise UnsupportedError("its type is unknown and not marked as ignorable")
 
 
 def _problem(window: Window, index: int, error: BinlogError) -> Problem:

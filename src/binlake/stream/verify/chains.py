@@ -1,9 +1,9 @@
 """Verification of chains of log files: `binlake verify`.
 
-Each file by itself (`verify_file`), then what joins them: numbers without holes, each file
-named by the one before it and ended by ROTATE or STOP, and GTID sets. A file begins with what
-was executed before it (PREVIOUS_GTIDS, GTID_LIST); that has to be what the file before it began
-with, and what it holds.
+Each file is verified by itself (`verify_file`), then the joins between files: their numbers have
+no gaps, each file is named by the one before it and ends with ROTATE or STOP, and the GTID sets
+fit. A file begins with the GTIDs executed before it (PREVIOUS_GTIDS, GTID_LIST). They have to be
+those at the beginning of the file before it, and those in that file.
 
     report = verify(paths)
     report.ok, report.to_json()
@@ -27,16 +27,18 @@ from binlake.values.log_names import LogName
 
 __all__ = ["FileCheck", "VerifyReport", "verify"]
 
-#: A further look at a file: given it, its ordinal in the chain, and its report, to be added to.
+#: A further check of a file: takes the file, its ordinal in the chain, and its report, to which it
+#: adds.
 FileCheck = Callable[[LogPath, int, FileReport], None]
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What verification found. `ok`: nothing, or nothing but files in use.
+    """The result of a verification. `ok`: no problems, or only files in use.
 
-    `remarks` are observations between files that are no problems: a server has crashed, and nothing
-    is missing. `ignored` are paths that were left out: in a directory, what is no log; second copies.
+    `remarks` are observations between files that are not problems: a server has crashed, and
+    nothing is missing. `ignored` are paths that were left out: files of a directory that are not
+    logs, and second copies.
     """
 
     files: tuple[FileReport, ...]
@@ -73,14 +75,14 @@ def verify(
     max_memory: int = DEFAULT_MAX_MEMORY,
     index_directories: Sequence[str] = (),
 ) -> VerifyReport:
-    """Verify the chains that `paths` mean. `progress` is told of every file that is done.
+    """Verify the chains that `paths` mean. `progress` is called after every file.
 
-    `images` makes, for every file, what looks into the row images of a log without checksums;
-    `checks` are what else is asked of each file. `keyring` opens encrypted logs; one that it does
-    not open is a problem of kind LOCKED. `max_memory` and `index_directories`
-    are the options of these names.
+    `images` makes, for every file, the check of the row images of a log without checksums.
+    `checks` are further checks of each file. `keyring` opens encrypted logs; a log that it cannot
+    open is a problem of kind LOCKED. `max_memory` and `index_directories` are the options of these
+    names.
 
-    Problems in the logs are in the report. Raises SourceError for what cannot be read at all.
+    Problems in the logs are in the report. Raises SourceError for logs that cannot be read at all.
     """
     access = Access(keyring, max_memory)
     access.expect_keyring()
@@ -102,7 +104,7 @@ def verify(
 
 
 def _named(chain: Chain, links: Sequence[ChainProblem]) -> Iterator[ChainProblem]:
-    """The same, of files that are named with their source where there are several."""
+    """The same for files that are named with their source if there are several sources."""
     for link in links:
         yield link._replace(file=f"{chain.source}/{link.file}") if chain.source else link
 
@@ -127,16 +129,17 @@ def _lost(name: str, index: str) -> ChainProblem:
     return ChainProblem(
         name,
         Kind.MISSING_FILE,
-        f"named in {log_name(index)}, but not there: purged, or the index is of another directory",
+        f"named in {log_name(index)}, but the file does not exist: purged, or the index is of"
+        " another directory",
     )
 
 
 def chain_problems(
     reports: Sequence[FileReport], lost: Sequence[str] = ()
 ) -> tuple[list[ChainProblem], list[ChainProblem]]:
-    """What is wrong between the files of one chain, given in its order; and what is no problem.
+    """Return the problems between the files of one chain, in order, and the remarks.
 
-    `lost` are the names of files that are known, and said, to be missing.
+    `lost` are the names of files that are known and reported as missing.
     """
     problems: list[ChainProblem] = []
     remarks: list[ChainProblem] = []
@@ -155,17 +158,18 @@ def chain_problems(
 
 
 def _crash(before: FileReport, after: FileReport) -> str:
-    """Why a log that does not end in ROTATE or STOP is whole all the same; "" where nothing shows it.
+    """Return why a log that does not end in ROTATE or STOP is whole nevertheless; "" if nothing
+    shows it.
 
-    A crash of the server leaves such a log, and the next one begins with the start of the server. The
-    GTIDs that were executed before that are all in the logs, or there are none.
+    A crash of the server leaves such a log, and the next one begins with the start of the server.
+    The GTIDs executed before that are all in the logs, or there are none.
     """
     torn = any(problem.kind is Kind.TORN_TAIL for problem in before.problems)
     if not after.at_startup or torn or _missing_numbers(before, after, ())[0]:
         return ""
     if after.previous is not None and (before.gtids or len(before.maria_gtids)):
-        return "the server crashed; by the GTIDs that the next log begins with nothing is missing"
-    return "the server crashed; there are no GTIDs that would show a missing transaction"
+        return "the server crashed; the GTIDs at the beginning of the next log show that nothing is missing"
+    return "the server crashed; without GTIDs a missing transaction cannot be detected"
 
 
 def _no_terminator(before: FileReport, after: FileReport, crash: str) -> ChainProblem:
@@ -189,7 +193,7 @@ def _joint_problems(
             ChainProblem(
                 before.file,
                 Kind.WRONG_SUCCESSOR,
-                f"ends by naming {before.successor}, but {after.file} follows",
+                f"its last event names {before.successor}, but {after.file} follows",
             )
         )
     return problems
@@ -198,9 +202,9 @@ def _joint_problems(
 def _missing_numbers(
     before: FileReport, after: FileReport, lost: Sequence[str]
 ) -> tuple[str, bool]:
-    """The files whose numbers lie between those of two, as text; "" if there are none.
+    """Return the files whose numbers lie between those of two, as text; "" if there are none.
 
-    And whether all of them are among the `lost`.
+    Also return whether all of them are among the `lost`.
     """
     if before.number is None or after.number is None or after.number <= before.number + 1:
         return "", False
@@ -221,7 +225,7 @@ class _Executed:
         self._mariadb: MariaGtidSet | None = None
 
     def check(self, report: FileReport) -> list[ChainProblem]:
-        """Compare with what the file presumes, and add what it holds."""
+        """Compare with the GTIDs that the file presumes, and add those that it contains."""
         problems: list[ChainProblem] = []
         if isinstance(report.previous, GtidSet):
             if self._mysql is not None:
@@ -243,12 +247,18 @@ def _mysql_problems(file: str, executed: GtidSet, previous: GtidSet) -> list[Cha
     problems = []
     if gap := previous - executed:
         problems.append(
-            ChainProblem(file, Kind.GTID_GAP, f"{gap} came before, but no file here holds it")
+            ChainProblem(
+                file,
+                Kind.GTID_GAP,
+                f"{gap} was executed before this file, but no earlier file contains it",
+            )
         )
     if overlap := executed - previous:
         problems.append(
             ChainProblem(
-                file, Kind.GTID_OVERLAP, f"{overlap} is in files before, but unknown to this one"
+                file,
+                Kind.GTID_OVERLAP,
+                f"{overlap} is in earlier files, but this file does not list it as executed",
             )
         )
     return problems
@@ -262,11 +272,13 @@ def _mariadb_problems(
         last = executed.last(gtid.domain_id, gtid.server_id)
         if last is None or last < gtid.seq_no:
             reached = "none" if last is None else f"{gtid.domain_id}-{gtid.server_id}-{last}"
-            message = f"{gtid} came before, but the files here reach {reached}"
+            message = (
+                f"{gtid} was executed before this file, but the earlier files end at {reached}"
+            )
             problems.append(ChainProblem(file, Kind.GTID_GAP, message))
     for gtid in executed:
         last = previous.last(gtid.domain_id, gtid.server_id)
         if last is None or last < gtid.seq_no:
-            message = f"{gtid} is in files before, but unknown to this one"
+            message = f"{gtid} is in earlier files, but this file does not list it as executed"
             problems.append(ChainProblem(file, Kind.GTID_OVERLAP, message))
     return problems

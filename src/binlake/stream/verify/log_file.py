@@ -1,9 +1,9 @@
-"""Verification of one log file: framing, checksums, and what the chain's checks need of it.
+"""Verify one log file: framing, checksums, and the facts that the checks of the chain need.
 
-Every event is looked at by its header and its checksum; where a log has none, its body is
-decoded (`verify_bodies`). Neither ends the walk when it is bad: the header before it led there,
-and where its own length leads to another event, framing holds.
-A bad length ends it: nothing after it is known to be an event.
+Every event is checked by its header and its checksum; in a log without checksums its body is
+decoded (`verify_bodies`). Neither error ends the walk: the header before the event led there, and
+if its own length leads to another event, the framing is right. A bad length ends the walk: nothing
+after it is known to be an event.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _PAGES = "CRC32C"
 
 @dataclass(slots=True)
 class FileReport:
-    """What a file is and what is wrong with it.
+    """Facts about a file, and its problems.
 
-    `bytes` its length (inflated), `types` its complete events by type code; `algorithm` of its
-    checksums ("CRC32", "NONE", None for servers that know none; "CRC32C": those of the pages of
-    an .ibb file), how many were `verified` and how many `bad`. `previous` is the set that its beginning says was executed
-    before it, of its flavour, None if it has none; `gtids` the transactions in it.
-    `terminated`: it ends in ROTATE or STOP; `successor`: the file that its ROTATE names; `at_startup`:
-    a start of the server began it.
+    `bytes` is its length (inflated), `types` its complete events by type code. `algorithm` is that
+    of its checksums ("CRC32", "NONE", None for servers that know none; "CRC32C": those of the
+    pages of an .ibb file); `verified` and `bad` count checksums. `previous` is the set that its
+    beginning records as executed before it, in its flavour, None if it has none; `gtids` are the
+    transactions in it. `terminated`: it ends in ROTATE or STOP; `successor`: the file that its
+    ROTATE names; `at_startup`: it began with a start of the server.
     """
 
     file: str
@@ -85,7 +85,7 @@ class FileReport:
 
     @property
     def complete(self) -> bool:
-        """Whether the file could be walked as far as it goes: its last event is known."""
+        """Whether the file could be walked to its end: its last event is known."""
         hidden = (Kind.LOCKED, Kind.UNSUPPORTED, Kind.BAD_MAGIC, Kind.BAD_EVENT)
         return bool(self.types) and all(p.kind not in hidden for p in self.problems)
 
@@ -123,9 +123,9 @@ def verify_file(
     *,
     access: Access = DEFAULT_ACCESS,
 ) -> FileReport:
-    """Walk one file from end to end. Raises SourceError if it cannot be read at all.
+    """Verify one file from beginning to end. Raises SourceError if it cannot be read at all.
 
-    `images` looks into the rows of a log without checksums; `access` opens the log.
+    `images` checks the rows of a log without checksums; `access` opens the log.
     """
     report = FileReport(path.name, path.number, bytes=path.size or 0)
     try:
@@ -165,7 +165,7 @@ class _Bodies:
         self._tail = -window.base - window.format.checksum_bytes
 
     def at(self, index: int) -> Cursor:
-        """A cursor at the body of event `index`; valid until the next is asked for."""
+        """Return a cursor at the body of event `index`, valid until the next call."""
         offset = self._offset[index]
         start = offset + self._head
         self._cursor.enter(start, max(start, offset + self._length[index] + self._tail))
@@ -184,7 +184,7 @@ class _GtidRun:
 
 
 class _Walk:
-    """The walk over one file; fills a report."""
+    """Walks over one file and fills a report."""
 
     def __init__(self, log: LogFile, report: FileReport, check: BodyCheck) -> None:
         self._log = log
@@ -206,7 +206,7 @@ class _Walk:
             report.in_use = True
             report.add(FIRST_EVENT, Kind.IN_USE, "the server has not closed this file")
         try:
-            # what is damaged in one place of an .ibb file says nothing of the places behind it
+            # damage in one place of an .ibb file does not affect the places after it
             damage = Damage.STOP if log.ibb is None else Damage.SKIP
             for window in log.windows(verify=False, on_damage=damage):
                 self._window(window)
@@ -235,7 +235,7 @@ class _Walk:
             report.terminated = True
 
     def _pages(self, ibb: IbbReader) -> None:
-        """What an .ibb file has of damage; its checksums are those of its pages."""
+        """Report the damage of an .ibb file; its checksums are those of its pages."""
         report = self._report
         report.algorithm = _PAGES
         report.verified, report.bad = ibb.pages.verified, ibb.pages.bad
@@ -263,7 +263,7 @@ class _Walk:
         self._last = frame.type_code, frame.flags
 
     def _checksums(self, window: Window) -> set[int]:
-        """Verify all checksums of a window; returns the frames whose checksum is wrong."""
+        """Verify all checksums of a window; return the frames whose checksum is wrong."""
         bad: set[int] = set()
         report = self._report
         count, first = len(window), 0
@@ -284,7 +284,7 @@ class _Walk:
         return bad
 
     def _decoded(self, window: Window) -> set[int]:
-        """Decode all events of a window without checksums; returns the frames that fail."""
+        """Decode all events of a window without checksums; return the frames that fail."""
         problems = self._check.problems(window)
         listed = max(0, LISTED_BAD - self._bad_bodies)
         self._report.problems += list(problems.values())[:listed]
@@ -294,7 +294,7 @@ class _Walk:
     def _event(
         self, window: Window, index: int, type_code: int, checks: _Checks | None = None
     ) -> bool:
-        """Look into an event that the checks are about; returns whether it can be decoded."""
+        """Read an event that the checks need; return whether it can be decoded."""
         try:
             (checks or _CHECKS)[type_code](self, window, index)
         except BinlogError as error:
@@ -305,7 +305,7 @@ class _Walk:
         return True
 
     def _last_of_run(self, window: Window, index: int) -> None:
-        """The last of GTID events that count on from the one looked into before."""
+        """Return the last of the GTID events that continue the numbers of the previous one."""
         self._gtid.parse_mysql(self._bodies.at(index))
         assert self._run is not None, "it has begun"
         self._run.end = self._gtid.gno + 1
@@ -320,7 +320,7 @@ class _Walk:
             self._add_gtid(window, index, event.sid, event.gno, event.tag)
 
     def _add_gtid(self, window: Window, index: int, sid: bytes, gno: int, tag: str) -> None:
-        """Lengthen the run of consecutive GTIDs, or begin another: sets take a run at once."""
+        """Extend the run of consecutive GTIDs, or begin another: sets take a whole run."""
         run = self._run
         if run is not None and run.sid == sid and run.end == gno and run.tag == tag:
             run.end += 1
@@ -338,9 +338,9 @@ class _Walk:
         repeated = seen & report.gtids
         if isinstance(report.previous, GtidSet):
             repeated |= seen & report.previous
-        # a replica's relay log holds a transaction again after it lost its connection in it
+        # a replica's relay log contains a transaction again after the connection broke inside it
         if repeated and not self._log.is_relay:
-            report.add(run.pos, Kind.GTID_REPEATED, f"{repeated} was there before")
+            report.add(run.pos, Kind.GTID_REPEATED, f"{repeated} was in the log before")
         report.gtids |= seen
 
     def _mariadb_gtid(self, window: Window, index: int) -> None:
@@ -379,7 +379,7 @@ class _Walk:
     def _rotate(self, window: Window, index: int) -> None:
         event = event_at(window, index)
         flags = window.frame(index).flags
-        # a relay log holds its source's rotations too; its own has a flag
+        # a relay log contains its source's rotations too; its own has a flag
         own = not self._log.is_relay or flags & LOG_EVENT_RELAY_LOG_F
         if isinstance(event, RotateEvent) and own and not flags & LOG_EVENT_ARTIFICIAL_F:
             self._report.successor = event.next_file.rpartition("/")[2]
@@ -411,8 +411,8 @@ _NO_GTIDS = re.compile(
 
 
 def _checked_frames(window: Window, codes: bytes, bad: set[int]) -> list[tuple[int, int]]:
-    """The frames that the checks look into, but for bad ones: first and last of each run of GTIDs,
-    any other frame alone.
+    """Return the frames that the checks read, except bad ones: first and last of each run of
+    GTIDs, any other frame alone.
     """
     if bad:
         found = (match.start() for match in _CHECKED.finditer(codes))

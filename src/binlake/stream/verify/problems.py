@@ -1,4 +1,4 @@
-"""What `binlake verify` can find: the closed list of kinds, and one finding as a value."""
+"""The closed list of problems that `binlake verify` can find, and one finding as a value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ChainProblem", "Kind", "Problem"]
 
 
 class Kind(StrEnum):
-    """The kind of a problem. Only IN_USE, if it is the only one, is no failure."""
+    """The kind of a problem. A file that is only IN_USE does not fail the verification."""
 
     # of one file
     BAD_MAGIC = "bad magic"  # it does not begin as a binary log does
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 
 
 class ChainProblem(NamedTuple):
-    """A problem between `file` and the one before it (or, where that is said, after it)."""
+    """A problem between `file` and the one before it (or, if the message says so, after it)."""
 
     file: str
     kind: Kind

@@ -1,9 +1,9 @@
-"""Is what was read all that is there: events decoded, encoded again, and compared with the log.
+"""Decode events, encode them again, and compare the result with the log.
 
-Everything must come out byte for byte, header and checksum too, but compressed statements
-(QUERY_COMPRESSED): their statement is compressed again, which another zlib does otherwise, so
-what it inflates to is compared. A transaction payload is compared as it is, and so is every event
-in it. What row images hold is for the table room to tell (`RowCheck`).
+Everything must come out byte for byte, including header and checksum. The exception is compressed
+statements (QUERY_COMPRESSED): another zlib compresses the statement differently, so the inflated
+text is compared. A transaction payload is compared as a whole, and so is every event in it. The
+table room compares row images (`RowCheck`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reencoding", "RowCheck", "no_rows", "reencode_problems"]
 
-#: Given the windows of one log in order, the problems of the row images in each.
+#: Takes the windows of one log in order, and returns the problems of the row images in each.
 RowCheck = Callable[["Window"], Iterator[Problem]]
 
 #: Problems that are listed one by one in a file; all are counted.
@@ -46,15 +46,15 @@ _SHOWN_BYTES = 8
 
 
 def no_rows(_window: Window) -> Iterator[Problem]:
-    """Looks into no row image."""
+    """Checks no row image."""
     return iter(())
 
 
 class Reencoding:
-    """A check of `verify`: all events of a file, also of a damaged one, decoded and encoded again.
+    """A check of `verify`: decodes and encodes all events of a file, even a damaged one.
 
-    `rows` makes, for every file, what looks into row images; `access` opens it.
-    `events` counts those that came out the same, over all files.
+    `rows` makes, for every file, the check of row images; `access` opens it. `events` counts the
+    events that came out the same, over all files.
     """
 
     def __init__(
@@ -65,7 +65,9 @@ class Reencoding:
         self._access = access
 
     def __call__(self, path: LogPath, ordinal: int, report: FileReport) -> None:
-        """Add to the report what differs. What cannot be read, or has problems, is in it already."""
+        """Add differences to the report. It already contains events that cannot be read or have
+        problems.
+        """
         known = {problem.pos for problem in report.problems if problem.kind is not Kind.IN_USE}
         try:
             log = self._access.open(path, ordinal)
@@ -89,10 +91,10 @@ class Reencoding:
 def reencode_problems(
     window: Window, rows: RowCheck = no_rows, inside: RowCheck = no_rows
 ) -> Iterator[Problem]:
-    """The events of a window that do not decode, or are others when they are encoded again.
+    """Yield the events of a window that do not decode, or that differ when they are encoded again.
 
-    `rows` looks into the row images of the window, `inside` into those in its payloads: a
-    transaction may go on in the next window, and in between come whole ones.
+    `rows` checks the row images of the window, `inside` those in its payloads: a transaction may
+    continue in the next window, with whole ones in between.
     """
     yield from rows(window)
     for index in range(len(window)):
@@ -125,7 +127,7 @@ def _named(window: Window, index: int, message: str) -> str:
 
 
 def _difference(window: Window, index: int) -> str | None:
-    """Where an event that is encoded again differs from its bytes; None: nowhere."""
+    """Return where an event that is encoded again differs from its bytes; None: nowhere."""
     event = event_at(window, index)
     raw = bytes(window.raw(index))
     # the checksum of a format description is part of its body
@@ -134,7 +136,7 @@ def _difference(window: Window, index: int) -> str | None:
     again = encode_event(event, window.format, raw[HEADER_BYTES:header_bytes])
     if again == raw:
         return None
-    # a stored checksum that is wrong is another problem, which is reported as such
+    # a wrong stored checksum is another problem, with its own report
     if _without_checksum(again, event, window) == _without_checksum(raw, event, window):
         return None
     if _is_deflated(event):
@@ -144,7 +146,7 @@ def _difference(window: Window, index: int) -> str | None:
     shorter = min(len(again), len(raw))
     at = next((i for i in range(shorter) if again[i] != raw[i]), shorter)
     stored, made = (each[at : at + _SHOWN_BYTES].hex() or "nothing" for each in (raw, again))
-    return f"encoded again it differs from its byte {at} on: {stored} is stored, {made} comes out"
+    return f"encoded again, it differs from byte {at} on (stored {stored}, encoded {made})"
 
 
 def _without_checksum(raw: bytes, event: Event, window: Window) -> bytes:
