@@ -43,7 +43,17 @@ PHRASES = (
 _PATTERN = re.compile("|".join(PHRASES), re.IGNORECASE)
 
 #: Rooms of src/binlake whose docstrings and comments have been edited.
-EDITED = ("errors.py", "events", "format", "printable.py", "values")
+EDITED = (
+    "archive",
+    "errors.py",
+    "events",
+    "format",
+    "printable.py",
+    "serve",
+    "source/bytes.py",
+    "stream",
+    "values",
+)
 #: Phrases of docstrings, beside the ones above.
 _OF_DOCSTRINGS = re.compile(
     r"whoever|somebody|\bof whose\b|is told what|as it says it|what (is|was) none|of nobody",

@@ -401,7 +401,7 @@ class _Pacer:
         self._last = self._looked = time.monotonic()
 
     def is_due(self, item: Block | Idle) -> bool:
-        """Whether to sync now: somebody waits for it, or there is nothing else to do."""
+        """Whether to sync now: a caller waits for it, or there is nothing else to do."""
         if isinstance(item, Block):
             self._bytes += len(item.data)
             return self._waited

@@ -85,7 +85,7 @@ class Folder(ABC):
 
     @abstractmethod
     def unfinished(self) -> list[str]:
-        """Return the logs without a file of their name yet, some of whose bytes are durable."""
+        """Return the logs without a file of their name yet but with durable bytes."""
 
     @abstractmethod
     def remove_partials(self, names: Iterable[str]) -> list[str]:

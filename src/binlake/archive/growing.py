@@ -144,7 +144,7 @@ class GrowingFile:
     def _run(self) -> None:
         try:
             self._write_what_waits()
-        except BaseException as error:  # noqa: BLE001 - nobody would hear of it, and all wait
+        except BaseException as error:  # noqa: BLE001 - it would be lost, and the callers wait
             self._fail(error)
 
     def _write_what_waits(self) -> None:

@@ -163,8 +163,8 @@ def is_there(server: ServerConnection, file: str, size: int) -> str | None:
 def first_log(server: ServerConnection, known: Sequence[Known], wanted: str) -> tuple[str, str]:
     """Return the log with which the archive of a new server begins, and the reason as a sentence.
 
-    `wanted` is a name, "newest", or "oldest". With "oldest", if the archive has another server,
-    all of whose transactions this server has (a failover), it is the log that holds the next one.
+    `wanted` is a name, "newest", or "oldest". With "oldest", if this server has all
+    transactions of another one in the archive (a failover), it is the log that holds the next one.
     Raises OptionError, ServerError.
     """
     logs = server.logs()

@@ -5,7 +5,7 @@
     for block in follower:
         writer.take(block)                   # AnotherHistory: the logs were reset
         writer.sync()                        # now, and not before, it may be acknowledged
-        writer.sync_soon(gtids)              # or, where nobody waits for it: meanwhile
+        writer.sync_soon(gtids)              # or in the background
 
 The order of the steps is: bytes of the log, then the index file that names it, then the state.
 Each of them is valid without the next, so a kill between two steps causes no gaps and no

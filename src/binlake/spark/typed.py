@@ -27,7 +27,7 @@ from binlake.spark.schema import Conformer, exact_schema
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import Split, plan_splits
 from binlake.stream.runs import ChainPosition, Piece, PlainRun, Run
-from binlake.stream.sql.ddl import nobody
+from binlake.stream.sql.ddl import ignore_ddl
 from binlake.table.batches import typed_schema
 from binlake.table.metadata import METADATA
 from binlake.table.plan import TableTypes
@@ -238,7 +238,9 @@ def _table_maps(
     blank = bytes(_TABLE_ID_AND_FLAGS)
     latest = (b"", 0)
     unchecked = replace(read, verify_checksum=False, on_unshown="count")
-    for run in LogReader.of_split(split, unchecked, Ledger()).runs(noting_renames(renamed, nobody)):
+    for run in LogReader.of_split(split, unchecked, Ledger()).runs(
+        noting_renames(renamed, ignore_ddl)
+    ):
         position = position_of(run)
         epoch = history.epoch(position)
         for piece in _pieces(run):

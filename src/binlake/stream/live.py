@@ -25,7 +25,7 @@ from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.transaction_frames import HELD_BYTES
 from binlake.stream.groups.transactions import FileRange, TransactionReader
 from binlake.stream.runs import Run
-from binlake.stream.sql.ddl import DdlStatement, TakesDdl, nobody
+from binlake.stream.sql.ddl import DdlStatement, TakesDdl, ignore_ddl
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -55,7 +55,7 @@ class LiveReader:
         self._max_memory = options.max_memory
         self._spool = _Spool()
 
-    def runs(self, on_ddl: TakesDdl = nobody) -> Iterator[Run]:
+    def runs(self, on_ddl: TakesDdl = ignore_ddl) -> Iterator[Run]:
         """The same as `LogReader.runs`, without an end. Raises BinlogError."""
         return self._reader.runs(self._ranges(), on_ddl)
 

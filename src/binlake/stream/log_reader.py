@@ -28,7 +28,7 @@ from binlake.stream.index.index_file import read_index
 from binlake.stream.log_events import LogEvent, OnDamage, events_of_piece, pieces_of_window
 from binlake.stream.positions.splits import Split
 from binlake.stream.runs import ChainPosition, Piece, Run, Transaction
-from binlake.stream.sql.ddl import DdlStatement, TakesDdl, nobody
+from binlake.stream.sql.ddl import DdlStatement, TakesDdl, ignore_ddl
 from binlake.stream.table_events import TableEvents
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
@@ -161,7 +161,9 @@ class LogReader:
         elsewhere = split.elsewhere(opener, first)
         return cls(ranges, elsewhere, filters, options, ledger, source=split.log.source)
 
-    def runs(self, on_ddl: TakesDdl = nobody, shown_kinds: Container[str] = ()) -> Iterator[Run]:
+    def runs(
+        self, on_ddl: TakesDdl = ignore_ddl, shown_kinds: Container[str] = ()
+    ) -> Iterator[Run]:
         """Yield plain runs and single transactions, in commit order; `on_ddl` and `shown_kinds` as
         in TransactionReader.runs.
 
@@ -178,7 +180,7 @@ class LogReader:
         if self._ddl_before is not None:
             yield from self._ddl_before()
 
-    def transactions(self, on_ddl: TakesDdl = nobody) -> Iterator[Transaction]:
+    def transactions(self, on_ddl: TakesDdl = ignore_ddl) -> Iterator[Transaction]:
         """Yield every transaction on its own, in commit order. Raises BinlogError."""
         return self._located(self._reader.transactions(self._ranges(self._reader), on_ddl))
 

@@ -37,7 +37,7 @@ from binlake.stream.groups.group import Group
 from binlake.stream.groups.grouper import Ended, Grouper, every_group_alone, plain_runs
 from binlake.stream.groups.plain_transaction import plain_transactions
 from binlake.stream.runs import ChainPosition, Outcome, PlainRun, Run, Transaction
-from binlake.stream.sql.ddl import TakesDdl, nobody
+from binlake.stream.sql.ddl import TakesDdl, ignore_ddl
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.stream.sql.statements import (
     ACCOUNT,
@@ -101,7 +101,7 @@ class TransactionReader:
         skips = options.on_error == Damage.SKIP
         self._on_damage = self._note_damage if skips else None
         self._grouper = Grouper()
-        self._on_ddl: TakesDdl = nobody
+        self._on_ddl: TakesDdl = ignore_ddl
         self._tables = TableFilter(options)
         self._shown_kinds: Container[str] = ()
         self._ordinal = 0
@@ -151,7 +151,7 @@ class TransactionReader:
     def runs(
         self,
         ranges: Iterable[FileRange],
-        on_ddl: TakesDdl = nobody,
+        on_ddl: TakesDdl = ignore_ddl,
         shown_kinds: Container[str] = (),
     ) -> Iterator[Run]:
         """Yield plain runs and single transactions, in commit order. Raises BinlogError.
@@ -166,7 +166,7 @@ class TransactionReader:
         yield from self._read(ranges, on_ddl)
 
     def transactions(
-        self, ranges: Iterable[FileRange], on_ddl: TakesDdl = nobody
+        self, ranges: Iterable[FileRange], on_ddl: TakesDdl = ignore_ddl
     ) -> Iterator[Transaction]:
         """The same with every transaction on its own. Raises BinlogError."""
         self._shown_kinds = ()

@@ -16,7 +16,7 @@ from binlake.format.collations import COLLATIONS
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.statements import without_set_statement
 
-__all__ = ["DdlStatement", "TakesDdl", "nobody"]
+__all__ = ["DdlStatement", "TakesDdl", "ignore_ddl"]
 
 _NO_BACKSLASH_ESCAPES = 1 << 20  # sql_mode; the same bit in both flavours
 
@@ -65,5 +65,5 @@ def _text(event: QueryEvent) -> str:
 TakesDdl = Callable[[DdlStatement], None]
 
 
-def nobody(_ddl: DdlStatement) -> None:
+def ignore_ddl(_ddl: DdlStatement) -> None:
     """The `TakesDdl` for callers that ignore DDL."""
