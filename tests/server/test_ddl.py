@@ -25,7 +25,8 @@ _COLUMNS = (
     "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME, c.COLUMN_TYPE, c.CHARACTER_SET_NAME"
     " FROM information_schema.COLUMNS c JOIN information_schema.TABLES t"
     " ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME"
-    " WHERE c.TABLE_SCHEMA LIKE 'ddl%' AND t.TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')"
+    " WHERE c.TABLE_SCHEMA LIKE 'ddl%' AND t.TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED',"
+    " 'SEQUENCE')"
     " ORDER BY 1, 2, c.ORDINAL_POSITION"
 )
 _KEYS = (
@@ -258,7 +259,7 @@ def test_renamed_columns_are_one_under_the_newest_name(server: Server) -> None:
     found = [[None if v is None else str(v) for v in row.values()] for row in table.select(table.column_names[:4]).to_pylist()]  # fmt: skip
     assert found == held
     assert table.column("gone").to_pylist() == [7, 8, None, None]
-    assert any("renamed.t.c d: has the rows of before it was renamed from b, too" in w for w in log.ledger.warnings)  # fmt: skip
+    assert any("renamed.t.c d: also contains rows from before it was renamed from b" in w for w in log.ledger.warnings)  # fmt: skip
 
 
 @pytest.mark.parametrize("metadata", ["FULL", "MINIMAL"])
@@ -289,7 +290,7 @@ def test_columns_that_swap_their_names_are_followed(
     assert set(table.column_names[:3]) == {"id", "a", "b"}
     found = table.select(["id", "a", "b"]).to_pylist()
     assert sorted([str(v) for v in row.values()] for row in found) == held
-    assert any("swapped.t.a: has the rows of before it was renamed from b" in w for w in log.ledger.warnings)  # fmt: skip
+    assert any("swapped.t.a: also contains rows from before it was renamed from b" in w for w in log.ledger.warnings)  # fmt: skip
     names = [list(json.loads(row)) for batch in binlake.open(path).changes() for row in batch.column("after").to_pylist()]  # fmt: skip
     assert names[:2] == [["id", "a", "b"], ["id", "b", "a"]]
     assert main(["schema", path]) == 0
@@ -310,7 +311,8 @@ def test_types_that_metadata_does_not_tell_come_from_ddl(server: Server, metadat
         session.execute(
             f"CREATE TABLE t (id INT PRIMARY KEY, a UUID, b INET6, c INET4, d BINARY(16){vector})",
             "FLUSH BINARY LOGS",
-            "INSERT INTO t VALUES (1, '123e4567-e89b-12d3-a456-426655440000', '2001:db8::ff00:42:8329', '192.168.0.1', 'x'"
+            "INSERT INTO t VALUES (1, '123e4567-e89b-12d3-a456-426655440000',"
+            " '2001:db8::ff00:42:8329', '192.168.0.1', 'x'"
             + (", VEC_FromText('[1.5,2]'))" if vector else ")"),
         )
         [held] = session.rows("SELECT a, b, c, HEX(d) FROM t")

@@ -315,7 +315,7 @@ def test_a_renamed_column_is_one_under_its_newest_name(spark: Any, tmp_path: Pat
     assert titles(table.to_pylist()) == wanted
     result = run(spark, path, tmp_path / "lake", size=200)
     [exported] = result.tables
-    assert "shop.t.title: has the rows of before it was renamed from name, too" in exported.notes
+    assert "shop.t.title: also contains rows from before it was renamed from name" in exported.notes
     exported_rows = spark.read.parquet(str(tmp_path / "lake" / "shop" / "t"))
     assert exported_rows.columns == table.column_names
     assert titles(exported_rows.collect()) == wanted

@@ -1,8 +1,8 @@
 """Decoded row changes as Arrow record batches: the typed view of one table, the generic view.
 
-`Changes` is what one flush of the decoder holds: the row changes of each table as arrays. What
-many of them have in common is kept once and spread over the rows by index: GTID and commit
-time per transaction, file and statement per row_origin of successive changes.
+`Changes` is the result of one flush of the decoder: the row changes of each table as arrays. Facts
+that many of them share are stored once and referenced by index: GTID and commit time per
+transaction, file and statement per row_origin of successive changes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OPERATIONS = array(OPERATIONS, pa.string())
 
 @dataclass(frozen=True, slots=True)
 class TransactionFacts:
-    """What is known once per transaction, as arrays indexed by `RowFacts.transaction`."""
+    """Facts that are stored once per transaction, as arrays indexed by `RowFacts.transaction`."""
 
     ts: pa.Array  # timestamp[us, UTC]: commit time
     gtid: pa.Array  # string, null where the log has none
@@ -55,13 +55,13 @@ class TransactionFacts:
 
 
 class RowOrigin(NamedTuple):
-    """What successive row changes have in common beside their transaction.
+    """Facts that successive row changes share beside their transaction.
 
-    `first_sequence`: of its first row change. `file` is the base name, `ordinal` the file's
-    place in its chain. `decided` is only set for an XA transaction that a later group
-    committed: the ordinal and offset of that group, and the position from which the
-    transaction's own are counted. `query` is the statement, where wanted and known. In a
-    relay log, `source_file` and `source_pos` say where the source has the event.
+    `first_sequence`: of its first row change. `file` is the base name, `ordinal` the file's place
+    in its chain. `decided` is only set for an XA transaction that a later group committed: the
+    ordinal and offset of that group, and the position from which the transaction's own are
+    counted. `query` is the statement, if wanted and known. In a relay log, `source_file` and
+    `source_pos` are the position of the event at the source.
     """
 
     first_sequence: int
@@ -75,11 +75,11 @@ class RowOrigin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowFacts:
-    """What is known of each row change, as arrays.
+    """Facts about each row change, as arrays.
 
     `sequence` orders the row changes of all tables; `transaction` is an index into
-    TransactionFacts, `row_origin` into the row_origins; `pos` and `end_pos` are the top-level
-    event's place, `row` counts in it.
+    TransactionFacts, `row_origin` into the row_origins; `pos` and `end_pos` are the position of
+    the top-level event, in which `row` counts.
     """
 
     op: pa.Array  # uint8, index into OPERATIONS
@@ -110,7 +110,7 @@ class TableChanges:
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """A batch of the typed view, and the definition that its rows were written under."""
+    """A batch of the typed view, and the definition under which its rows were written."""
 
     definition: TableDefinition
     batch: pa.RecordBatch
@@ -118,9 +118,10 @@ class TableBatch:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """All row changes of one flush, by table, and what they refer to.
+    """All row changes of one flush, by table, and the facts that they refer to.
 
-    `is_full`: it was made because enough were held, so its last transaction may go on in the next.
+    `is_full`: the decoder held enough for a flush, so the last transaction may continue in the
+    next.
     """
 
     tables: Sequence[TableChanges]
@@ -134,7 +135,7 @@ class Changes:
         return sum(table.count for table in self.tables)
 
     def per_row_origin(self, name: str, kind: pa.DataType) -> pa.Array:
-        """A field of the row_origins, as an array to be indexed by `RowFacts.row_origin`."""
+        """Return a field of the row_origins, as an array to be indexed by `RowFacts.row_origin`."""
         return array([getattr(row_origin, name) for row_origin in self.row_origins], kind)
 
     def table_batches(self, options: ReadOptions) -> list[TableBatch]:
@@ -181,16 +182,16 @@ class Changes:
                 array(values, pa.int64()).take(of) for values in zip(*decided, strict=True)
             )
             file = pc.coalesce(files.cast(pa.int32()), file)
-            # The rows of all events of such a transaction share one position. What tells them
-            # apart must not depend on which tables are read: every row image has a byte at
-            # least, so an event's offset in its transaction leaves room for its row ordinals.
+            # The rows of all events of such a transaction share one position. Their order must not
+            # depend on which tables are read: every row image has a byte at least, so an event's
+            # offset in its transaction leaves room for its row ordinals.
             row = pc.coalesce(pc.add(pc.subtract(facts.pos, origins), row), row)
             pos = pc.coalesce(offsets, pos)
         return pa.StructArray.from_arrays([file, pos, row], fields=list(SEQUENCE_TYPE))
 
 
 def typed_schema(types: TableTypes, options: ReadOptions) -> pa.Schema:
-    """The schema of the typed view's batches of one table definition.
+    """Return the schema of the typed view's batches of one table definition.
 
     Raises SchemaError when a column has the name of a metadata column.
     """

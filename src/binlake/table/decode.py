@@ -1,15 +1,15 @@
-"""From transactions to decoded row changes: the one way from frames to Arrow.
+"""Decode the row changes of transactions: the one way from frames to Arrow.
 
     decoder = ChangeDecoder(options, Target.TYPED, ledger)
-    for changes in decoder.read(reader):            # or decode(runs), of a part of a log
+    for changes in decoder.read(reader):            # or decode(runs), for a part of a log
         for found in changes.table_batches(options):
             found.definition, found.batch
 
-It owns the compiled walker and, per table definition, the column types that finish what the
-walker decodes. It flushes when `batch_bytes` are held, wherever that is, so memory is bounded
-inside a huge transaction, too. It keeps nothing of framing or of transactions.
+The decoder owns the compiled walker and, per table definition, the column types that finish the
+walker's values. It flushes whenever it holds `batch_bytes`, so memory is bounded inside a huge
+transaction, too. It has no state of framing or of transactions.
 
-What cannot be decoded is an error, raised after everything before it has been given out.
+Undecodable bytes are an error, raised after everything before them has been yielded.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ _UTC = pa.timestamp("us", "UTC")
 class ChangeDecoder:
     """Decodes the row changes of runs for one target.
 
-    `schema` completes what the log does not tell of tables; without it, the option schema is
-    read. `read` follows the DDL of the log, too; `decode` alone does not, as a task that sees a part
-    of a log must not: its answers would depend on where the part begins. Counts rows, decoded bytes, zero dates and warnings in `ledger`.
+    `schema` completes the facts about tables that the log lacks; without it, the option schema is
+    read. `read` follows the DDL of the log, too. `decode` alone does not, and a task that sees a
+    part of a log must not: its answers would depend on where the part begins. Counts rows, decoded
+    bytes, zero dates and warnings in `ledger`.
     """
 
     def __init__(
@@ -88,29 +89,31 @@ class ChangeDecoder:
         self._start_walker()
 
     def read(self, reader: ReadsRuns) -> Iterator[Changes]:
-        """The row changes of a chain: as `decode`, and its DDL names what TABLE_MAP does not."""
+        """Yield the row changes of a chain: as `decode`, with names from its DDL that TABLE_MAP
+        lacks.
+        """
         return self.decode(self.runs(reader))
 
     def runs(self, reader: ReadsRuns) -> Iterator[Run]:
-        """The runs of a chain, from its start, for `decode`: their DDL is followed."""
+        """Yield the runs of a chain, from its start, for `decode`, and follow their DDL."""
         self.begin(reader.ddl_before)
         return reader.runs(noting_renames(self._ledger.renamed, self.on_ddl))
 
     def begin(self, ddl_before: Callable[[], Iterable[DdlStatement]]) -> None:
-        """A chain begins; `ddl_before` gives the statements that it holds before that place."""
+        """Start a chain; `ddl_before` returns the statements that it contains before that place."""
         self._history.begin(ddl_before)
 
     def on_ddl(self, ddl: DdlStatement) -> None:
-        """A DDL statement has passed, after the runs that were decoded last."""
+        """Take a DDL statement, after the runs that were decoded last."""
         self._history.note(ddl)
 
     def decode(self, runs: Iterable[Run]) -> Iterator[Changes]:
         """The row changes of the runs, in commit order, whenever enough are held.
 
         Raises BinlogError with file and event, after the changes of all transactions before it
-        (and, of a transaction larger than what is held, what was given out already). With the
-        option on_error=skip a transaction whose rows cannot be decoded is left out whole and
-        its byte range kept in the ledger.
+        (and, for a transaction larger than `batch_bytes`, after the part that was already
+        yielded). With the option on_error=skip a transaction whose rows cannot be decoded is left
+        out as a whole, and the ledger keeps its byte range.
         """
         source = iter(runs)
         while True:
@@ -132,8 +135,8 @@ class ChangeDecoder:
         yield from self._flush()
 
     def held(self) -> Iterator[Changes]:
-        """What has been decoded and not been given out yet, while no more runs are to be had:
-        for whoever follows a log that grows. Raises as `decode`.
+        """Yield the decoded changes that are still held, while there are no more runs: for readers
+        that follow a growing log. Raises as `decode`.
         """
         yield from self._flush()
 
@@ -155,7 +158,7 @@ class ChangeDecoder:
         gtid = None if run.gtid is None else run.gtid.encode("ascii")
         origin = run.start.offset
         last: Piece | None = None
-        # once: in the next relay log the table maps of the last one are still meant
+        # only once: the table maps of a relay log remain valid in the next one
         self._walker.begin_transaction(gtid, run.commit_us, run.thread_id, run.start.offset)
         pieces = run.pieces()
         if run.file.format is not None and is_pre_release(run.file.format):
@@ -165,7 +168,7 @@ class ChangeDecoder:
             if last is None or last.window.file is not file:
                 decided = None
                 if run.decided[::2] != run.start[::2]:
-                    if last is not None:  # positions begin anew, behind those so far
+                    if last is not None:  # positions start again, after those so far
                         origin -= _end(last)
                     decided = (run.decided.ordinal, run.decided.offset, origin)
                 self._row_origins.begin(file, self._walker.rows, decided)
@@ -194,7 +197,9 @@ class ChangeDecoder:
     # -- damage --------------------------------------------------------------------------------
 
     def _sound(self, run: Run) -> Iterator[Run]:
-        """The run, or those of its transactions that decode; the others are noted as skipped."""
+        """Yield the run, or those of its transactions that decode; the others are noted as
+        skipped.
+        """
         error = self._trial(run)
         if error is None:
             yield run
@@ -205,7 +210,7 @@ class ChangeDecoder:
             self._ledger.skipped.append(_skipped(run, error))
 
     def _trial(self, run: Run) -> BinlogError | None:
-        """Decode a run and drop the result: what is wrong with it, or None."""
+        """Decode a run and drop the result; return its error, or None."""
         options = replace(self.options, on_error="stop")
         trial = ChangeDecoder(options, self.target, Ledger(), history=self._history)
         try:
@@ -218,17 +223,19 @@ class ChangeDecoder:
     # -- tables --------------------------------------------------------------------------------
 
     def _start_walker(self) -> None:
-        # the walker alone keeps sinks: no log can make us hoard them
+        # only the walker keeps sinks, so that no log can fill the memory with them
         self._sinks: WeakValueDictionary[TableDefinition, TableSink] = WeakValueDictionary()
         self._walker = RowWalker(self._resolve, self.options.batch_bytes)
         self._decoded_bytes = 0
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:
-        """The sink of a table that the walker meets for the first time; None: nobody wants it."""
+        """Return the sink of a table that the walker meets for the first time; None: it is not
+        wanted.
+        """
         types = self._tables.types(body, fmt)
         if types is None:
             return None
-        known = self._sinks.get(types.definition)  # a DDL about another table has passed
+        known = self._sinks.get(types.definition)  # DDL about another table
         if known is not None:
             return known
         if self.target is Target.TEXT:
@@ -246,9 +253,9 @@ class ChangeDecoder:
     # -- flushing ------------------------------------------------------------------------------
 
     def _flush(self, at: RowCutoff | None = None) -> Iterator[Changes]:
-        """Give out what is held; of a walk that failed, what lies before a cut.
+        """Yield the held changes; after a failed walk, those before a cut.
 
-        Raises BinlogError when a value turns out to be none, after what is before it.
+        Raises BinlogError for an invalid value, after the changes before it.
         """
         is_full = self._walker.is_full
         walked = self._walker.finish()
@@ -273,7 +280,7 @@ class ChangeDecoder:
             raise failure
 
     def _finished(self, walked: WalkedRows, row_origins: list[RowOrigin]) -> list[TableChanges]:
-        """The walked rows as arrays. Raises _TableError."""
+        """Return the walked rows as arrays. Raises _TableError."""
         found = []
         for sink, buffers in walked.tables:
             types: TableTypes = sink.purpose
@@ -343,7 +350,7 @@ def _row_facts(buffers: TableBuffers, row_origins: list[RowOrigin]) -> RowFacts:
 
 
 def _located(error: BinlogError, facts: RowFacts, row_origins: list[RowOrigin]) -> BinlogError:
-    """The error with file and event of the row that it names (of the first row, if none)."""
+    """Return the error with file and event of the row that it names (of the first row, if none)."""
     row = error.row or 0
     return error.at(
         file=row_origins[facts.row_origin[row].as_py()].file, event_pos=facts.pos[row].as_py()
@@ -351,8 +358,8 @@ def _located(error: BinlogError, facts: RowFacts, row_origins: list[RowOrigin]) 
 
 
 def _start_of_bad(run: Run, error: BinlogError) -> int:
-    """The first byte, in its file, of the transaction of a plain run that an error names; 0 when
-    it names none, or where the run is one transaction.
+    """Return the first byte, in its file, of the transaction of a plain run that an error names; 0
+    if it names none, or if the run is one transaction.
     """
     if isinstance(run, PlainRun) and error.event_pos is not None:
         for one in run.each():
@@ -362,7 +369,7 @@ def _start_of_bad(run: Run, error: BinlogError) -> int:
 
 
 def _end(piece: Piece) -> int:
-    """The byte after a piece, in its file."""
+    """Return the byte after a piece, in its file."""
     return piece.outer.end if piece.outer else int(piece.window.block.end(piece.last - 1))
 
 

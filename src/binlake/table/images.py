@@ -1,8 +1,8 @@
 """One side of many row changes: the columns of their before- or after-images, as arrays.
 
-An image may lack columns (binlog_row_image MINIMAL, NOBLOB, FULL_NODUP), which is not the same
-as NULL. Most batches have one presence bitmap for all rows; where they differ, the
-rows are handled pattern by pattern, of which there are few.
+An image may lack columns (binlog_row_image MINIMAL, NOBLOB, FULL_NODUP), which is not the same as
+NULL. In most batches all rows have the same presence bitmap. If they differ, the rows are handled
+pattern by pattern; there are few patterns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Image:
 
     @classmethod
     def of(cls, types: TableTypes, buffers: ImageBuffers) -> Image:
-        """From what the core decoded. Raises MalformedError with the `row` in its context."""
+        """Return the images that the core decoded. Raises MalformedError with the `row` in its
+        context.
+        """
         columns = []
         for kind, ordinal in zip(types.columns, types.ordinals, strict=True):
             decoded = buffers.columns[ordinal]
@@ -63,7 +65,7 @@ class Image:
         return cls(types, buffers.count, columns, exists, patterns, pattern_of)
 
     def filter(self, kept: pa.Array) -> Image:
-        """Only the rows where `kept` (bool) is true."""
+        """Return only the rows where `kept` (bool) is true."""
         return replace(
             self,
             count=pc.sum(kept, min_count=0).as_py(),
@@ -94,7 +96,7 @@ class Image:
         return as_array(template, self.exists)
 
     def add_json(self, template: RowTemplate, lead: bytes) -> None:
-        """Add the images to a template of all rows, as JSON objects behind `lead`; `null` where
+        """Add the images to a template of all rows, as JSON objects after `lead`; `null` where
         there is none.
         """
         template.add(lead)

@@ -1,4 +1,4 @@
-"""The metadata columns of a row change, once: names, types, meaning."""
+"""The only definition of the metadata columns of a row change: names, types, meaning."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ SEQUENCE_TYPE = pa.struct(
 
 
 class MetadataColumn(NamedTuple):
-    """`name` stands without its prefix; `option` is the option that asks for it, if any.
+    """A metadata column. `name` is without its prefix; `option` is the option that adds it, if
+    any.
 
-    `unprefixed` is its whole name where the user chooses no prefix and `_name` is taken.
+    `unprefixed` is its whole name if the user chooses no prefix and `_name` is taken.
     """
 
     name: str
@@ -38,7 +39,7 @@ class MetadataColumn(NamedTuple):
     unprefixed: str | None = None
 
     def full_name(self, options: ReadOptions) -> str:
-        """The column's name in rows that are read with these options."""
+        """Return the column's name in rows that are read with these options."""
         if options.metadata_prefix is not None:
             return options.metadata_prefix + self.name
         return self.unprefixed or f"_{self.name}"
@@ -66,7 +67,7 @@ METADATA: tuple[MetadataColumn, ...] = (
 
 
 def metadata_columns(options: ReadOptions) -> list[MetadataColumn]:
-    """The metadata columns that the options ask for, in order."""
+    """Return the metadata columns of the options, in order."""
     return [
         column
         for column in METADATA
@@ -75,7 +76,7 @@ def metadata_columns(options: ReadOptions) -> list[MetadataColumn]:
 
 
 def metadata_fields(table_fields: Iterable[pa.Field], options: ReadOptions) -> list[pa.Field]:
-    """Fields of the metadata columns that the options ask for, for a table of such columns."""
+    """Return the fields of the metadata columns of the options, for a table of such columns."""
     fields = []
     for column in metadata_columns(options):
         kind = pa.struct(list(table_fields)) if column.type is None else column.type
@@ -84,7 +85,7 @@ def metadata_fields(table_fields: Iterable[pa.Field], options: ReadOptions) -> l
 
 
 def check_names(table: str, names: Iterable[str], options: ReadOptions) -> None:
-    """Raises SchemaError when a column of the table has the name of a metadata column."""
+    """Raise SchemaError when a column of the table has the name of a metadata column."""
     reserved = METADATA if options.metadata else metadata_columns(options)
     taken = {column.full_name(options) for column in reserved}
     for name in names:

@@ -1,4 +1,4 @@
-"""From what the log tells of a table to how its columns are decoded and typed.
+"""Decide how the columns of a table are decoded and typed, from its description in the log.
 
 `TableTypes` is made once per table definition and target: the plan for the compiled core, the
 Arrow schema, and the column types that turn the core's buffers into arrays.
@@ -50,13 +50,13 @@ class TableTypes:
         target: Target,
         warn: Callable[[str], None],
     ) -> TableTypes:
-        """Decide every column; `warn` takes a sentence for everything that nobody tells.
+        """Decide every column; `warn` takes a sentence for every unknown fact.
 
         Raises OptionError for a bad assume_charset.
         """
         context = ColumnContext(definition, options, target, warn)
         wanted = _wanted_names(options, definition)
-        silent = replace(context, warn=_ignore, missing={})  # of a column that nobody reads
+        silent = replace(context, warn=_ignore, missing={})  # of a column that is not read
         types = [
             column_type(column, context if wanted(column.name) else silent)
             for column in definition.columns
@@ -99,8 +99,8 @@ class TableTypes:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the wanted columns. Made when it is asked for: that costs as much as all
-        the rest, and text has no use for it.
+        """The Arrow schema of the wanted columns. It is made on demand: it is half of the cost of
+        this object, and text does not need it.
         """
         return _schema(self.definition, self.fields)
 

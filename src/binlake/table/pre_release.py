@@ -1,16 +1,16 @@
-"""Rows of pre-releases of MySQL 5.1 (up to 5.1.17), made into those of 5.1 and later.
+"""Convert rows of pre-releases of MySQL 5.1 (up to 5.1.17) into those of 5.1 and later.
 
-Source: MySQL 5.1 and MariaDB sql/rpl_record_old.cc, pack_row_old. A TABLE_MAP of theirs says the types of
-columns only, and a row image is the null bytes of the server's own record, then a value of every
-column in the image, of NULL too (its default):
+Source: MySQL 5.1 and MariaDB sql/rpl_record_old.cc, pack_row_old. Their TABLE_MAP contains only
+the types of columns. A row image is the null bytes of the server's own record, then a value of
+every column in the image, even for NULL (its default):
 
     null bytes  bit 0 is set and means nothing, unless the table has a VARCHAR, BLOB or TEXT column;
                 then one bit for each column that may be NULL, in order; the bits left over are set
     values      as in all later versions
 
-So nobody can read them who does not know which columns may be NULL and how long they are: that is
-in the DDL of the log, or in a schema. An image must fit it to the last bit. Rows of one event become a
-TABLE_MAP and a rows event of version 1, in a window of their own, at the place of the event.
+So reading them needs to know which columns may be NULL and how long they are, from the DDL of the
+log or a schema. An image must fit that exactly. Rows of one event become a TABLE_MAP and a rows
+event of version 1, in a window of their own, at the place of the event.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from binlake.values.frame import Frame
 
 __all__ = ["with_described_rows"]
 
-#: The table of a name, at the place that is being read; None where nobody declares it.
+#: Returns the table of a name at the current place; None if there is no declaration.
 Declarations = Callable[[str, str], DeclaredTable | None]
 
 _ROWS = {
@@ -63,13 +63,15 @@ _FIXED: dict[int, tuple[int, bytes]] = {
     ct.MYSQL_TYPE_TIMESTAMP: (4, b""),
 }
 _BLOB_BYTES = {"tiny": 1, "medium": 3, "long": 4}  # of the length, by how the type begins; else 2
-_LONGEST_SHORT = 255  # a length prefix of one byte goes so far
+_LONGEST_SHORT = 255  # the longest value with a length prefix of one byte
 _CHAR_BYTES = 3  # at most, in a server of that time
 _MAKE_RECORDS_VARY = frozenset((ct.MYSQL_TYPE_VARCHAR, ct.MYSQL_TYPE_BLOB))
 
 
 class _Column(NamedTuple):
-    """How the values of a column lie: `width` bytes, or behind a length of `prefix` bytes."""
+    """The layout of the values of a column: `width` bytes, or bytes after a length of `prefix`
+    bytes.
+    """
 
     type_code: int
     metadata: bytes
@@ -79,9 +81,10 @@ class _Column(NamedTuple):
 
 
 def with_described_rows(pieces: Iterable[Piece], declared: Declarations) -> Iterator[Piece]:
-    """The pieces of a transaction, each rows event with a TABLE_MAP that describes its columns.
+    """Yield the pieces of a transaction, each rows event with a TABLE_MAP that describes its
+    columns.
 
-    Raises UnsupportedError for tables that nobody declares, or whose rows cannot be told apart by
+    Raises UnsupportedError for tables without a declaration, or whose rows cannot be separated by
     the declaration; MalformedError for images that do not fit it.
     """
     tables: dict[int, TableMapEvent] = {}
@@ -108,7 +111,7 @@ def with_described_rows(pieces: Iterable[Piece], declared: Declarations) -> Iter
 def _described(
     piece: Piece, index: int, code: int, tables: dict[int, TableMapEvent], declared: Declarations
 ) -> Piece:
-    """The rows event `index` of a piece as two events that need nothing else."""
+    """Return the rows event `index` of a piece as two events that need nothing else."""
     rows = event_at(piece.window, index)
     assert isinstance(rows, RowsEvent)
     table = tables.get(rows.table_id)
@@ -116,7 +119,7 @@ def _described(
         raise MalformedError(f"no table map for table id {rows.table_id}")
     columns = _columns(table, declared(table.database, table.table))
     if len(columns) != rows.width:
-        raise MalformedError(f"a row of {rows.width} columns, of a table of {len(columns)}")
+        raise MalformedError(f"a row of {rows.width} columns, but the table has {len(columns)}")
     frame = piece.window.frame(index)
     data = _event(frame, types.TABLE_MAP_EVENT, _table_map(table, columns))
     data += _event(frame, _ROWS[code], _rows_body(rows, columns))
@@ -134,28 +137,30 @@ def _described(
 
 
 def _columns(table: TableMapEvent, declared: DeclaredTable | None) -> list[_Column]:
-    """How the values of a table lie. Raises UnsupportedError."""
+    """Return the layout of the values of a table. Raises UnsupportedError."""
     name = f"{table.database}.{table.table}"
     types_of_log = table.description.column_types
     if declared is None or len(declared.columns) != len(types_of_log):
         raise UnsupportedError(
             f"the log does not describe the columns of {name}: pre-releases of MySQL 5.1 log "
             "their types only, and no DDL in the log fits them",
-            hint="option schema declares the table",
+            hint="declare the table with the option schema",
         )
     found = []
     for code, column in zip(types_of_log, declared.columns, strict=True):
         where = f"{name}.{column.name}"
         if code not in column.type_codes and not _is_string_of(code, column):
             raise UnsupportedError(
-                f"{where} is declared {column.sql}, the log has another type of column"
+                f"{where} is declared as {column.sql}, but the log has another type"
             )
         found.append(_column(column, _nullable(column, declared, where), where))
     return found
 
 
 def _is_string_of(code: int, column: DeclaredColumn) -> bool:
-    """ENUM and SET are strings to a TABLE_MAP, a date is one of the new ones."""
+    """Whether the types match: ENUM and SET are strings to a TABLE_MAP, a date is one of the new
+    ones.
+    """
     return code == ct.MYSQL_TYPE_STRING and column.members is not None
 
 
@@ -199,25 +204,29 @@ def _column(column: DeclaredColumn, nullable: bool, where: str) -> _Column:
             return _Column(ct.MYSQL_TYPE_VARCHAR, size.to_bytes(2, "little"), 0, prefix, nullable)
         head = ct.MYSQL_TYPE_STRING ^ (size & 0x300) >> 4
         return _Column(ct.MYSQL_TYPE_STRING, bytes((head, size & 0xFF)), 0, prefix, nullable)
-    raise UnsupportedError(f"{where}: how pre-releases of MySQL 5.1 log {column.sql} is not known")
+    raise UnsupportedError(
+        f"{where}: the format of {column.sql} in pre-releases of MySQL 5.1 is unknown"
+    )
 
 
 def _string_bytes(column: DeclaredColumn, where: str) -> int:
-    """Bytes that a value may have; any that gives the right prefix where the charset is not told."""
+    """Return how many bytes a value may have; if the charset is unknown, any number with the right
+    prefix.
+    """
     if column.charset is not None:
         known = CHARSETS.get(column.charset)
         return column.length * (1 if known is None else known.max_bytes)
     if column.length > _LONGEST_SHORT or column.length * _CHAR_BYTES <= _LONGEST_SHORT:
         return column.length
     raise UnsupportedError(
-        f"{where}: how long its values may be depends on its character set, which the DDL does "
+        f"{where}: the length of its values depends on its character set, which the DDL does "
         "not say",
-        hint="option schema declares the table",
+        hint="declare the table with the option schema",
     )
 
 
 def _table_map(table: TableMapEvent, columns: list[_Column]) -> bytes:
-    """The body of a TABLE_MAP event that describes its columns."""
+    """Return the body of a TABLE_MAP event that describes its columns."""
     names = b"".join(
         bytes((len(raw),)) + raw + b"\0" for raw in (table.database.encode(), table.table.encode())
     )
@@ -230,7 +239,7 @@ def _table_map(table: TableMapEvent, columns: list[_Column]) -> bytes:
 
 
 def _rows_body(rows: RowsEvent, columns: list[_Column]) -> bytes:
-    """The body of a rows event of version 1 with the same rows."""
+    """Return the body of a rows event of version 1 with the same rows."""
     present = [i for i in range(len(columns)) if rows.present[i >> 3] >> (i & 7) & 1]
     images = b"".join(_images(rows.rows, columns, present))
     bitmaps = rows.present * (2 if rows.operation == "update" else 1)
@@ -239,8 +248,8 @@ def _rows_body(rows: RowsEvent, columns: list[_Column]) -> bytes:
 
 
 def _images(data: memoryview, columns: list[_Column], present: list[int]) -> Iterator[bytes]:
-    """The images of an event, one by one, as later servers write them."""
-    # a record that is packed, because a column varies in length, has no bit of its own
+    """Yield the images of an event, one by one, in the form of later servers."""
+    # a packed record, with a column of varying length, has no bit of its own
     varies = any(column.type_code in _MAKE_RECORDS_VARY for column in columns)
     bit = 0 if varies else 1
     null_bits: dict[int, int] = {}
@@ -255,7 +264,8 @@ def _images(data: memoryview, columns: list[_Column], present: list[int]) -> Ite
         nulls = int.from_bytes(data[pos : pos + size], "little")
         if nulls & filler != filler:
             raise MalformedError(
-                f"null bytes 0x{bytes(data[pos : pos + size]).hex()} do not fit the declaration of the table"
+                f"null bytes 0x{bytes(data[pos : pos + size]).hex()} do not fit the"
+                " declaration of the table"
             )
         pos += size
         values = []

@@ -1,11 +1,11 @@
-"""From logs to row changes: the one way there, for the Python API, the commands and Spark's tasks.
+"""Read row changes from logs: the one way for the Python API, the commands and Spark's tasks.
 
     for batches in read_changes(chains, options, ledger, Target.TYPED, schema, shape):
         …
 
-A `LogReader` reads a chain or a split, and one `ChangeDecoder` on each thread of the option `threads`
-decodes its runs. `shape` turns changes into what the caller wants, on the same threads. Its result
-must not depend on other changes.
+A `LogReader` reads a chain or a split, and one `ChangeDecoder` on each thread of the option
+`threads` decodes its runs. `shape` converts changes for the caller, on the same threads. Its
+result must not depend on other changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def as_they_are(changes: Changes) -> Changes:
-    """The shape of changes that the caller wants as such."""
+    """The shape of changes for a caller that wants them unchanged."""
     return changes
 
 
@@ -57,10 +57,12 @@ def read_changes(
     lacks: Lacks = lacks_something,
     watched: Callable[[LogReader], ReadsRuns] = _unwatched,
 ) -> Iterator[T]:
-    """The row changes of the chains, in commit order, each batch of them as `shape` makes it.
+    """Yield the row changes of the chains, in commit order, each batch in the form that `shape`
+    returns.
 
-    `schema` completes what the logs lack, where `lacks` says so. `watched` may put something
-    between a reader and the decoders. Raises BinlogError, after the changes before the error.
+    `schema` completes the facts that the logs lack, where `lacks` is true. `watched` may put
+    something between a reader and the decoders. Raises BinlogError, after the changes before the
+    error.
     """
     spread = Spread[T](options, ledger, keep_renames, chains=chains)
     readers = LogReader.of_chains(chains, options, spread.reader_ledger)
@@ -77,7 +79,7 @@ def decoded(
     shape: Callable[[Changes], T],
     lacks: Lacks = lacks_something,
 ) -> Iterator[T]:
-    """The same of one reader, which counts in the ledger of `spread` for readers."""
+    """The same for one reader, which counts in the ledger of `spread` for readers."""
 
     def decoding(share: ReadOptions, counts: Ledger) -> _Decoding[T]:
         history = SchemaHistory(schema, lacks)

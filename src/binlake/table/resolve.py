@@ -1,7 +1,7 @@
-"""From the body of a TABLE_MAP event to the types of its table: the one way there.
+"""Resolve the body of a TABLE_MAP event to the types of its table: the one way there.
 
-Who decodes rows, who counts them and who looks for a table's columns must agree on what a
-table is; so they all ask here.
+Decoders, counters and searches for a table's columns must agree on what a table is, so they all
+ask here.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["TableResolver", "silent"]
 
 
 def silent(_sentence: str) -> None:
-    """A `warn` for those who only look: who decodes says it."""
+    """A `warn` for searches: the decoder reports the warnings."""
 
 
 class TableResolver:
     """Decides for one target what the tables of a log are.
 
-    `history` completes what TABLE_MAP does not tell; without it, the option schema alone does.
-    `warn` takes a sentence for everything that nobody tells. `unwanted` are the tables met that
-    the options leave out. Raises SchemaError, SourceError for a bad schema file.
+    `history` completes facts that TABLE_MAP lacks; without it, only the option schema does. `warn`
+    takes a sentence for every unknown fact. `unwanted` are the tables met that the options
+    exclude. Raises SchemaError, SourceError for a bad schema file.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class TableResolver:
         self.unwanted: set[str] = set()
 
     def types(self, body: bytes, fmt: EventFormat) -> TableTypes | None:
-        """The types of the table that a TABLE_MAP body describes; None: nobody wants it.
+        """Return the types of the table that a TABLE_MAP body describes; None if it is not wanted.
 
         Raises FormatError, OptionError.
         """

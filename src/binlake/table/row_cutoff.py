@@ -1,8 +1,8 @@
-"""What was decoded before a transaction that cannot be: whole rows of whole transactions.
+"""Keep the rows before an undecodable transaction: whole rows of whole transactions.
 
-A walk that stops at an error leaves its sinks in the middle of a row, and rows of the
-transaction that it stopped in. `cut` takes both away, so what came before can be given out
-before the error is raised.
+A walk that stops at an error leaves its sinks in the middle of a row, with rows of the transaction
+in which it stopped. `cut` removes both, so the rows before them can be yielded before the error is
+raised.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["RowCutoff", "cut", "transaction_of"]
 
 @dataclass(frozen=True, slots=True)
 class RowCutoff:
-    """From row change number `sequence` on, nothing that lies at or after byte `pos` is kept."""
+    """From row change number `sequence` on, nothing at or after byte `pos` is kept."""
 
     sequence: int
     pos: int = 0
 
 
 def cut(walked: WalkedRows, at: RowCutoff) -> WalkedRows:
-    """The row changes before a cut; tables of which none is left are left out.
+    """Return the row changes before a cut, without tables that have none left.
 
-    Counts of zero dates stay those of all rows: the values that were no dates are not kept.
+    Counts of zero dates stay those of all rows: the invalid dates are not kept.
     """
     tables = []
     for sink, buffers in walked.tables:
@@ -44,7 +44,7 @@ def cut(walked: WalkedRows, at: RowCutoff) -> WalkedRows:
 
 
 def transaction_of(walked: WalkedRows, table: TableBuffers, row: int) -> RowCutoff:
-    """The cut that takes away the transaction of a table's row, and all after it."""
+    """Return the cut that removes the transaction of a table's row, and everything after it."""
     transaction = _numbers(pa.int32(), table.txn, table.count)[row]
     firsts = []
     for _, buffers in walked.tables:
@@ -60,7 +60,9 @@ def _numbers(kind: pa.DataType, data: Any, count: int) -> pa.Array:
 
 
 def _first_beyond(buffers: TableBuffers, at: RowCutoff) -> int:
-    """Index of the first row change that a cut takes away; their number if it takes none."""
+    """Return the index of the first row change that a cut removes; their number if it removes
+    none.
+    """
     beyond = pc.and_(
         pc.greater_equal(_numbers(pa.int64(), buffers.seq, buffers.count), scalar(at.sequence)),
         pc.greater_equal(_numbers(pa.int64(), buffers.pos, buffers.count), scalar(at.pos)),
@@ -88,7 +90,7 @@ def _cut_column(buffers: SinkBuffers, count: int) -> SinkBuffers:
     validity, nulls = _cut_validity(buffers.validity, count)
     offsets, data = buffers.offsets, buffers.data
     if offsets is not None:
-        # the row that was not finished may have left bytes behind the last whole one
+        # an unfinished row may have left bytes after the last whole one
         offsets = offsets[: (count + 1) * 4]
         data = data[: _numbers(pa.int32(), offsets, count + 1)[count].as_py()]
     return buffers._replace(
@@ -97,7 +99,7 @@ def _cut_column(buffers: SinkBuffers, count: int) -> SinkBuffers:
 
 
 def _cut_validity(validity: Any, count: int) -> tuple[Any, int]:
-    """The bitmap of the first `count` rows and its nulls; None where there are none."""
+    """Return the bitmap of the first `count` rows and its nulls; None if there are none."""
     if validity is None:
         return None, 0
     there = pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(validity)])

@@ -1,8 +1,8 @@
 """The output contract of `binlake rows`: one JSON object per row change.
 
-Lines are written by `core.text_rows` from the columns of a batch, in commit order, into one
-buffer that is ready to be written. `change_batch` gives the same
-rows as columns: the generic view of Spark and of `to_arrow`.
+`core.text_rows` writes lines from the columns of a batch, in commit order, into one buffer that is
+ready for output. `change_batch` returns the same rows as columns: the generic view of Spark and of
+`to_arrow`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OPERATIONS = array(OPERATIONS, pa.string())
 def change_schema(options: ReadOptions) -> pa.Schema:
     """Schema of `change_batch`: the keys of a line of `binlake rows`, images as JSON text.
 
-    It does not depend on the log: `source_file` and `source_pos` are null but in a relay log.
+    It does not depend on the log: `source_file` and `source_pos` are null except in a relay log.
     """
     fields = [
         pa.field("op", pa.string()),
@@ -95,11 +95,11 @@ def _change_columns(table: TableChanges, changes: Changes, options: ReadOptions)
 
 def _json_column(text: pa.Array) -> pa.Array:
     try:
-        return text.cast(pa.string())  # what Spark reads; lines are not bound by it
+        return text.cast(pa.string())  # the limit for Spark; lines have none
     except pa.ArrowInvalid:
         raise UnsupportedError(
             "one batch would hold more than 2 GiB of JSON",
-            hint="lower batch_bytes, or leave large columns out with the option columns",
+            hint="lower batch_bytes, or exclude large columns with the option columns",
         ) from None
 
 
@@ -109,8 +109,8 @@ def _images(table: TableChanges) -> tuple[tuple[str, Image], tuple[str, Image]]:
 
 
 def json_lines(changes: Changes, options: ReadOptions, limit: int | None = None) -> TextBuffer:
-    """Row changes of a flush as lines of JSON, in commit order, each with its newline; at most
-    `limit` of them.
+    """Return row changes of a flush as lines of JSON, in commit order, each with its newline; at
+    most `limit` of them.
     """
     shared = _SharedPieces(changes, options)
     templates = [_template(table, shared) for table in changes.tables]
@@ -121,14 +121,16 @@ def json_lines(changes: Changes, options: ReadOptions, limit: int | None = None)
 
 
 class _SharedPieces:
-    """What the lines of one transaction, or of one row_origin, share: made once for each."""
+    """The parts that the lines of one transaction, or of one row_origin, share: made once for
+    each.
+    """
 
     def __init__(self, changes: Changes, options: ReadOptions) -> None:
         facts = changes.transactions
         self.ts = plain_strings(facts.ts_text())
         self.gtid = strings(facts.gtid)
         self.file = strings(changes.per_row_origin("file", pa.string()))
-        #: by row_origin: what options and relay logs add before the images
+        #: by row_origin: the parts that options and relay logs add before the images
         self.extra: list[tuple[bytes, Values]] = []
         self.thread_id: Values | None = None
         if any(row_origin.source_pos is not None for row_origin in changes.row_origins):
@@ -143,7 +145,7 @@ class _SharedPieces:
 
 
 def _template(table: TableChanges, shared: _SharedPieces) -> RowTemplate:
-    """How the lines of one table are written."""
+    """Return how the lines of one table are written."""
     facts, definition = table.facts, table.types.definition
     transaction, row_origin = row_index(facts.transaction), row_index(facts.row_origin)
     database, name = (

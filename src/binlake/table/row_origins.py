@@ -1,8 +1,10 @@
-"""What successive row changes share beside their transaction: file, statement, source position.
+"""Facts that successive row changes share beside their transaction: file, statement, source
+position.
 
-The compiled walker numbers all row changes it takes (`RowWalker.rows`). So what changes rarely
-is noted here as row_origins of such numbers, and what changes with every event (the statement,
-the source's position in a relay log) only where it is asked for: a run is then walked in parts.
+The compiled walker numbers all row changes (`RowWalker.rows`). Facts that change rarely are stored
+here as row_origins with such numbers. Facts that change with every event (the statement, the
+source's position in a relay log) are stored only if the options want them: a run is then walked in
+parts.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ class RowOriginFinder:
             yield piece.first, piece.last
 
     def take(self, sequence: int) -> list[RowOrigin]:
-        """The row_origins noted so far; the current one goes on from `sequence`."""
+        """Return the row_origins noted so far; the current one continues from `sequence`."""
         taken = self._noted
         self._noted = []
         self._note(self._current._replace(first_sequence=sequence))
@@ -93,7 +95,7 @@ class RowOriginFinder:
         yield first, piece.last
 
     def _note_query(self, window: Window, at: int, sequence: int) -> None:
-        """A statement's text holds until the next one, or the next transaction."""
+        """Note a statement: its text holds until the next one, or the next transaction."""
         text: str | None = None
         if window.block.type_code[at] in _STATEMENT_TEXTS:
             event = event_at(window, at)
@@ -102,7 +104,7 @@ class RowOriginFinder:
         self._note(self._current._replace(first_sequence=sequence, query=text))
 
     def _relay_parts(self, piece: Piece, walker: RowWalker) -> Iterator[tuple[int, int]]:
-        """Event by event, because each has its own position in the source's log."""
+        """Note positions event by event, because each has its own position in the source's log."""
         window = piece.window
         for at in range(piece.first, piece.last):
             code = window.block.type_code[at]
@@ -120,7 +122,7 @@ class RowOriginFinder:
             yield at, at + 1
 
     def _source_file(self, file: LogFile, offset: int) -> str | None:
-        """The source's log file that the event at an offset of a relay log came from."""
+        """Return the source's log file from which the event at an offset of a relay log came."""
         known = self._source_files.get(file.path)
         if known is None:
             known = self._source_files[file.path] = source_files(file)
@@ -137,7 +139,7 @@ class RowOriginFinder:
 
 
 def row_origin_of(sequence: pa.Array, row_origins: Sequence[RowOrigin]) -> pa.Array:
-    """Index of the row_origin (int32) of each row change number."""
+    """Return the index of the row_origin (int32) of each row change number."""
     if len(row_origins) == 1:
         return pa.repeat(scalar(0, pa.int32()), len(sequence))
     start = row_origins[0].first_sequence

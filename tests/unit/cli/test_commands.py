@@ -264,7 +264,7 @@ def test_verify_says_yes_and_no(
         (["rows", "/nowhere/binlog.000001"], "does not exist"),
         (["rows", "LOG", "-o", "/nowhere/x.json"], "cannot write"),
         (["rows", "LOG", "--schema", "/nowhere.sql"], "cannot read schema file /nowhere.sql"),
-        (["rows", "LOG", "--schema", "LOG"], "holds no CREATE TABLE"),
+        (["rows", "LOG", "--schema", "LOG"], "contains no CREATE TABLE"),
         (["export", "LOG", "/nowhere/x", "--schema", "/nowhere.sql"], "cannot read schema file"),
         (["rows", "LOG", "--assume-charset", "ut8mb4"], "did you mean utf8mb4"),
         (

@@ -99,7 +99,8 @@ def test_what_standard_output_goes_to_keeps_what_is_in_it(
     there.write_text("old\n")
     (tmp_path / "link.json").symlink_to("/dev/stdout")
     code = (
-        "import pathlib, sys; from binlake.cli.common.output_file import growing_file, output_file\n"
+        "import pathlib, sys; from binlake.cli.common.output_file import growing_file,"
+        " output_file\n"
         f"with {write.__name__}(pathlib.Path(sys.argv[1]), 'output') as file: file.write(b'new')"
     )
     with there.open("ab") as stdout:
@@ -194,4 +195,4 @@ def test_an_empty_log_has_no_index_and_that_is_why(
     log.write_bytes(content)
     assert main(["index", str(log)]) == 1
     error = capfd.readouterr().err
-    assert error == f"{log} cannot have an index: it is empty, or cut off at its beginning\n"
+    assert error == f"{log} cannot have an index: it is empty or has no complete beginning\n"

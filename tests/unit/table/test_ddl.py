@@ -182,7 +182,7 @@ def test_tables_change_names_and_databases() -> None:
     assert columns(MADE, "ALTER TABLE t RENAME other.`x``y`", table=("other", "x`y"))
     assert why(MADE, "DROP DATABASE shop") == "dropped"
     # the old columns of a name are not those of the table that takes it
-    assert "old, renamed to it, is not known" in why(MADE, "RENAME TABLE old TO t")
+    assert "old, which was renamed to it, is unknown" in why(MADE, "RENAME TABLE old TO t")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_created_anew_and_as_select() -> None:
     assert columns(logged) == ["x"]
     assert "come from a SELECT" in why("CREATE TABLE t (y INT) AS SELECT x FROM u")
     assert "come from a SELECT" in why(MADE, "CREATE OR REPLACE TABLE t SELECT x FROM u")
-    assert "which it is like, is not known" in why("CREATE TABLE t LIKE u")
+    assert "the table of its LIKE, is unknown" in why("CREATE TABLE t LIKE u")
     assert columns("CREATE SEQUENCE t")[0] == "next_not_cached_value"
 
 

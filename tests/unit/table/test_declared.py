@@ -61,20 +61,23 @@ def test_the_log_wins_over_a_declaration() -> None:
     assert completed.columns == table.columns
     assert completed.name_source == NameSource.METADATA
     assert problem is not None
-    assert "declared with character set latin1, the log says utf8mb4" in problem
+    assert "the declaration has character set latin1, the log has utf8mb4" in problem
 
 
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("a int", "it has 1 columns, the log has 2"),
-        ("a int, b int", "column b is declared int, the log says decimal(10,2)"),
+        ("a int", "it has 1 columns, but the log has 2"),
+        ("a int, b int", "column b is declared as int, but is decimal(10,2) in the log"),
         (
             "a int, b decimal(10,3)",
-            "column b is declared decimal(10,3), the log says decimal(10,2)",
+            "column b is declared as decimal(10,3), but is decimal(10,2) in the log",
         ),
-        ("a bigint, b decimal(10,2)", "column a is declared bigint, the log says int"),
-        ("a int unsigned, b decimal(10,2)", "column a is declared int unsigned, the log says int"),
+        ("a bigint, b decimal(10,2)", "column a is declared as bigint, but is int in the log"),
+        (
+            "a int unsigned, b decimal(10,2)",
+            "column a is declared as int unsigned, but is int in the log",
+        ),
     ],
 )
 def test_a_declaration_that_does_not_fit_is_not_used(sql: str, why: str) -> None:

@@ -380,7 +380,7 @@ def test_schema_file_names_columns_and_signs(tmp_path: Path) -> None:
     declared.write_text("CREATE TABLE t (id int unsigned, name int, day date)")
     (line,) = _lines(path, ledger, schema=str(declared))
     assert "col_0" in line["after"]
-    assert "column name is declared int" in ledger.warnings[0]
+    assert "column name is declared as int" in ledger.warnings[0]
 
 
 def _collect(

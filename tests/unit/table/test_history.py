@@ -67,7 +67,7 @@ def test_table_map_wins_over_ddl_and_that_is_said() -> None:
     done, (problem,) = history.complete(TWO_INTS)
     assert done == TWO_INTS
     assert "the definition of binlog.000001:100 does not fit the log" in problem
-    assert "column id is declared bigint, the log says int" in problem
+    assert "column id is declared as bigint, but is int in the log" in problem
 
 
 def test_ddl_wins_over_a_schema_which_adds_what_is_still_open() -> None:

@@ -97,7 +97,7 @@ def test_records_that_vary_in_length_have_no_bit_of_their_own(tmp_path: Path) ->
     [
         (b"", UnsupportedError, "does not describe the columns of shop.t.* option schema"),
         (b"CREATE TABLE t (id INT)", UnsupportedError, "no DDL in the log fits"),
-        (CREATE.replace(b"SMALLINT", b"TIME"), UnsupportedError, "n is declared time"),
+        (CREATE.replace(b"SMALLINT", b"TIME"), UnsupportedError, "n is declared as time"),
         (CREATE.replace(b"SMALLINT", b"SMALLINT NOT NULL"), MalformedError, "null bytes 0xf1"),
         (
             CREATE.replace(b"CHAR(5) CHARACTER SET latin1", b"CHAR(100)"),

@@ -152,7 +152,8 @@ Create Table: CREATE TABLE `b` (
     assert (second.table, second.columns[0].charset) == ("b", "latin1")
     batch = (
         "Table\tCreate Table\n"
-        "a\tCREATE TABLE `a` (\\n  `id` int NOT NULL,\\n  `e` enum('x','y') DEFAULT NULL\\n) ENGINE=InnoDB\n"
+        "a\tCREATE TABLE `a` (\\n  `id` int NOT NULL,\\n  `e` enum('x','y') DEFAULT NULL\\n)"
+        " ENGINE=InnoDB\n"
         "b\tCREATE TABLE `b` (\\n  `v` text\\n) DEFAULT CHARSET=latin1\n"
     )
     first, second = parse_schema(batch.encode()).tables
@@ -173,7 +174,7 @@ def test_what_cannot_be_read_names_table_and_line() -> None:
         parse_schema(b"\nCREATE TABLE t (a int, b wibble(3));")
     with pytest.raises(SchemaError, match=r"line 1: .*t: a parenthesis is not closed"):
         parse_schema(b"CREATE TABLE t (a int, b int")
-    with pytest.raises(SchemaError, match="holds no CREATE TABLE"):
+    with pytest.raises(SchemaError, match="contains no CREATE TABLE"):
         parse_schema(b"SELECT 1;")
 
 

@@ -1,1 +1,1 @@
-"""What `binlake verify` asks of row images."""
+"""The checks of row images in `binlake verify`."""

@@ -1,7 +1,7 @@
-"""The option columns against the tables that are really read: a name that none has is a mistake.
+"""Check the option columns against the tables of a read: a name that no table has is a mistake.
 
-Several tables may be read with one list of names, and a table may get a column later, so a name
-is wrong only if no definition of any table has it, which is known at the end.
+Several tables may be read with one list of names, and a table may get a column later. So a name is
+wrong only if no definition of any table has it, which is known at the end.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _SHOWN_TABLES = 3
 
 
 class ColumnCheck:
-    """Watches the changes of a read go by."""
+    """Watches the changes of a read."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._wanted = options.columns
         self._tables: dict[str, dict[str, None]] = {}
 
     def see(self, changes: Changes) -> None:
-        """Remember of which tables changes are."""
+        """Remember which tables changed."""
         if self._wanted:
             for table in changes.tables:
                 definition = table.types.definition
@@ -33,7 +33,7 @@ class ColumnCheck:
                 names.update(dict.fromkeys(column.name for column in definition.columns))
 
     def finish(self) -> None:
-        """Raises OptionError for a name that no table had; where none was read, nobody knows."""
+        """Raise OptionError for a name that no table had; if no table was read, there is no check."""
         known = {name.casefold() for names in self._tables.values() for name in names}
         for name in self._wanted:
             if self._tables and name.casefold() not in known:
@@ -41,16 +41,20 @@ class ColumnCheck:
 
 
 def unknown_column(name: str, tables: dict[str, dict[str, None]]) -> OptionError:
-    """The error for a column that none of some tables has; `tables`: names of columns by table."""
+    """Return the error for a column that none of some tables has; `tables`: names of columns by
+    table.
+    """
     near = difflib.get_close_matches(name, [n for names in tables.values() for n in names], n=1)
     listed = [f"{table} has {', '.join(names)}" for table, names in tables.items()]
     more = len(listed) - _SHOWN_TABLES
-    which = f"table {next(iter(tables))}" if len(tables) == 1 else "no table that was read"
+    which = (
+        f"table {next(iter(tables))}" if len(tables) == 1 else "none of the tables in the result"
+    )
     return OptionError(
         f"option columns: {which} has {'no' if len(tables) == 1 else 'a'} column {name!r}",
         name="columns",
         value=name,
         hint=(f"did you mean {near[0]}? " if near else "")
         + "; ".join(listed[:_SHOWN_TABLES])
-        + (f"; and {more} tables more" if more > 0 else ""),
+        + (f"; and {more} more tables" if more > 0 else ""),
     )

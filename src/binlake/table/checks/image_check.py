@@ -1,8 +1,9 @@
-"""Whether the row images of a log can be decoded: what `verify` asks without checksums.
+"""Check that the row images of a log can be decoded: the check of `verify` for logs without
+checksums.
 
-The kernels that decode rows decode every value, and the result is dropped, so an image that is
-too short or too long and a DECIMAL or a TIME that cannot be are found. What comes after the
-kernels is not asked: text that is not valid in its character set is in logs of sound servers, too.
+The kernels that decode rows decode every value, and the result is dropped. This finds an image
+that is too short or too long, and an impossible DECIMAL or TIME. The check does not cover later
+steps: logs of sound servers, too, contain text that is not valid in its character set.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ __all__ = ["RowImages"]
 class RowImages:
     """Decodes the row images of one log; called with its windows, in order.
 
-    Rows before the first TABLE_MAP (a relay log may begin inside a statement), updates with JSON
-    differences, rows of pre-releases of MySQL 5.1, and rows with old temporals of MariaDB that do
-    not decode and that no DDL declares are passed over.
+    It skips rows before the first TABLE_MAP (a relay log may begin inside a statement), updates
+    with JSON differences, rows of pre-releases of MySQL 5.1, and rows with old temporals of
+    MariaDB that do not decode and that no DDL declares.
     """
 
     def __init__(self, fractions: LoggedFractions | None = None) -> None:
@@ -42,13 +43,17 @@ class RowImages:
         self._start()
 
     def _start(self) -> None:
-        """After an error, too, whose walker knows no longer which tables the statement has."""
+        """Start again, also after an error, when the walker does not know the tables of the
+        statement any more.
+        """
         self._walker = RowWalker(self._sink)
         self._walker.begin_transaction(None, 0, None, 0)
         self._inside = False  # a TABLE_MAP has been seen
 
     def __call__(self, window: Window) -> Iterator[BinlogError]:
-        """An error for every statement of the window whose rows cannot be, with `event_pos`."""
+        """Return an error for every statement of the window with undecodable rows, with
+        `event_pos`.
+        """
         if window.format.has_permuted_types:
             return
         self._fractions.begin(window)
@@ -61,7 +66,7 @@ class RowImages:
         yield from self._errors(window, at, len(window))
 
     def _errors(self, window: Window, at: int, end: int) -> Iterator[BinlogError]:
-        """As a call, for the events [at, end) of a window."""
+        """The same as a call, for the events [at, end) of a window."""
         self._walker.set_format(window.format)
         codes = bytes(window.block.type_code[:end])
         while at < len(codes):
@@ -87,13 +92,13 @@ class RowImages:
                 self._walker.set_format(window.format)
 
     def _sink(self, body: bytes, fmt: EventFormat) -> TableSink | None:
-        """A sink for all columns of the table of a TABLE_MAP event, None if there is none."""
+        """Return a sink for all columns of the table of a TABLE_MAP event, None if there is none."""
         frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
         event = TableMapEvent.decode(frame, BodyReader(memoryview(body)), fmt)
         try:
             definition = (
                 event.description.definition
-            )  # not of the event, whose place is not known here
+            )  # not of the event, whose position is unknown here
         except UnsupportedError:
             return None  # pre-releases of 5.1 do not describe columns
         definition = self._fractions.complete(event, definition)

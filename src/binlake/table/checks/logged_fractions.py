@@ -1,8 +1,10 @@
-"""How many digits MariaDB's old temporal columns have: what `verify` asks the DDL of the logs.
+"""Find how many digits MariaDB's old temporal columns have, from the DDL of the logs, for
+`verify`.
 
 Until 10.1, and later with mysql56_temporal_format=OFF, MariaDB stores fractions of TIME, DATETIME
-and TIMESTAMP in formats whose width no row event tells. `verify` goes over the events of a file, not
-over transactions, so it takes DDL as it comes; what nobody has declared cannot be judged.
+and TIMESTAMP in formats whose width no row event records. `verify` walks over the events of a
+file, not over transactions, so it takes DDL in that order. It cannot check columns without a
+declaration.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ _QUERIES = (QUERY_EVENT, QUERY_COMPRESSED_EVENT)
 
 
 class LoggedFractions:
-    """What the DDL of the files so far tells of such columns; for one check, over all its files.
+    """The facts about such columns in the DDL of the files so far; for one check, over all its
+    files.
 
-    The logs of a directory with one base name are one server's. `declared` are definitions for
-    tables of which the logs hold no DDL.
+    The logs of a directory with one base name belong to one server. `declared` are definitions for
+    tables without DDL in the logs.
     """
 
     def __init__(self, declared: DeclaredSchema | None = None) -> None:
@@ -46,18 +49,18 @@ class LoggedFractions:
         self._untold: set[int] = set()
 
     def statements(self, window: Window) -> list[int]:
-        """The events of a window that hold a statement: `take` them in their order."""
+        """Return the events of a window that contain a statement: `take` them in order."""
         if window.format.flavour != "mariadb":
             return []
         codes = bytes(window.block.type_code[: len(window)])
         return [index for index, code in enumerate(codes) if code in _QUERIES]
 
     def take(self, window: Window, index: int) -> bool:
-        """Take in a statement; whether it may have changed a table."""
+        """Take a statement; return whether it may have changed a table."""
         try:
             event = event_at(window, index)
             before = event_at(window, index - 1) if _follows_gtid(window, index) else None
-        except BinlogError:  # a problem of its own
+        except BinlogError:  # a separate problem
             return False
         if not isinstance(event, QueryEvent) or event.error_code:
             return False
@@ -71,7 +74,7 @@ class LoggedFractions:
         return True
 
     def complete(self, event: TableMapEvent, definition: TableDefinition) -> TableDefinition:
-        """The definition, with digits where they are open and DDL tells them."""
+        """Return the definition, with digits where they are open and DDL declares them."""
         self._untold.discard(event.table_id)
         if definition.flavour != "mariadb":
             return definition
@@ -90,7 +93,7 @@ class LoggedFractions:
         return isinstance(event, RowsEvent) and event.table_id in self._untold
 
     def begin(self, window: Window) -> None:
-        """The windows from here on are of this file."""
+        """Note that the following windows belong to this file."""
         self._history = self._of(window.file.path, window.file.name)
 
     def _of(self, path: str, name: str) -> SchemaHistory:

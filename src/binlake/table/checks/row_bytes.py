@@ -1,9 +1,9 @@
-"""Row images made of their values again, and compared with the log: `verify --reencode`.
+"""Encode the values of row images again and compare the result with the log: `verify --reencode`.
 
 Rows are decoded as for `rows` (the server's text); each column type makes wire bytes of its values
-(`table/types`), and an image is a null bitmap and those. Kept as they are stored, and not
-compared: JSON documents with gaps, JSON differences, and rows that nobody can decode
-(pre-releases of MySQL 5.1, columns of before 5.0, MariaDB's old temporals where no DDL tells digits).
+(`table/types`), and an image is a null bitmap and those. The following are not compared: JSON
+documents with gaps, JSON differences, and rows that cannot be decoded (pre-releases of MySQL 5.1,
+columns from before 5.0, MariaDB's old temporals without digits in any DDL).
 """
 
 from __future__ import annotations
@@ -60,12 +60,14 @@ class RowBytes:
         self._start()
 
     def _start(self) -> None:
-        """Also after an error, when the walker no longer knows the tables of the statement."""
+        """Start again, also after an error, when the walker no longer knows the tables of the
+        statement.
+        """
         self._walker = RowWalker(self._resolve, NO_LIMIT)
         self._walker.begin_transaction(None, 0, None, 0)
 
     def __call__(self, window: Window) -> Iterator[Problem]:
-        """What differs in the rows events of a window."""
+        """Return the differences in the rows events of a window."""
         if window.format.has_permuted_types or window.format.binlog_version < 4:
             return
         self._fractions.begin(window)
@@ -81,7 +83,7 @@ class RowBytes:
                     yield Problem(place, Kind.REENCODED, f"{event_name(code)}: {message}")
 
     def _event(self, window: Window, index: int) -> str | None:
-        """Take in a TABLE_MAP; of a rows event, what differs."""
+        """Take a TABLE_MAP; for a rows event, return the differences."""
         try:
             self._walker.set_format(window.format)
             self._walker.run_rows(window.data, window.base, window.block, index, index + 1)
@@ -93,7 +95,7 @@ class RowBytes:
             ((sink, buffers),) = found
             return self._compare(event, sink.purpose, buffers, window.format)
         except (UnsupportedError, MissingContextError):
-            self._start()  # rows that nobody can decode
+            self._start()  # rows that cannot be decoded
         except BinlogError as error:
             self._start()
             if self._fractions.is_untold(window, index):
@@ -129,7 +131,7 @@ class RowBytes:
         return None
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:
-        """The sink of a table; None if the log does not describe its columns."""
+        """Return the sink of a table; None if the log does not describe its columns."""
         frame = Frame(0, TABLE_MAP_EVENT, len(body), 0, 0, 0, 0)
         event = TableMapEvent.decode(frame, BodyReader(body), fmt)
         if event.description.column_metadata is None:
@@ -156,7 +158,9 @@ class _Side:
         ]
 
     def end(self, stored: memoryview, pos: int, row: int) -> int:
-        """Where the image of a row ends, which begins at `pos`. Raises ValueError if it differs."""
+        """Return where the image of a row ends, which begins at `pos`. Raises ValueError if it
+        differs.
+        """
         pos = self._end_of_nulls(stored, pos, row)
         for kind, values in self._columns:
             if values[row] is not None:
@@ -204,7 +208,7 @@ class _PartialSide(_Side):
             size = (len(self._json) + 7) // 8
             bits = int.from_bytes(stored[pos : pos + size], "little")
             if bits >> len(self._json):
-                raise ValueError(f"{self._name} image: bits of no column are set in {bits:#x}")
+                raise ValueError(f"{self._name} image: bits without a column are set in {bits:#x}")
             differs = {ordinal for i, ordinal in enumerate(self._json) if bits >> i & 1}
             pos += size
         pos = self._end_of_nulls(stored, pos, row)
@@ -224,4 +228,6 @@ def _spare_bits(fmt: EventFormat) -> int:
 
 
 def _be_silent(_sentence: str) -> None:
-    """What nobody tells of a column does not matter: its bytes are compared."""
+    """Return a definition with unknown facts filled in: they do not matter, since bytes are
+    compared.
+    """

@@ -1,4 +1,4 @@
-"""Batches of counted transactions as columns: what is known of each, from its run alone."""
+"""Batches of counted transactions as columns, with the facts that their runs contain."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ _PART = pa.schema(
 _SECOND_US = scalar(1_000_000)
 _EMPTY, _NO_TEXT = scalar(""), scalar(None, pa.string())
 
-# A batch is handed on when it has this many transactions. Runs keep windows in memory: they are
-# settled when they are this many, or their bytes.
+# A batch is yielded when it has this many transactions. Runs keep windows in memory: they are
+# settled when there are this many, or this many bytes of them.
 _BATCH_TRANSACTIONS = 1 << 16
 _HELD_RUNS = 256
 _HELD_BYTES = 16 << 20
@@ -65,7 +65,7 @@ _FEW_GROUPS = 16
 
 @dataclass(frozen=True, slots=True)
 class CountedBatch:
-    """Transactions, what they changed, and the names (`database.table`) of the tables."""
+    """Transactions, their changes, and the names (`database.table`) of the tables."""
 
     transactions: pa.Table
     changes: pa.Table
@@ -73,9 +73,9 @@ class CountedBatch:
 
 
 class Batch:
-    """Transactions of one file on their way to a CountedBatch.
+    """Transactions of one file that will become a CountedBatch.
 
-    A transaction's key is its start in the file, or, of one that is not plain, a negative
+    A transaction's key is its start in the file. A transaction that is not plain has a negative
     number: its rows may lie in another file. Runs are held until they are settled.
     """
 
@@ -90,16 +90,16 @@ class Batch:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to hand it on."""
+        """Whether to yield it now."""
         return self.count >= _BATCH_TRANSACTIONS
 
     @property
     def holds_much(self) -> bool:
-        """Whether it is time to settle the runs."""
+        """Whether to settle the runs now."""
         return self._held_bytes >= _HELD_BYTES or len(self._held) >= _HELD_RUNS
 
     def append(self, run: Run) -> int:
-        """Hold a run; returns the key if it is not a plain one."""
+        """Hold a run; return the key if it is not a plain one."""
         self.count += run.groups if isinstance(run, PlainRun) else 1
         if isinstance(run, Transaction):
             self._held_bytes += run.bytes
@@ -110,7 +110,7 @@ class Batch:
         return -self.count
 
     def held_transactions(self) -> Iterator[tuple[int, Run]]:
-        """Every transaction that is not settled, by itself, and its key."""
+        """Yield every transaction that is not settled, and its key."""
         for key, run in self._held:
             if isinstance(run, PlainRun):
                 yield from ((one.start, one) for one in run.each())
@@ -118,8 +118,8 @@ class Batch:
                 yield key, run
 
     def settle(self) -> None:
-        """Note what is known of the runs, and let go of them."""
-        rows: list[dict[str, Any]] = []  # of transactions one by one, where arrays do not pay
+        """Note the facts about the runs, and release them."""
+        rows: list[dict[str, Any]] = []  # for single transactions, where arrays do not pay
         for key, run in self._held:
             if isinstance(run, Transaction):
                 rows.append(_row_of_single(key, run))
@@ -132,7 +132,7 @@ class Batch:
         self._held, self._held_bytes, self._last_window = [], 0, None
 
     def table(self) -> tuple[pa.Array, pa.Table]:
-        """The keys, and the transactions (TRANSACTIONS), once all runs are settled."""
+        """Return the keys, and the transactions (TRANSACTIONS), once all runs are settled."""
         whole = pa.concat_tables(self._parts)
         uncounted = array(sorted(self.uncounted), pa.int64())
         counted = pc.invert(pc.is_in(whole["key"], value_set=uncounted))
@@ -141,12 +141,12 @@ class Batch:
 
 
 def column(kind: pa.DataType, count: int, data: memoryview) -> pa.Array:
-    """An array over `count` values that lie in a buffer."""
+    """Return an array over `count` values that lie in a buffer."""
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
 
 
 def _of_plain(run: PlainRun) -> pa.Table:
-    """What is known of the transactions of a plain run."""
+    """Return the facts about the transactions of a plain run."""
     block, plain = run.window.block, run.plain
 
     def of_run(values: Any) -> pa.Array:
@@ -185,7 +185,7 @@ def _of_plain(run: PlainRun) -> pa.Table:
 
 
 def _gtids(run: PlainRun) -> pa.Array:
-    """The GTIDs of a plain run, null where there is none."""
+    """Return the GTIDs of a plain run, null where there is none."""
     offsets, text, without = gtid_texts(run.plain, run.low, run.high)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
     gtids = pa.Array.from_buffers(pa.string(), run.groups, buffers)
@@ -193,7 +193,7 @@ def _gtids(run: PlainRun) -> pa.Array:
 
 
 def _row_of_plain(run: PlainRun) -> dict[str, Any]:
-    """The same of a run of one transaction."""
+    """Return the same for a run of one transaction."""
     plain, group = run.plain, run.low
     commit_us, thread = plain.commit_us[group], plain.thread_id[group]
     ended_us = run.window.frame(run.last - 1).timestamp * 1_000_000

@@ -1,8 +1,8 @@
-"""The walk that counts row changes: images are stepped over, and no value is kept.
+"""The walk that counts row changes: it steps over images, and keeps no value.
 
-A rows event does not say how many rows it holds. The kernels that decode images step over them,
-value by value, with no column wanted. `RunCounter` makes columns of what this walk counts,
-`RowCounter` makes sums of single transactions.
+A rows event does not record how many rows it contains. The kernels that decode images step over
+them, value by value, with no wanted column. `RunCounter` makes columns of the counts of this walk,
+`RowCounter` sums for single transactions.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["CountingWalk"]
 
 
 class CountingWalk:
-    """Counts the row changes of the tables and operations that are wanted.
+    """Counts the row changes of the wanted tables and operations.
 
-    The purpose of each counted sink is its table's name (`database.table`). Where rows cannot be
-    stepped over, a walk raises one of the `tolerated` errors; the walker then begins anew. `on_ddl` is
-    to be told of the DDL in between, which may tell how wide old temporal values are.
+    The purpose of each counted sink is its table's name (`database.table`). If the walk cannot
+    step over rows, it raises one of the `tolerated` errors; the walker then starts again. Pass the
+    DDL in between to `on_ddl`, since it may contain the width of old temporal values.
     """
 
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
@@ -44,7 +44,7 @@ class CountingWalk:
         self.on_ddl: TakesDdl = self._resolver.history.note
         self._generation = 0
         self.operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
-        #: What makes rows uncountable, and does not make the whole read fail: a column type that the
+        #: Errors that make rows uncountable without failing the whole read: a column type that the
         #: log does not describe; with on_error=skip also damage.
         self.tolerated: tuple[type[BinlogError], ...] = (UnsupportedError, MissingContextError)
         if options.on_error == "skip":
@@ -52,11 +52,11 @@ class CountingWalk:
         self.restart()
 
     def restart(self) -> None:
-        """Forget tables and counts, as a walk that has failed must."""
+        """Drop tables and counts, after a failed walk."""
         self._walker = RowWalker(self._resolve, self._batch_bytes)
 
     def begin(self, run: Run, key: int) -> None:
-        """The pieces that follow belong to this run; `key` is the start that a transaction gets."""
+        """Start a run for the following pieces; `key` is the start that a transaction gets."""
         generation = self._resolver.history.at(position_of(run))
         if generation != self._generation:
             self._generation = generation
@@ -65,29 +65,29 @@ class CountingWalk:
             self._walker.begin_transaction(None, run.commit_us, run.thread_id, key)
 
     def plain(self, run: PlainRun) -> Iterator[None]:
-        """Count a plain run. Stops whenever enough is held: take it, with `finish` or `sums`."""
+        """Count a plain run. Stops whenever enough is held; take it with `finish` or `sums`."""
         piece = Piece(run.window, run.first, run.last)
         return self._walk(piece, partial(self._walker.run_groups, groups=run.plain))
 
     def piece(self, piece: Piece) -> Iterator[None]:
-        """Count a piece of the transaction begun last, likewise."""
+        """Count a piece of the transaction begun last, in the same way."""
         return self._walk(piece, partial(self._walker.run_rows, block=piece.window.block))
 
     def finish(self) -> WalkedRows:
-        """What was counted since the last time, one entry per row change."""
+        """Return the counts since the last call, one entry per row change."""
         walked = self._walker.finish()
         for sink, _ in walked.tables:
             sink.taken()
         return walked
 
     def sums(self) -> Iterator[tuple[str, tuple[int, int, int]]]:
-        """The same as sums: a table's name, and its inserts, updates and deletes."""
+        """Return the same as sums: a table's name, and its inserts, updates and deletes."""
         for sink, _ in self._walker.finish().tables:
             yield sink.purpose, sink.taken()
 
     def remark(self, error: BinlogError) -> None:
-        """Say in the ledger why some rows are not counted."""
-        self._ledger.warn(f"rows of some transactions are not counted: {error.message}")
+        """Record in the ledger why some rows are not counted."""
+        self._ledger.warn(f"the counts lack rows of some transactions: {error.message}")
 
     def _walk(self, piece: Piece, walk: Callable[..., int]) -> Iterator[None]:
         window, at = piece.window, piece.first

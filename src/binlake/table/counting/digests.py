@@ -4,8 +4,8 @@
     for transaction in reader.transactions(digests.on_ddl): digests.add(transaction)
     for entry in digests.entries(): …
 
-The rows of a statement are those of the rows events behind its text. Rows events whose statement the log does
-not tell count by table and operation.
+The rows of a statement are those of the rows events after its text. Rows events without a logged
+statement count by table and operation.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class _Sums:
 
 
 class Digests:
-    """Sums by digest, of the kinds that are wanted (an empty set: all but transaction control).
+    """Sums by digest, of the wanted kinds (an empty set: all but transaction control).
 
-    Of very many digests those with the fewest bytes are left out, and counted in `left_out`. `on_ddl` is to be
-    told of the DDL in between, as RowCounter's.
+    If there are very many digests, those with the fewest bytes are left out, and counted in
+    `left_out`. Pass the DDL in between to `on_ddl`, as for RowCounter.
     """
 
     def __init__(self, options: ReadOptions, ledger: Ledger, kinds: Set[str]) -> None:
@@ -83,7 +83,7 @@ class Digests:
         self.on_ddl = self._counter.on_ddl
         self._kinds = kinds
         self._sums: dict[_Key, _Sums] = {}
-        self._current: _Sums | None = None  # of the statement that rows events belong to
+        self._current: _Sums | None = None  # of the statement to which rows events belong
         self._passes = False  # whether that statement is of a kind that is not wanted
         self.left_out = 0
 
@@ -119,7 +119,7 @@ class Digests:
             }
 
     def _begin(self, piece: Piece, index: int) -> None:
-        """The statement at a frame, which rows events may follow."""
+        """Return the statement at a frame, which rows events may follow."""
         event = event_at(piece.window, index)
         database = None
         if isinstance(event, QueryEvent):
@@ -129,7 +129,7 @@ class Digests:
         else:
             return
         self._current = None
-        has_rows = kind != CONTROL  # those behind BEGIN have no text
+        has_rows = kind != CONTROL  # statements after BEGIN have no text
         self._passes = has_rows and not self._wants(kind)
         if self._wants(kind):
             sums = self._of(_Key(kind, database, digest_text(sql)[:_CHARACTERS]), piece, index)
@@ -140,7 +140,7 @@ class Digests:
         return kind in self._kinds if self._kinds else kind != CONTROL
 
     def _count(self, piece: Piece) -> None:
-        """The rows events of a part of a piece that holds one statement at most."""
+        """Return the rows events of a part of a piece that contains at most one statement."""
         block = piece.window.block
         codes = bytes(block.type_code[piece.first : piece.last])
         found = [piece.first + m.start() for m in _ROWS.finditer(codes)]
@@ -156,7 +156,7 @@ class Digests:
             self._current.rows = sum(map(sum, counts.values())) + (self._current.rows or 0)
 
     def _count_events(self, piece: Piece, found: list[int]) -> None:
-        """Rows events of unknown statements, each by its table and operation."""
+        """Count rows events of unknown statements, each by its table and operation."""
         block = piece.window.block
         start, size = piece.first, 0
         for index in found:

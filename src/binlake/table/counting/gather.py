@@ -1,4 +1,4 @@
-"""The statistics of chains of logs, gathered in one pass: what `binlake stats` shows."""
+"""Gather the statistics of chains of logs in one pass: the result of `binlake stats`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def gather(
     into: Statistics,
     watched: Callable[[Iterable[_Found]], Iterable[_Found]] = lambda found: found,
 ) -> Statistics:
-    """Fill `into` with the transactions that the options want; `watched` sees the results pass.
+    """Fill `into` with the wanted transactions; `watched` sees the results pass.
 
     Raises BinlogError.
     """
@@ -44,7 +44,7 @@ def gather(
 
 
 def _found(reader: LogReader, options: ReadOptions, ledger: Ledger) -> Iterator[_Found]:
-    """What the runs of a reader change, and the DDL among them."""
+    """Return the changes of the runs of a reader, and the DDL among them."""
     counter = RunCounter(options, ledger)
     for run in reader.runs(counter.on_ddl):
         if isinstance(run, Transaction) and run.statements:
@@ -56,7 +56,9 @@ def _found(reader: LogReader, options: ReadOptions, ledger: Ledger) -> Iterator[
 def _ddl(
     transaction: Transaction, options: ReadOptions, ledger: Ledger
 ) -> Iterator[dict[str, Any]]:
-    """The entries of the DDL list; with on_error=skip without those that cannot be decoded."""
+    """Return the entries of the list of DDL; with on_error=skip without those that cannot be
+    decoded.
+    """
     if not holds_ddl(transaction):
         return
     try:
@@ -64,4 +66,4 @@ def _ddl(
     except FormatError as error:
         if options.on_error != "skip":
             raise
-        ledger.warn(f"some statements are not listed: {error.message}")
+        ledger.warn(f"the list lacks some statements: {error.message}")

@@ -1,4 +1,6 @@
-"""Making the index of a log (`stream/index/log_index.py`): one pass over it, rows counted, not decoded."""
+"""Make the index of a log (`stream/index/log_index.py`): one pass over it, rows counted, not
+decoded.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,17 @@ __all__ = ["index_of"]
 
 
 def index_of(path: LogPath, options: ReadOptions | None = None) -> LogIndex:
-    """Read a whole log, verify it, and say where its transactions are.
+    """Read and verify a whole log; return the index of its transactions.
 
-    `options` give keys and schema, and no filter. Raises BinlogError: a damaged log has no index.
-    UnsupportedError for relay logs, whose transactions go on in other files, for logs that
-    tell not of each event where it ends, and for those without a beginning.
+    `options` have keys and schema, and no filter. Raises BinlogError: a damaged log has no index.
+    Raises UnsupportedError for relay logs, whose transactions continue in other files, for logs
+    whose events do not record their end, and for logs without a beginning.
     """
     options = options or ReadOptions()
     with Access.of(options).open(path) as log:
         if log.format is None:
             raise UnsupportedError(
-                f"{path.path} cannot have an index: it is empty, or cut off at its beginning"
+                f"{path.path} cannot have an index: it is empty or has no complete beginning"
             )
         stamp = Stamp.of(log.name, log.reader)
         if stamp is None or not log.is_splittable:
@@ -45,7 +47,7 @@ def index_of(path: LogPath, options: ReadOptions | None = None) -> LogIndex:
                 " MySQL 5.0"
             )
         end = log.size
-    # a log that grows is indexed as far as it was when its stamp was taken
+    # a growing log is indexed up to its length when its stamp was taken
     pinned = LogPath(path.path, path.name, path.number, end)
     parts = [table([], COLUMNS), *_parts(Chain(pinned.base, (pinned,)), options)]
     return LogIndex(pa.concat_tables(parts).sort_by("pos").combine_chunks(), stamp)
@@ -71,7 +73,7 @@ def _parts(chain: Chain, options: ReadOptions) -> Iterator[pa.Table]:
 
 
 def _rows(batch: CountedBatch, special: set[int], elsewhere: set[int]) -> pa.Table:
-    """Transactions of a batch as rows of the index."""
+    """Return the transactions of a batch as rows of the index."""
     counted = batch.transactions
     plain = pc.invert(pc.is_in(counted["pos"], value_set=array(sorted(special), pa.int64())))
     columns = {
@@ -86,7 +88,7 @@ def _rows(batch: CountedBatch, special: set[int], elsewhere: set[int]) -> pa.Tab
 
 
 def _counts(batch: CountedBatch) -> dict[str, pa.Array]:
-    """Rows of each transaction by operation."""
+    """Return the rows of each transaction by operation."""
     ordinals = array(range(batch.transactions.num_rows), pa.int64())
     counts = {}
     for number, operation in enumerate(OPERATIONS):
@@ -98,7 +100,7 @@ def _counts(batch: CountedBatch) -> dict[str, pa.Array]:
 
 
 def _tables(batch: CountedBatch) -> pa.Array:
-    """The names of each transaction's tables, as lists in alphabetical order."""
+    """Return the names of each transaction's tables, as lists in alphabetical order."""
     names = sorted(batch.tables)
     ranks = {name: rank for rank, name in enumerate(names)}
     rank = array([ranks[name] for name in batch.tables], pa.int64())

@@ -1,4 +1,4 @@
-"""How many rows a transaction changes, and of which tables: counted, not decoded."""
+"""Count how many rows a transaction changes, and of which tables, without decoding."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["RowCounter"]
 
 
 class RowCounter:
-    """Counts the row changes of single transactions, of the tables and operations that are wanted.
+    """Counts the row changes of single transactions, of the wanted tables and operations.
 
-    Where the rows of a transaction cannot be stepped over, its counts are None, and the ledger says
-    why. `on_ddl` as `CountingWalk` has it.
+    If the rows of a transaction cannot be stepped over, its counts are None, and the ledger has
+    the reason. `on_ddl` as in `CountingWalk`.
     """
 
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
@@ -28,7 +28,7 @@ class RowCounter:
         self._transaction: Transaction | None = None
 
     def __call__(self, transaction: Transaction) -> RowCounts:
-        """The counts of one transaction. Raises FormatError."""
+        """Return the counts of one transaction. Raises FormatError."""
         counts: dict[str, list[int]] = {}
         self.begin(transaction)
         for piece in transaction.pieces():
@@ -38,7 +38,7 @@ class RowCounter:
         return RowCounts(tuple(counts), *totals)
 
     def begin(self, transaction: Transaction) -> None:
-        """The pieces of this transaction are counted next."""
+        """Start the transaction of the following pieces."""
         self._transaction = transaction
         self._walk.begin(transaction, transaction.start.offset)
 

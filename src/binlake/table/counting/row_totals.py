@@ -1,4 +1,4 @@
-"""How many rows each transaction of a run changes: what a limit on a batch's rows counts."""
+"""Count how many rows each transaction of a run changes, for a limit on the rows of a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["RowTotals"]
 
 
 class RowTotals:
-    """Counts the rows that the options want (tables, operations), transaction by transaction.
+    """Counts the wanted rows (options table and op), transaction by transaction.
 
     Rows that cannot be counted count as none.
     """
@@ -26,11 +26,11 @@ class RowTotals:
         self._counter = RunCounter(options, Ledger())
 
     def on_ddl(self, statement: DdlStatement) -> None:
-        """A committed DDL statement was passed."""
+        """Take a committed DDL statement."""
         self._counter.on_ddl(statement)
 
     def count(self, run: Run) -> Sequence[tuple[int, int]]:
-        """(start of the transaction in its file, rows), in order. Raises FormatError."""
+        """Return (start of the transaction in its file, rows), in order. Raises FormatError."""
         found: list[tuple[int, int]] = []
         for batch in (*self._counter.add(run), *self._counter.finish()):
             sums = summed(batch.changes["transaction"], {"rows": batch.changes["rows"]})

@@ -1,15 +1,16 @@
-"""What many transactions changed: counted, not decoded, and handed on as columns.
+"""Count the changes of many transactions without decoding, and return them as columns.
 
     counter = RunCounter(options, ledger)
     for run in reader.runs():
-        for batch in counter.add(run):        # CountedBatch, now and then
+        for batch in counter.add(run):        # CountedBatch objects
             …
     for batch in counter.finish():
         …
 
-What the walk says of each row (its transaction, its operation) is summed up by Arrow. Python runs per
-run and per batch, and once per transaction that is not plain. The walk is less than half of the work, so
-counting takes one thread: several would make more and smaller batches, which cost more than they gain.
+Arrow sums up the result of the walk for each row (its transaction, its operation). Python code
+runs per run and per batch, and once per transaction that is not plain. The walk is less than half
+of the work, so counting takes one thread: several would make more and smaller batches, which cost
+more than they gain.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from binlake.values.table_filter import TableFilter
 
 __all__ = ["RunCounter"]
 
-# From here on a transaction is not held together with others.
+# From this size on a transaction is not combined with others.
 _LARGE_BYTES = 16 << 20
 _MOST_TABLES = 1 << 14
 
@@ -53,12 +54,12 @@ _HAS_ROWS = re.compile(
 
 
 class RunCounter:
-    """Counts the row changes of runs, of the tables and operations that are wanted.
+    """Counts the row changes of runs, of the wanted tables and operations.
 
-    With the options table, exclude_table or op, transactions without such a change are left
-    out. Where the rows of a transaction cannot be stepped over (with on_error=skip also: because
-    they are damaged), its events' bytes are counted alone, and the ledger says why. `on_ddl` is to
-    be told of the DDL in between, which may tell how wide old temporal values are.
+    With the options table, exclude_table or op, transactions without such a change are left out.
+    If the rows of a transaction cannot be stepped over (with on_error=skip also because they are
+    damaged), only its events' bytes are counted, and the ledger has the reason. Pass the DDL in
+    between to `on_ddl`, since it may contain the width of old temporal values.
     """
 
     def __init__(self, options: ReadOptions, ledger: Ledger) -> None:
@@ -70,7 +71,7 @@ class RunCounter:
         self._start_batch()
 
     def add(self, run: Run) -> Iterator[CountedBatch]:
-        """Count a run; gives a batch if one is full. Raises FormatError."""
+        """Count a run; yield a batch if one is full. Raises FormatError."""
         large = isinstance(run, Transaction) and run.bytes > _LARGE_BYTES
         if self._batch.count and (large or _file(run) != self._batch.file):
             yield self._finish_batch()
@@ -86,7 +87,7 @@ class RunCounter:
             self._settle()
 
     def finish(self) -> Iterator[CountedBatch]:
-        """What is left. Raises FormatError."""
+        """Yield the rest. Raises FormatError."""
         if self._batch.count:
             yield self._finish_batch()
 
@@ -94,7 +95,7 @@ class RunCounter:
 
     def _start_batch(self) -> None:
         self._batch = Batch()
-        self._settled: list[pa.Table] = []  # changes of runs that are let go
+        self._settled: list[pa.Table] = []  # changes of released runs
         self._changes: list[pa.Table] = []
 
     def _walk(self, run: Run, key: int) -> None:
@@ -104,13 +105,13 @@ class RunCounter:
 
     def _pieces(self, transaction: Transaction) -> Iterator[None]:
         for piece in transaction.pieces():
-            # the GTID event before a payload has another format, and a change of format costs
+            # the GTID event before a payload has another format, and a change of format is slow
             codes = bytes(piece.window.block.type_code[piece.first : piece.last])
             if _HAS_ROWS.search(codes):
                 yield from self._counting.piece(piece)
 
     def _walk_one_by_one(self) -> None:
-        """Some rows of the runs held cannot be stepped over: find out of which transactions."""
+        """Find the transactions whose rows cannot be stepped over, among the held runs."""
         self._changes = []
         for key, run in self._batch.held_transactions():
             self._counting.restart()
@@ -129,10 +130,10 @@ class RunCounter:
     def _number(self, table: str) -> int:
         return self._tables.setdefault(table, len(self._tables))
 
-    # -- what was walked -----------------------------------------------------------------------
+    # -- results of the walk -------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Sum up what the walker holds: rows and bytes by transaction, table and operation."""
+        """Sum up the content of the walker: rows and bytes by transaction, table and operation."""
         walked = self._counting.finish()
         if walked.tables:
             found = walked.transactions
@@ -169,7 +170,7 @@ class RunCounter:
         )
 
     def _events_of(self, run: Run, key: int) -> list[pa.Table]:
-        """The bytes of a transaction's rows events, by table and operation; no rows."""
+        """Return the bytes of a transaction's rows events, by table and operation, without rows."""
         sums: dict[tuple[int, int], int] = {}
         names: dict[bytes, str | None] = {}
         pieces = [Piece(run.window, run.first, run.last)] if isinstance(run, PlainRun) else None
@@ -200,7 +201,7 @@ class RunCounter:
     # -- batches -------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Let go of the runs: all that is to be known of them is summed up."""
+        """Release the runs: everything about them is summed up."""
         self._drain()
         self._batch.settle()
         self._settled += self._changes
@@ -225,7 +226,7 @@ class RunCounter:
 
 
 def _united(changes: pa.Table, tables: int) -> pa.Table:
-    """Sum up what was counted in parts for one transaction, table and operation."""
+    """Sum up the counts of parts of one transaction, table and operation."""
     ops, cells = scalar(_OPS), scalar(tables * _OPS)
     place = pc.add(
         pc.add(pc.multiply(changes["transaction"], cells), pc.multiply(changes["table"], ops)),
@@ -245,7 +246,7 @@ def _united(changes: pa.Table, tables: int) -> pa.Table:
 
 
 def _file(run: Run) -> str:
-    """The file in which a run lies (a transaction: where it is decided)."""
+    """Return the file of a run (for a transaction, the file where it is decided)."""
     return run.window.file.name if isinstance(run, PlainRun) else run.decided.file
 
 
@@ -257,7 +258,7 @@ _NO_CHANGES = pa.table({name: array([], pa.int64()) for name in ("key", *CHANGES
 
 
 def _only_changed(transactions: pa.Table, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The transactions with changes, and the changes numbered anew."""
+    """Return the transactions with changes, and the changes renumbered."""
     changed = pc.unique(changes["transaction"]).sort()
     renumbered = pc.index_in(changes["transaction"], changed).cast(pa.int64())
     place = changes.schema.get_field_index("transaction")

@@ -1,11 +1,11 @@
-"""What an ALTER TABLE makes of a table's columns, key and character sets.
+"""Apply an ALTER TABLE to a table's columns, key and character sets.
 
 Everything else that it may do (indexes, partitions, engines, constraints …) concerns no row image
-and is passed over by its first words. What is neither is not understood: an error.
+and is skipped by its first words. Anything else is an error.
 
-The order in which a server does things (MySQL sql/sql_table.cc, mysql_prepare_alter_table; MariaDB
-the same): old columns are dropped, changed and renamed by their old names, where they stand; then
-the others, new ones and those with a place, are put in, in the order of the statement.
+The order of the server's steps (MySQL sql/sql_table.cc, mysql_prepare_alter_table; MariaDB the
+same): first it drops, changes and renames old columns by their old names, at their places. Then it
+inserts the others, new ones and those with a place, in the order of the statement.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KEYS = {"INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT", "PARTITION", "PERIOD"
 
 @dataclass
 class _Placed:
-    """A column that is put in: at the end, first, or after another."""
+    """A column to insert: at the end, first, or after another."""
 
     column: DeclaredColumn
     after: str | None = None
@@ -56,7 +56,7 @@ class _Placed:
 
 @dataclass
 class _Work:
-    """The table while its statement is read. Names are held in lower case where they are looked up."""
+    """The table while its statement is read. Names for lookups are in lower case."""
 
     table: DeclaredTable
     charset: str | None
@@ -81,7 +81,7 @@ class _Work:
 
 
 def new_name(items: Sequence[Sequence[Token]]) -> Sequence[Token] | None:
-    """The tokens of the name that RENAME [TO | AS | =] gives the table, or None."""
+    """Return the tokens of the name that RENAME [TO | AS | =] gives the table, or None."""
     for item in items:
         words = [token.word for token in item[:2]]
         if words[:1] == ["RENAME"] and words[1:] not in (["COLUMN"], ["INDEX"], ["KEY"], []):
@@ -90,7 +90,7 @@ def new_name(items: Sequence[Sequence[Token]]) -> Sequence[Token] | None:
 
 
 def renamed_columns(items: Sequence[Sequence[Token]]) -> list[tuple[str, str]]:
-    """Old and new name of each column that the items rename, whatever the table."""
+    """Return old and new name of each column that the items rename, for any table."""
     renamed = []
     for item in items:
         words = [token.word for token in item]
@@ -107,7 +107,8 @@ def renamed_columns(items: Sequence[Sequence[Token]]) -> list[tuple[str, str]]:
 
 
 def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[DeclaredColumn]:
-    """The columns that the items add or define anew, of a table whose others are not known.
+    """Return the columns that the items add or redefine, for a table whose other columns are
+    unknown.
 
     Raises UnreadableTableError.
     """
@@ -133,7 +134,7 @@ def altered_columns(items: Sequence[Sequence[Token]], table: str) -> list[Declar
 def alter_table(
     table: DeclaredTable, items: Sequence[Sequence[Token]], database_charset: str | None
 ) -> DeclaredTable:
-    """The table as the items of an ALTER TABLE leave it. Raises UnreadableTableError."""
+    """Return the table after the items of an ALTER TABLE. Raises UnreadableTableError."""
     work = _Work(table, table.charset, table.system_versioned, _lower_names(table.columns))
     ordered = False  # ORDER BY a, b: further names stand alone
     for item in items:
@@ -156,16 +157,16 @@ def alter_table(
 
 
 def _named_charset(item: Sequence[Token], default: str | None) -> str:
-    """The character set that an item names, DEFAULT being that of the database."""
+    """Return the character set that an item names; DEFAULT is that of the database."""
     named = charset_in(item)
     if named == "default":
         named = default
     if named is None:
-        raise UnreadableTableError("the character set of the database is not known")
+        raise UnreadableTableError("the character set of the database is unknown")
     return named
 
 
-# -- one function per action; each answers whether it is about partitions -------------------------
+# -- one function per action; each returns whether it is about partitions -------------------------
 
 
 def _add(work: _Work, item: Sequence[Token]) -> bool:
@@ -206,7 +207,7 @@ def _add_part(work: _Work, part: Sequence[Token], lenient: bool) -> None:
 
 
 def _placed(work: _Work, definition: Sequence[Token]) -> _Placed:
-    """A column's definition with its place."""
+    """Return a column's definition with its place."""
     column = column_of(definition, work.charset, work.table.table)
     if is_key_column(definition):
         work.key = (column.name,)
@@ -277,7 +278,9 @@ def _replace(work: _Work, old: str, definition: Sequence[Token]) -> None:
 
 
 def _after_column_word(item: Sequence[Token]) -> tuple[Sequence[Token], bool]:
-    """What follows MODIFY or CHANGE [COLUMN] [IF EXISTS], and whether the latter stands there."""
+    """Return the tokens after MODIFY or CHANGE [COLUMN] [IF EXISTS], and whether the latter is
+    there.
+    """
     rest = item[1:]
     if len(rest) > 2 and rest[0].word == "COLUMN":
         rest = rest[1:]
@@ -304,7 +307,7 @@ def _rename(work: _Work, item: Sequence[Token]) -> bool:
 _ACTIONS = {"ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename}
 
 
-# -- putting it together -------------------------------------------------------------------------
+# -- joining the parts ---------------------------------------------------------------------------
 
 
 def _lower_names(columns: Iterable[DeclaredColumn]) -> frozenset[str]:
@@ -312,8 +315,10 @@ def _lower_names(columns: Iterable[DeclaredColumn]) -> frozenset[str]:
 
 
 def _kept(work: _Work) -> list[DeclaredColumn]:
-    """The columns that stay where they are. Most statements touch few of a table's columns, and a log
-    may hold thousands of statements about a wide table: the others are not made anew.
+    """Return the columns that stay at their places.
+
+    Most statements change few of a table's columns, and a log may contain thousands of statements
+    about a wide table, so unchanged columns are not built again.
     """
     gone = work.dropped | work.moved
     if not (gone or work.renamed or work.changed):
@@ -334,7 +339,7 @@ def _done(work: _Work) -> DeclaredTable:
         _put_in(columns, placed)
     check_count(len(columns), work.table.table)
     if not columns or len(_lower_names(columns)) < len(columns):
-        raise UnreadableTableError("two columns have one name, or none is left")
+        raise UnreadableTableError("two columns have the same name, or no column is left")
     if work.converted is not None:
         columns = [_converted(column, work.converted) for column in columns]
     key = work.key
@@ -370,12 +375,14 @@ def _put_in(columns: list[DeclaredColumn], placed: _Placed) -> None:
     wanted = placed.after.lower()
     at = next((i for i, column in enumerate(columns) if column.name.lower() == wanted), None)
     if at is None:
-        raise UnreadableTableError(f"there is no column {placed.after} to put another after")
+        raise UnreadableTableError(f"there is no column {placed.after} for AFTER")
     columns.insert(at + 1, placed.column)
 
 
 def _converted(column: DeclaredColumn, charset: str) -> DeclaredColumn:
-    """Text in another character set; what is binary, or has its own, stays."""
+    """Return text columns in another character set; binary columns and those with their own set
+    stay.
+    """
     is_text = bool(column.type_codes & STRING_TYPES) and column.special is None
     if not is_text or column.charset == "binary":
         return column

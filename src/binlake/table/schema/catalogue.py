@@ -1,11 +1,11 @@
-"""The tables of a server as DDL makes them, one statement after the other.
+"""The tables of a server, built by applying DDL statement by statement.
 
-A table without an entry is one that no statement has been about: what `before` says of it (a
-schema beside the log) is then what a statement changes. Of a table that a statement changed in
-a way that nobody understood, nothing is known from then on; nothing is guessed.
+A table without an entry is one that no statement has changed: then a statement changes the
+declaration from `before` (a schema beside the log). After a statement that cannot be understood,
+the columns of its table are unknown; binlake does not guess.
 
-With lower_case_table_names=1 or 2, which no log tells, a table may be spelled otherwise in every
-statement, and TABLE_MAP has lower case. So a name that nobody has made means the only one that
+With lower_case_table_names=1 or 2, which no log records, every statement may spell a table
+differently, and TABLE_MAP has lower case. So an unknown name means the only known name that
 differs in case, if there is one (`spelled`).
 """
 
@@ -22,16 +22,17 @@ __all__ = ["DROPPED", "Catalogue", "TableName"]
 TableName = tuple[str, str]
 
 DROPPED = "dropped"
-# No log can make us hoard tables, databases, temporary tables, or columns of all tables.
+# Limits, so that no log can fill the memory with tables, databases, temporary tables, or columns
+# of all tables.
 _MOST_ENTRIES = 1 << 16
 _MOST_COLUMNS = 1 << 19
 
 
 class Catalogue:
-    """Tables by database and name; `place` is that of the statement being applied.
+    """Tables by database and name; `place` is that of the current statement.
 
-    `before` gives the declaration, if any, that a table without an entry has at `place`.
-    `changed` are the tables that the latest statements were about: to be cleared by who reads it.
+    `before` returns the declaration, if any, of a table without an entry at `place`. `changed` are
+    the tables of the latest statements; the reader clears it.
     """
 
     def __init__(self, before: Callable[[str, str], DeclaredTable | None]) -> None:
@@ -47,7 +48,7 @@ class Catalogue:
         self.changed: set[TableName] = set()
 
     def spelled(self, name: TableName) -> TableName:
-        """The name under which a table is known that a statement, or TABLE_MAP, names so."""
+        """Return the known name of a table that a statement, or TABLE_MAP, names so."""
         if name not in self._tables and self._before(*name) is None:
             known = [n for n in self._spellings.get(_lower(name), ()) if self._tables[n].columns]
             if len(known) == 1:
@@ -55,37 +56,37 @@ class Catalogue:
         return name
 
     def entry(self, name: TableName) -> DeclaredTable | None:
-        """What statements made of a table; None if none was about it."""
+        """Return a table as statements made it; None if no statement was about it."""
         return self._tables.get(name)
 
     def known(self, name: TableName) -> DeclaredTable | None:
-        """The columns that a table has, if that is known."""
+        """Return the columns of a table, if they are known."""
         found = self._tables.get(name)
         if found is None:
             found = self._before(*name)
         return found if found is not None and found.columns else None
 
     def note_columns(self, name: TableName, columns: Sequence[DeclaredColumn]) -> None:
-        """A statement defines these columns of a table whose others are not known."""
+        """Add the definitions of these columns of a table whose other columns are unknown."""
         if columns and len(self._noted) < _MOST_ENTRIES:
             noted = self._noted.setdefault(name, {})
             noted.update({column.name.lower(): column for column in columns})
             self.changed.add(name)
 
     def noted_columns(self, name: TableName) -> Sequence[DeclaredColumn]:
-        """What statements define of the columns of a table without an entry."""
+        """Return the columns that statements define of a table without an entry."""
         return () if name in self._tables else tuple(self._noted.get(name, {}).values())
 
     def with_foreign_keys(self) -> list[DeclaredTable]:
-        """The tables that statements gave foreign keys."""
+        """Return the tables that statements gave foreign keys."""
         return [self._tables[name] for name in sorted(self._with_foreign_keys)]
 
     def is_mute(self, name: TableName) -> bool:
-        """Whether nobody, statement or schema, has said anything of a table."""
+        """Whether no statement and no schema describes a table."""
         return name not in self._tables and self._before(*name) is None
 
     def put(self, name: TableName, table: DeclaredTable) -> None:
-        """The table is so from here on."""
+        """Set the definition of the table from this place on."""
         database, short = name
         self._take_out(name)
         self._tables[name] = replace(
@@ -96,7 +97,7 @@ class Catalogue:
             self._with_foreign_keys.add(name)
         self._columns += len(table.columns)
         while len(self._tables) > _MOST_ENTRIES or self._columns > _MOST_COLUMNS:
-            self._take_out(next(iter(self._tables)))  # the one that changed longest ago
+            self._take_out(next(iter(self._tables)))  # the one with the oldest change
         self.changed.add(name)
 
     def _take_out(self, name: TableName) -> None:
@@ -110,15 +111,17 @@ class Catalogue:
                 del self._spellings[_lower(name)]
 
     def forget(self, name: TableName, why: str) -> None:
-        """Its columns are not known from here on: it is dropped, or nobody understands why."""
+        """Mark its columns as unknown from this place on: it was dropped, or a statement is not
+        understood.
+        """
         self.put(name, DeclaredTable(*name, (), missing=why))
 
     def rename(self, old: TableName, new: TableName) -> None:
-        """One name takes the place of another."""
+        """Rename a table."""
         self._rename_parent(old, new)
         if self.is_mute(old):
-            if not self.is_mute(new):  # what was known of the new name was of another table
-                self.forget(new, f"{old[0]}.{old[1]}, renamed to it, is not known")
+            if not self.is_mute(new):  # the old entry of the new name belonged to another table
+                self.forget(new, f"{old[0]}.{old[1]}, which was renamed to it, is unknown")
             return
         table = self.known(old)
         entry = self.entry(old)
@@ -129,7 +132,7 @@ class Catalogue:
             self.forget(new, entry.missing if entry is not None else DROPPED)
 
     def _rename_parent(self, old: TableName, new: TableName) -> None:
-        """Foreign keys follow the table that they refer to."""
+        """Make foreign keys refer to the new name of their parent table."""
         for child in sorted(self._with_foreign_keys):
             keys = self._tables[child].foreign_keys
             if any(key.parent == old for key in keys):
@@ -141,11 +144,11 @@ class Catalogue:
     # -- databases -----------------------------------------------------------------------------
 
     def charset_of(self, database: str | None) -> str | None:
-        """The default character set of a database, where a statement has told it."""
+        """Return the default character set of a database, if a statement has set it."""
         return self._charsets.get(database or "")
 
     def put_database(self, database: str, charset: str | None) -> None:
-        """A database has this default from here on; None: nobody knows which."""
+        """Set the default of a database from this place on; None: unknown."""
         self._charsets.pop(database, None)
         if charset is not None:
             self._charsets[database] = charset
@@ -153,7 +156,7 @@ class Catalogue:
                 del self._charsets[next(iter(self._charsets))]
 
     def drop_database(self, database: str) -> None:
-        """It is gone, with its tables."""
+        """Remove a database and its tables."""
         self._charsets.pop(database, None)
         for name in [name for name in self._tables if name[0] == database]:
             self.forget(name, DROPPED)
@@ -161,17 +164,17 @@ class Catalogue:
     # -- temporary tables: each hides, from its own connection, a table of the same name --------
 
     def put_temporary(self, thread_id: int, name: TableName) -> None:
-        """A connection has made a temporary table."""
+        """Note that a connection has created a temporary table."""
         self._temporary[(thread_id, *name)] = None
         if len(self._temporary) > _MOST_ENTRIES:
             del self._temporary[next(iter(self._temporary))]
 
     def drop_temporary(self, thread_id: int, name: TableName) -> None:
-        """It is gone."""
+        """Remove a temporary table."""
         self._temporary.pop((thread_id, *name), None)
 
     def is_temporary(self, thread_id: int, name: TableName) -> bool:
-        """Whether the name means, to this connection, a temporary table."""
+        """Whether the name means, for this connection, a temporary table."""
         return (thread_id, *name) in self._temporary
 
 

@@ -1,7 +1,7 @@
-"""One CREATE TABLE statement as a DeclaredTable.
+"""Parse one CREATE TABLE statement into a DeclaredTable.
 
-Reads, of each column, its name and what decides how a value looks: type, sign, character set,
-members; and of the table its key and its default character set. Everything else is passed over.
+For each column, this reads the name and everything that determines its values: type, sign,
+character set, members; for the table its key and its default character set. The rest is skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A SQL type: what TABLE_MAP may say, and how it is read further."""
+    """A SQL type: the types that TABLE_MAP may have for it, and how to parse it further."""
 
     type_codes: tuple[int, ...]
     charset: str | None = None  # "binary", or fixed by the type
@@ -118,10 +118,10 @@ _DEFAULT_DECIMAL = (10, 0)
 def parse_create_table(
     sql: str, database: str | None, database_charsets: Mapping[str, str], line: int
 ) -> DeclaredTable | None:
-    """The table that a statement declares; None when it lists no columns (LIKE, AS SELECT).
+    """Return the table that a statement declares; None if it lists no columns (LIKE, AS SELECT).
 
-    `database` is the current one, for a name without its own; `database_charsets` the default
-    character set of databases where known. Raises UnreadableTableError.
+    `database` is the current one, for a name without a database; `database_charsets` are the
+    default character sets of databases, if known. Raises UnreadableTableError.
     """
     tokens = statement_tokens(sql)
     at = next(i for i, token in enumerate(tokens) if token.word == "TABLE") + 1
@@ -134,7 +134,7 @@ def parse_create_table(
 
 
 def lists_columns(tokens: Sequence[Token], at: int) -> bool:
-    """Whether what stands behind the name of a CREATE TABLE are columns (not LIKE, or a SELECT)."""
+    """Whether columns follow the name of a CREATE TABLE (not LIKE, or a SELECT)."""
     words = [token.word for token in tokens[at : at + 2]]
     return words[:1] == ["("] and words[1:] not in ([], ["LIKE"], ["SELECT"], ["("], ["WITH"])
 
@@ -147,7 +147,7 @@ def table_of(
     database_charset: str | None,
     line: int = 0,
 ) -> DeclaredTable:
-    """The table whose columns stand behind the parenthesis at `opening`.
+    """Return the table whose columns follow the parenthesis at `opening`.
 
     Raises UnreadableTableError.
     """
@@ -180,7 +180,7 @@ def table_of(
 
 
 def check_count(columns: int, table: str) -> None:
-    """Raises UnreadableTableError for more columns than a table of any server has."""
+    """Raise UnreadableTableError for more columns than a table of any server has."""
     if columns > MOST_COLUMNS:
         raise UnreadableTableError(
             f"{table}: {columns:,} columns, and servers allow {MOST_COLUMNS:,}"
@@ -190,7 +190,7 @@ def check_count(columns: int, table: str) -> None:
 def is_column(item: Sequence[Token]) -> bool:
     """Whether an item of a list of columns and keys is a column."""
     first, second = item[0].word, item[1].word if len(item) > 1 else ""
-    if first == "PERIOD":  # not reserved: may be a column's name
+    if first == "PERIOD":  # not reserved: may be the name of a column
         return second != "FOR"
     if first == "VECTOR":
         return second not in ("KEY", "INDEX")
@@ -198,7 +198,7 @@ def is_column(item: Sequence[Token]) -> bool:
 
 
 def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> DeclaredColumn:
-    """The column that an item declares. Raises UnreadableTableError."""
+    """Return the column that an item declares. Raises UnreadableTableError."""
     if len(item) < 2:
         raise UnreadableTableError(f"{table}: column {item[0].text} has no type")
     name = item[0].text
@@ -239,7 +239,7 @@ def column_of(item: Sequence[Token], table_charset: str | None, table: str) -> D
 
 
 def _expression(attributes: Sequence[Token], table: str) -> str:
-    """What stands behind AS: an expression in parentheses, ROW START, ROW END."""
+    """Return the text after AS: an expression in parentheses, ROW START, ROW END."""
     depth = 0
     for at, token in enumerate(attributes):
         if depth == 0 and token.word == "AS":
@@ -252,7 +252,7 @@ def _expression(attributes: Sequence[Token], table: str) -> str:
 
 
 def _may_be_null(kind: str, words: list[str]) -> bool | None:
-    """What a column's attributes say of NULL; None: nothing."""
+    """Return whether a column's attributes allow NULL; None if they do not tell."""
     if kind == "SERIAL" or "PRIMARY" in words or "AUTO_INCREMENT" in words:
         return False
     for before, word in pairwise(["", *words]):
@@ -262,7 +262,7 @@ def _may_be_null(kind: str, words: list[str]) -> bool | None:
 
 
 def _type_word(item: Sequence[Token]) -> tuple[str, int]:
-    """The type's name as `_KINDS` spells it, and the place after it."""
+    """Return the type's name in the spelling of `_KINDS`, and the place after it."""
     words = [token.word for token in item[1:5]]
     words += [""] * (4 - len(words))
     if words[0] == "NATIONAL":
@@ -294,7 +294,7 @@ def _arguments(item: Sequence[Token], at: int) -> tuple[Sequence[Token], int]:
 
 
 def _numbers(word: str, args: Sequence[Token]) -> tuple[int, int]:
-    """Length or precision, and decimals or fractional digits."""
+    """Return length or precision, and decimals or fractional digits."""
     values = [int(token.text[:9]) for token in args if token.word.isdecimal()]
     if word in ("DECIMAL", "DEC", "NUMERIC", "FIXED"):
         return (values[0], values[1] if len(values) > 1 else 0) if values else _DEFAULT_DECIMAL
@@ -312,14 +312,14 @@ def _column_charset(kind: _Kind, words: list[str], table_charset: str | None) ->
 
 
 def charset_in(tokens: Sequence[Token]) -> str | None:
-    """The character set that options of a table or database name, or their collation."""
+    """Return the character set in the options of a table or database, or of their collation."""
     return _charset_of_words(
         [t.text.upper() if t.kind != "string" else t.text for t in tokens if t.word != "="]
     )
 
 
 def _charset_of_words(words: list[str]) -> str | None:
-    """From CHARACTER SET, CHARSET, ASCII, UNICODE, else from the collation's name."""
+    """Return the set from CHARACTER SET, CHARSET, ASCII, UNICODE, else from the collation's name."""
     padded = [*words, ""]
     for i, word in enumerate(words):
         if word == "CHARSET" or (word == "SET" and i and words[i - 1] in ("CHARACTER", "CHAR")):
@@ -330,7 +330,7 @@ def _charset_of_words(words: list[str]) -> str | None:
             name = _CHARSET_ALIASES.get(name, name)
             return name if name in _CHARSETS else None  # MariaDB's uca1400_ai_ci is of any
     if words[:1] == ["ASCII"]:
-        return "latin1"  # what the server makes of this old attribute
+        return "latin1"  # the server's meaning of this old attribute
     return "ucs2" if words[:1] == ["UNICODE"] else None
 
 
@@ -344,7 +344,9 @@ def is_key_column(item: Sequence[Token]) -> bool:
 
 
 def primary_key_of(item: Sequence[Token]) -> tuple[str, ...]:
-    """The columns of the primary key that an item declares; () if it declares something else."""
+    """Return the columns of the primary key that an item declares; () if it declares something
+    else.
+    """
     words = [token.word for token in item]
     if "PRIMARY" not in words:
         return ()

@@ -1,13 +1,13 @@
-"""What one DDL statement of a log does to a catalogue of tables.
+"""Apply one DDL statement of a log to a catalogue of tables.
 
     CREATE [OR REPLACE] [TEMPORARY] TABLE … (columns) | LIKE … | … SELECT, CREATE SEQUENCE
     ALTER TABLE …                       table/schema/alter.py
     RENAME TABLE a TO b, c TO d         as gh-ost and pt-online-schema-change end
     DROP TABLE, DROP DATABASE, CREATE DATABASE, ALTER DATABASE
 
-Other statements are about no columns. A statement about a table that is not understood makes its
-columns unknown. With row events servers log the columns that a CREATE TABLE … SELECT made, so one
-with a SELECT is statement-based, and which columns it makes is not known.
+Other statements do not change columns. If a statement about a table is not understood, its columns
+become unknown. With row events servers log the resulting columns of a CREATE TABLE … SELECT. So a
+logged statement with a SELECT is statement-based, and the columns that it makes are unknown.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _OF_ONE_TABLE = re.compile(
     rf"(?:(?P<database>{_NAME})\s*\.\s*)?(?P<table>{_NAME})",
     re.IGNORECASE,
 )
-_HEAD = 1 << 16  # characters in which the name of the table is looked for
+_HEAD = 1 << 16  # number of characters in which the name of the table is searched
 _STRING = re.compile(r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"")
 _MODIFIERS = {"OR", "REPLACE", "ONLINE", "OFFLINE", "IGNORE"}
 
-# what MariaDB's sequences are: tables of one row (sql/sql_sequence.cc)
+# MariaDB's sequences are tables of one row (sql/sql_sequence.cc)
 _SEQUENCE = (
     "CREATE TABLE t (next_not_cached_value {kind}, minimum_value {kind}, maximum_value {kind},"
     " start_value {kind}, increment BIGINT, cache_size BIGINT UNSIGNED,"
@@ -56,7 +56,7 @@ _SEQUENCE = (
 
 
 class _Statement:
-    """A statement that is being applied: its tokens, and where names are looked for."""
+    """A statement that is being applied: its tokens, and the context of names."""
 
     def __init__(self, catalogue: Catalogue, ddl: DdlStatement, tokens: list[Token]) -> None:
         self.catalogue = catalogue
@@ -68,13 +68,13 @@ class _Statement:
         return [token.word for token in self.tokens[self.at : self.at + count]]
 
     def skip(self, *words: str) -> bool:
-        """Step over these words, if they stand here."""
+        """Consume these words, if they come next."""
         there = self.words(len(words)) == list(words)
         self.at += len(words) * there
         return there
 
     def name(self) -> TableName:
-        """The name that stands here."""
+        """Consume and return the next name."""
         database, table, self.at = read_name(self.tokens, self.at, self.ddl.database)
         return database or "", table
 
@@ -88,7 +88,7 @@ class _Statement:
 
 
 def apply_ddl(catalogue: Catalogue, ddl: DdlStatement) -> None:
-    """Do to the catalogue, which stands at the statement's place, what the statement does."""
+    """Apply the statement to the catalogue, which is at the statement's place."""
     if not _ABOUT_TABLES.search(ddl.sql):
         return
     sql = ddl.sql
@@ -152,7 +152,7 @@ def _create_table(statement: _Statement) -> None:
         if known is not None:
             catalogue.put(name, replace(known, foreign_keys=()))  # LIKE copies no foreign keys
         else:
-            catalogue.forget(name, f"{like[0]}.{like[1]}, which it is like, is not known")
+            catalogue.forget(name, f"{like[0]}.{like[1]}, the table of its LIKE, is unknown")
         return
     if lists_columns(tokens, at):
         rest = tokens[closing(tokens, at, name[1]) + 1 :]
@@ -162,13 +162,13 @@ def _create_table(statement: _Statement) -> None:
         catalogue.forget(name, f"the columns at {catalogue.place} come from a SELECT")
         return
     if not lists_columns(tokens, at):
-        raise UnreadableTableError(f"{name[1]}: no columns are listed")
+        raise UnreadableTableError(f"{name[1]}: the statement lists no columns")
     charset = catalogue.charset_of(name[0])
     catalogue.put(name, table_of(tokens, at, name[1], name[0], charset))
 
 
 def _like(statement: _Statement) -> TableName | None:
-    """The table of LIKE, in parentheses or not."""
+    """Return the table of LIKE, in parentheses or not."""
     bracket = statement.skip("(")
     if statement.skip("LIKE"):
         return statement.name()
@@ -193,7 +193,7 @@ def _create_sequence(statement: _Statement) -> None:
 
 def _create_database(statement: _Statement) -> None:
     if statement.skip("IF", "NOT", "EXISTS"):
-        return  # whether it was made, or was there with another character set, is not logged
+        return  # the log does not record whether it was created, or existed with another character set
     _, name, at = read_name(statement.tokens, statement.at, None)
     charset = charset_in(statement.tokens[at:]) or statement.ddl.server_charset
     statement.catalogue.put_database(name, charset)
@@ -271,7 +271,7 @@ def _drop_database(statement: _Statement) -> None:
 
 
 def _temporary(statement: _Statement, verb: str) -> None:
-    """Rows of temporary tables are not logged; but their names hide others."""
+    """Note temporary tables: their rows are not logged, but their names hide others."""
     catalogue, thread = statement.catalogue, statement.ddl.thread_id
     if verb == "CREATE":
         statement.skip("IF", "NOT", "EXISTS")

@@ -1,12 +1,12 @@
-"""Tables as SQL declares them, and how they complete what the log tells.
+"""Tables declared in SQL, which complete the description in the log.
 
-TABLE_MAP is the truth, a declaration a hint: it fills in names, signs, character sets, members
-and keys that the log lacks. A declaration that does not fit the columns of the log is not used,
-and a sentence says why. A table may be declared several times (a dump after an ALTER): the
-last declaration that fits is taken.
+TABLE_MAP is the truth, a declaration a hint: it fills in names, signs, character sets, members and
+keys that the log lacks. binlake ignores a declaration that does not fit the columns of the log,
+and reports the reason. A table may be declared several times (a dump after an ALTER): the last
+declaration that fits counts.
 
-Declarations that hold from a place of the log on (`since`) are versions: which of them counts is
-decided by the place of the rows (`table/schema/history.py`).
+Declarations that hold from a place of the log on (`since`) are versions: the place of the rows
+decides which one counts (`table/schema/history.py`).
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _INTEGERS = (
 class DeclaredColumn:
     """One column of a CREATE TABLE.
 
-    `sql` is the type as written, in lower case; `type_codes` what TABLE_MAP may say of it;
-    `charset` the name of a character column's set, "binary" for bytes, None when only the
-    server's default would tell. `special`: uuid, inet4, inet6, vector or json. `generated`: AS (…),
-    `virtual` where the server does not store it, `expression` what follows AS. `nullable`: whether
-    it may be NULL, None where nothing is said.
+    `sql` is the type as written, in lower case; `type_codes` are the codes that TABLE_MAP may have
+    for it. `charset` is the name of a character column's set, "binary" for bytes, None if it is
+    the server's default. `special`: uuid, inet4, inet6, vector or json. `generated`: AS (…),
+    `virtual` if the server does not store it, `expression` is the text after AS. `nullable`:
+    whether it may be NULL, None if unknown.
     """
 
     name: str
@@ -105,11 +105,11 @@ class LogPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTable:
-    """A table as a CREATE TABLE, and what was altered since, declares it.
+    """A table as a CREATE TABLE, and later ALTER statements, declare it.
 
-    `database` is None where neither it nor a USE names one. `line` is that of a schema file, 0
-    for DDL of a log. `charset` is the default of new columns. `since` is the place of the DDL
-    that made this version; a version without columns says in `missing` why none are known.
+    `database` is None if neither the statement nor a USE names one. `line` is that of a schema
+    file, 0 for DDL of a log. `charset` is the default of new columns. `since` is the place of the
+    DDL that made this version; for a version without columns, `missing` is the reason.
     """
 
     database: str | None
@@ -125,16 +125,18 @@ class DeclaredTable:
 
     @property
     def origin(self) -> str:
-        """Where it stands, for people."""
+        """The place of the declaration, for messages."""
         return f"line {self.line} of the schema" if self.since is None else str(self.since)
 
 
-#: Whether TABLE_MAP leaves open what a reader has to know of a table.
+#: Whether TABLE_MAP leaves open something that a reader has to know about a table.
 Lacks = Callable[[TableDefinition], bool]
 
 
 def lacks_something(definition: TableDefinition) -> bool:
-    """Whether TABLE_MAP leaves open what decides how values look: `Lacks` of those who show values."""
+    """Whether TABLE_MAP leaves open something that determines values: the `Lacks` for showing
+    values.
+    """
     if definition.name_source != NameSource.METADATA:
         return True
     return any(
@@ -148,12 +150,12 @@ def lacks_something(definition: TableDefinition) -> bool:
 
 
 def lacks_computed(_definition: TableDefinition) -> bool:
-    """`Lacks` of those who write statements: no metadata tells which columns the server computes."""
+    """The `Lacks` for writing statements: no metadata records which columns the server computes."""
     return True
 
 
 def _may_be_network(column: ColumnDefinition) -> bool:
-    """Whether MariaDB's metadata may stand for UUID, INET6, INET4 or VECTOR as well as for bytes."""
+    """Whether MariaDB's metadata may mean UUID, INET6, INET4 or VECTOR as well as bytes."""
     if column.declared is not None or _charset_name(column.collation_id) != "binary":
         return False
     if column.type_code == ct.MYSQL_TYPE_STRING:
@@ -173,31 +175,36 @@ class DeclaredSchema:
                 self._by_name.setdefault(table.table, []).insert(0, table)  # newest first
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Release resources."""
         return
 
     def of_logs(self, inputs: Iterable[str]) -> DeclaredSchema:
-        """The schema for logs at these paths or URLs: only the server of a log knows its tables.
-        Closed with this one.
+        """Return the schema for logs at these paths or URLs: only the server of a log knows its
+        tables.
+
+        It is closed with this one.
         """
         return self
 
     def declarations(self, database: str, table: str) -> Sequence[DeclaredTable]:
-        """Declarations without a place, newest first; those without a database fit any."""
+        """Return declarations without a place, newest first; those without a database match any."""
         found = self._by_name.get(table, ())
         named = [d for d in found if d.database == database]
         return named or [d for d in found if d.database is None]
 
     def references(self, _database: str, _table: str) -> Sequence[tuple[str, ForeignKey]]:
-        """The foreign keys that a live server knows to refer to a table; a file's are in `tables`."""
+        """Return the foreign keys that a live server has for a table; those of a file are in
+        `tables`.
+        """
         return ()
 
     def complete(
         self, definition: TableDefinition, lacks: Lacks = lacks_something
     ) -> tuple[TableDefinition, str | None]:
-        """The definition with what a declaration adds, and why none fitted (None when one did).
+        """Return the definition completed by a declaration, and why none fitted (None when one
+        did).
 
-        `lacks` decides whether what has to be asked for (of a server) is worth asking.
+        `lacks` decides whether to ask a server for a declaration.
         """
         problem: str | None = None
         for declared in self.declarations(definition.database, definition.table):
@@ -209,7 +216,7 @@ class DeclaredSchema:
                 )
             problem = problem or (
                 f"{definition.full_name}: the declaration at {declared.origin} does"
-                f" not fit the log: {why}; not used"
+                f" not fit the log: {why}; it is ignored"
             )
         return definition, problem
 
@@ -217,7 +224,9 @@ class DeclaredSchema:
 def _pairs(
     definition: TableDefinition, declared: DeclaredTable
 ) -> list[tuple[ColumnDefinition, DeclaredColumn | None]]:
-    """Each column of the log with its declaration: by name where the log has names, else by place."""
+    """Return each column of the log with its declaration: by name if the log has names, else by
+    place.
+    """
     columns = _with_hidden(definition, declared)
     if definition.name_source != NameSource.NONE:
         by_name = {column.name.lower(): column for column in columns or declared.columns}
@@ -228,7 +237,9 @@ def _pairs(
 def _with_hidden(
     definition: TableDefinition, declared: DeclaredTable
 ) -> list[DeclaredColumn] | None:
-    """The declared columns with those that SHOW CREATE TABLE hides; None when the count is wrong."""
+    """Return the declared columns with those that SHOW CREATE TABLE hides; None when the count is
+    wrong.
+    """
     columns = list(declared.columns)
     logged = definition.columns
     if definition.flags & TM_GENERATED_INVISIBLE_PK_F and len(logged) == len(columns) + 1:
@@ -258,16 +269,16 @@ def _hidden(name: str, code: int, decimals: int = 0) -> DeclaredColumn:
 
 
 def misfit(definition: TableDefinition, declared: DeclaredTable) -> str | None:
-    """Why a declaration cannot be of a table of the log; None if it can."""
+    """Return why a declaration cannot be of a table of the log; None if it can."""
     pairs = _pairs(definition, declared)
     if not pairs:
-        return f"it has {len(declared.columns)} columns, the log has {len(definition.columns)}"
+        return f"it has {len(declared.columns)} columns, but the log has {len(definition.columns)}"
     for column, hint in pairs:
         if hint is None:
             return f"it has no column {column.name}"
         if not _fits(column, hint):
             found = sql_type(column, _charset_name(column.collation_id))
-            return f"column {hint.name} is declared {hint.sql}, the log says {found}"
+            return f"column {hint.name} is declared as {hint.sql}, but is {found} in the log"
     return None
 
 
@@ -289,7 +300,7 @@ def _fits(column: ColumnDefinition, hint: DeclaredColumn) -> bool:
 
 
 def member_bytes(code: int, count: int) -> int:
-    """Bytes of an ENUM or SET with so many members."""
+    """Return the bytes of an ENUM or SET with so many members."""
     if code == ct.MYSQL_TYPE_ENUM:
         return 1 if count <= 255 else 2
     width = (count + 7) // 8
@@ -297,7 +308,9 @@ def member_bytes(code: int, count: int) -> int:
 
 
 def completed(definition: TableDefinition, declared: DeclaredTable, source: str) -> TableDefinition:
-    """The definition with what a declaration that fits adds; `source` says what that is."""
+    """Return the definition completed by a declaration that fits; `source` describes the
+    declaration.
+    """
     columns = tuple(
         column if hint is None else _with_hint(column, hint, definition)
         for column, hint in _pairs(definition, declared)
@@ -320,7 +333,7 @@ def completed(definition: TableDefinition, declared: DeclaredTable, source: str)
 def with_noted_columns(
     definition: TableDefinition, noted: Sequence[DeclaredColumn]
 ) -> TableDefinition:
-    """The definition with what is declared of some of its columns, by name where they fit."""
+    """Return the definition completed by declarations of some columns, by name, if they fit."""
     by_name = {column.name.lower(): column for column in noted}
     columns = tuple(
         _with_hint(column, hint, definition)
@@ -343,7 +356,7 @@ def _with_hint(
         unsigned = hint.unsigned
     decimals = column.decimals
     if column.type_code in OLD_TEMPORAL:
-        decimals = hint.decimals  # MariaDB's old fractional formats: the log does not tell them
+        decimals = hint.decimals  # MariaDB's old fractional formats, which the log does not record
     return replace(
         column,
         name=name,
@@ -358,13 +371,14 @@ def _with_hint(
 
 
 def charset_conflict(definition: TableDefinition, declared: DeclaredTable) -> str | None:
-    """A sentence about a column whose character set is declared otherwise than logged, or None."""
+    """Return a sentence about a column whose declared character set differs from the log, or None."""
     for column, hint in _pairs(definition, declared):
         told = _charset_name(column.collation_id)
         if hint is not None and hint.charset is not None and told not in (None, hint.charset):
             return (
-                f"{definition.full_name}.{hint.name}: declared with character set {hint.charset},"
-                f" the log says {told}; the log is followed"
+                f"{definition.full_name}.{hint.name}: the declaration has character set"
+                f" {hint.charset},"
+                f" the log has {told}; binlake uses that of the log"
             )
     return None
 
@@ -374,5 +388,5 @@ def _charset_name(collation_id: int | None) -> str | None:
     return None if collation is None else collation.charset
 
 
-# one collation id of each character set: which one does not matter, only the set is looked at
+# one collation id of each character set: any will do, since only the set is used
 A_COLLATION = {collation.charset: number for number, collation in COLLATIONS.items()}

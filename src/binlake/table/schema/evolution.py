@@ -1,11 +1,11 @@
 """One rule for a table whose definition changes inside the range that is read.
 
-Columns are united by name, and follow a RENAME COLUMN that DDL of the log tells: older rows have the
-column under its newest name. Where two definitions give a column different types, the column gets
-a type that holds every value of both, when there is one; otherwise the newest definition names
+Columns are united by name, and follow a RENAME COLUMN in the DDL of the log: older rows have the
+column under its newest name. If two definitions give a column different types, the column gets a
+type that holds every value of both, if there is one. Otherwise the newest definition determines
 the type, and the older rows with a value that does not fit go, whole, to `<table>@<n>` (n: the
-1-based number of their definition), which is said. A value fits when it converts to the new
-type and back to itself.
+1-based number of their definition), and binlake reports that. A value fits if it converts to the
+new type and back to itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IN_FLOAT64 = (pa.int8(), pa.int16(), pa.int32())
 
 
 class Conformed(NamedTuple):
-    """A batch in the united schema, and the rows of it that do not fit, as they were (or None)."""
+    """A batch in the united schema, and its rows that do not fit, in their old form (or None)."""
 
     fitting: pa.RecordBatch
     misfits: pa.RecordBatch | None
@@ -70,7 +70,8 @@ class Evolution:
             for name, field in _renamed(version, new_names).items():
                 if name != field.name:
                     notes.append(
-                        f"{table}.{name}: has the rows of before it was renamed from {field.name}, too"
+                        f"{table}.{name}: also contains rows from before it was renamed from"
+                        f" {field.name}"
                     )
                 field = _with_renamed_members(field.with_name(name), new_names)
                 newer = fields.get(field.name)
@@ -80,7 +81,8 @@ class Evolution:
                     common = promoted(field.type, newer.type)
                     if common is None:
                         notes.append(
-                            f"{table}.{field.name}: changed from {field.type} to {newer.type}; older"
+                            f"{table}.{field.name}: changed from {field.type} to {newer.type};"
+                            " older"
                             f" rows that do not fit are in {table}@n"
                         )
                     else:
@@ -93,21 +95,24 @@ class Evolution:
         )
 
     def number(self, schema: pa.Schema) -> int:
-        """The n of `<table>@<n>` for rows of this definition."""
+        """Return the n of `<table>@<n>` for rows of this definition."""
         for n, version in enumerate(self.versions, 1):
             if version.equals(schema):
                 return n
         raise ValueError("not a definition of this table")
 
     def _newest_names(self, schema: pa.Schema) -> Mapping[str, str]:
-        """Of the columns of a definition, also of one that is not among `versions`."""
+        """Return the newest names of the columns of a definition, even of one that is not among
+        `versions`.
+        """
         for version, names in zip(self.versions, self.newest_names, strict=True):
             if version.equals(schema):
                 return names
         return newest_names([schema.names, self.versions[-1].names], self.renames)[0]
 
     def conform(self, batch: pa.RecordBatch) -> Conformed:
-        """The rows of a batch of any of the definitions in the united schema; misfits apart.
+        """Convert the rows of a batch of any of the definitions to the united schema, and separate
+        misfits.
 
         A column that the batch lacks is null.
         """
@@ -138,12 +143,12 @@ class Evolution:
 
 
 def _renamed(fields: Sequence[pa.Field], new_names: Mapping[str, str]) -> dict[str, pa.Field]:
-    """The fields of one definition by the names that they have in the end."""
+    """Return the fields of one definition under their newest names."""
     return {new_names.get(field.name.lower(), field.name): field for field in fields}
 
 
 def _with_renamed_members(field: pa.Field, new_names: Mapping[str, str]) -> pa.Field:
-    """A struct of columns (the before-image) with the names that they have in the end."""
+    """Return a struct of columns (the before-image) under their newest names."""
     if not new_names or not pa.types.is_struct(field.type) or not field.name.endswith("before"):
         return field
     members = _renamed(list(field.type), new_names)
@@ -151,7 +156,7 @@ def _with_renamed_members(field: pa.Field, new_names: Mapping[str, str]) -> pa.F
 
 
 def _metadata_last(fields: list[pa.Field], newest: int) -> list[pa.Field]:
-    """The columns of the table before the metadata columns, which no server type describes."""
+    """Return the columns of the table before the metadata columns, which no server type describes."""
     described = [
         n + 1
         for n, field in enumerate(fields[:newest])
@@ -164,7 +169,7 @@ def _metadata_last(fields: list[pa.Field], newest: int) -> list[pa.Field]:
 
 
 def promoted(older: pa.DataType, newer: pa.DataType) -> pa.DataType | None:
-    """The type that holds every value of both without loss, or None."""
+    """Return the type that holds every value of both without loss, or None."""
     if older == newer:
         return newer
     if pa.types.is_struct(older) and pa.types.is_struct(newer):
@@ -220,7 +225,7 @@ def _scale(kind: pa.DataType) -> int:
 
 
 def _converted(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array | None]:
-    """The values as another type, and which of them fit (None: all)."""
+    """Convert the values to another type; return them and which of them fit (None: all)."""
     if values.type == kind:
         return values, None
     if values.null_count == len(values):
@@ -238,7 +243,7 @@ def _converted(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array 
 
 
 def _converted_struct(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array | None]:
-    """Member by member, by name; one that the values lack is null."""
+    """Convert a struct member by member, by name; members that the values lack are null."""
     members: list[pa.Array] = []
     fits: pa.Array | None = None
     for field in kind:
@@ -255,11 +260,11 @@ def _converted_struct(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind):
-        # an instant and a wall-clock time are different things, however alike their numbers
+        # an instant and a wall-clock time differ in meaning, even with the same number
         raise pa.ArrowNotImplementedError("a zone cannot be invented")
     for instant, day in ((values.type, kind), (kind, values.type)):
         if instant == pa.timestamp("us", "UTC") and pa.types.is_date(day):
-            raise pa.ArrowNotImplementedError("a day of what zone?")
+            raise pa.ArrowNotImplementedError("the zone of the day is unknown")
     if pa.types.is_decimal(values.type) and pa.types.is_string(kind):
         texts = [None if value is None else format(value, "f") for value in values.to_pylist()]
         return array(texts, kind)
@@ -267,7 +272,9 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _converted_each(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
-    """As `_converted`, value by value: for columns where some values do not convert at all."""
+    """The same as `_converted`, value by value: for columns where some values do not convert at
+    all.
+    """
     made: list[pa.Array] = []
     fits: list[bool] = []
     for at in range(len(values)):

@@ -22,7 +22,8 @@ _ACTIONS = {"SET": 2, "NO": 2, "CASCADE": 1, "RESTRICT": 1}  # words of each
 
 
 def foreign_key_of(item: Sequence[Token], database: str | None) -> ForeignKey | None:
-    """The foreign key that an item of a list of columns and keys declares; None if it declares none.
+    """Return the foreign key that an item of a list of columns and keys declares; None for another
+    item.
 
     Raises UnreadableTableError.
     """
@@ -55,7 +56,7 @@ def foreign_key_of(item: Sequence[Token], database: str | None) -> ForeignKey | 
 def named_keys(
     known: Sequence[ForeignKey], added: Iterable[ForeignKey], table: str
 ) -> tuple[ForeignKey, ...]:
-    """`known` and `added`; those without a name get the one that InnoDB gives."""
+    """Return `known` and `added`; those without a name get the name that InnoDB gives."""
     keys = list(known)
     numbers = [int(found[1]) for key in keys if (found := _GENERATED_NAME.search(key.name))]
     number = max(numbers, default=0)
@@ -68,7 +69,7 @@ def named_keys(
 
 
 def _name_and_columns(item: Sequence[Token], foreign: int) -> tuple[str, tuple[str, ...]]:
-    """The name, "" if there is none, and the columns; `foreign` is the place of FOREIGN."""
+    """Return the name, "" if there is none, and the columns; `foreign` is the place of FOREIGN."""
     name = item[1].text if foreign == 2 else ""
     at = foreign + 2  # FOREIGN KEY
     if [token.word for token in item[at : at + 3]] == ["IF", "NOT", "EXISTS"]:

@@ -1,15 +1,16 @@
-"""Which columns a table has at a place of the log, where TABLE_MAP does not tell.
+"""Find the columns of a table at a place of the log, where TABLE_MAP does not record them.
 
-In this order: what the DDL that has passed in the log says; a schema beside the log (the option
-schema), of which declarations with a place (`binlake schema` writes them) hold from there on, the
-others wherever they fit. TABLE_MAP wins over all: what does not fit it is not used, and said.
+The sources, in this order, are the DDL of the log up to that place and a schema beside the log
+(the option schema). Declarations with a place (`binlake schema` writes them) hold from there on,
+the others wherever they fit. TABLE_MAP has priority: binlake ignores declarations that do not fit
+it, and reports them.
 
-Where reading begins behind the start of the input, the statements before it count, too; they are
-read when a table is met that nothing else describes.
+If reading begins after the start of the input, the statements before it count, too; they are read
+when a table is met that nothing else describes.
 
-Statements are kept as they are until a table is met of which the log does not tell everything;
-only then are they read, and sqlglot imported. A log with full metadata never needs that, but for
-computed columns: no metadata tells them, no statement may set them, and in MariaDB an update may
+Statements are stored unparsed until a table is met that the log does not fully describe; only then
+are they parsed, and sqlglot imported. A log with full metadata never needs that, except for
+computed columns: no metadata records them, no statement may set them, and in MariaDB an update may
 leave their new value out.
 """
 
@@ -40,18 +41,18 @@ from binlake.values.plan import NameSource, TableDefinition
 
 __all__ = ["SchemaHistory", "position_of"]
 
-#: Gives the statements before the place where reading begins, in their order. Raises BinlogError.
+#: Returns the statements before the place where reading begins, in order. Raises BinlogError.
 DdlBefore = Callable[[], Iterable[DdlStatement]]
 
-_MOST_WAITING = 16 << 20  # characters of statements that nobody has needed yet
+_MOST_WAITING = 16 << 20  # characters of statements that have not been needed yet
 _MOST_ASKED = 1 << 16
 _COMMENT = r"/\*(?!M?!)(?:[^*]|\*(?!/))*+(?:\*/|\Z)"
-# Comments are passed over: looking into one from each AS in it would be quadratic.
+# Comments are skipped: searching one from each AS in it would be quadratic.
 _COMPUTES = re.compile(rf"{_COMMENT}|(?P<computed>\bAS\b(?:\s++|{_COMMENT})*+\()", re.IGNORECASE)
 
 
 class SchemaHistory:
-    """The versions of tables, as a reading of one chain of logs goes along.
+    """The versions of tables while a chain of logs is read.
 
         for run in reader.runs(history.note):
             if history.at(spot_of(run)) != before: …    # answers may have changed
@@ -77,12 +78,12 @@ class SchemaHistory:
         self._earlier: Catalogue | None = None
 
     def begin(self, ddl_before: DdlBefore) -> None:
-        """Reading begins; `ddl_before` gives the statements that the log holds before that place."""
+        """Start a reading; `ddl_before` returns the statements of the log before that place."""
         self._ddl_before = ddl_before
         self._earlier = None
 
     def note(self, ddl: DdlStatement) -> None:
-        """A DDL statement has passed: `stream.ddl.TakesDdl`."""
+        """Take a DDL statement: `stream.ddl.TakesDdl`."""
         if not self._computes and any(found["computed"] for found in _COMPUTES.finditer(ddl.sql)):
             self._computes = True
             self._generation += 1
@@ -92,7 +93,9 @@ class SchemaHistory:
             self._apply_waiting()
 
     def apply(self, ddl: DdlStatement) -> list[DeclaredTable]:
-        """As `note`, but at once: the versions of tables that the statement makes."""
+        """The same as `note`, but immediately: return the versions of tables that the statement
+        makes.
+        """
         catalogue = self._catalogue
         catalogue.place = LogPosition(ddl.position.file, ddl.position.offset)
         apply_ddl(catalogue, ddl)
@@ -103,7 +106,7 @@ class SchemaHistory:
     def at(self, position: ChainPosition) -> int:
         """Go to the place of a run (`position_of`).
 
-        Returns a number; while it is the same, `complete` answers what it answered before.
+        Returns a number; while it is the same, `complete` returns the same answers.
         """
         self._place = LogPosition(position.file, position.offset)
         epoch = self._versions.epoch(self._place)
@@ -113,12 +116,12 @@ class SchemaHistory:
         return self._generation
 
     def epoch(self, position: ChainPosition) -> int:
-        """How many versions of the schema have begun before a place."""
+        """Return how many versions of the schema have begun before a place."""
         return self._versions.epoch(LogPosition(position.file, position.offset))
 
     def complete(self, definition: TableDefinition) -> tuple[TableDefinition, list[str]]:
-        """The definition with what the log's DDL and the schema add, and sentences about what
-        did not fit.
+        """Return the definition completed by the log's DDL and the schema, and sentences about
+        declarations that did not fit.
         """
         version = self._version_of(definition)
         problems: list[str] = []
@@ -138,7 +141,7 @@ class SchemaHistory:
         return definition, problems
 
     def declared(self, database: str, table: str) -> DeclaredTable | None:
-        """What the log's DDL, or the schema, declares of a table at this place."""
+        """Return the declaration of a table at this place, from the log's DDL or the schema."""
         self._apply_waiting()
         logged = self._catalogue.entry(self._catalogue.spelled((database, table)))
         found = logged or self._versions.of((database, table), self._place)
@@ -147,8 +150,8 @@ class SchemaHistory:
         return found or self._told_before((database, table))
 
     def references(self, database: str, table: str) -> list[tuple[str, ForeignKey]]:
-        """The foreign keys that refer to a table at this place, with the full names of their
-        tables, as far as DDL, the schema or the live server tells. Raises BinlogError.
+        """Return the foreign keys that refer to a table at this place, with the full names of
+        their tables, as far as DDL, the schema or the live server has them. Raises BinlogError.
         """
         self._apply_waiting()
         children = {
@@ -191,12 +194,12 @@ class SchemaHistory:
         return any(misfit(definition, one) is None for one in declared)
 
     def _told_before(self, name: TableName) -> DeclaredTable | None:
-        """What the statements before the start of reading say of a table."""
+        """Return the declaration of a table by the statements before the start of reading."""
         earlier = self._before_start()
         return earlier.entry(earlier.spelled(name))
 
     def _before_start(self) -> Catalogue:
-        """The tables as the statements before the start of reading leave them."""
+        """Return the tables after the statements before the start of reading."""
         if self._earlier is None:
             earlier = Catalogue(lambda *of: self._of_schema(of, earlier.place))
             self._earlier = earlier
@@ -217,7 +220,7 @@ class SchemaHistory:
         changed.clear()
 
     def _before(self, database: str, table: str) -> DeclaredTable | None:
-        """What is known of a table before the statement that is being applied."""
+        """Return the declaration of a table before the current statement."""
         found = self._of_schema((database, table), self._catalogue.place)
         return self._told_before((database, table)) if found is None else found
 
@@ -229,7 +232,7 @@ class SchemaHistory:
 
 
 def position_of(run: Run) -> ChainPosition:
-    """The place whose versions of tables the rows of a run were written under."""
+    """Return the place whose versions of tables apply to the rows of a run."""
     if isinstance(run, Transaction):  # behind its own DDL: CREATE TABLE … SELECT
         return max(run.end, run.decided)
     file = run.window.file
@@ -241,7 +244,7 @@ def _with_version(
 ) -> tuple[TableDefinition, list[str]]:
     why = misfit(definition, version)
     if why is not None:
-        sentence = f"the definition of {version.origin} does not fit the log: {why}; not used"
+        sentence = f"the definition of {version.origin} does not fit the log: {why}; it is ignored"
         return definition, [f"{definition.full_name}: {sentence}"]
     source = NameSource.SCHEMA if version.line else NameSource.DDL
     conflict = charset_conflict(definition, version)
@@ -276,16 +279,16 @@ class _Versions:
         return not self._tables
 
     def epoch(self, place: LogPosition) -> int:
-        """How many versions have begun before a place."""
+        """Return how many versions have begun before a place."""
         if self.is_empty:
             return 0
         base, key = _key(place)
         return bisect.bisect_left(self._places.get(base, []), key)
 
     def of(self, name: TableName, place: LogPosition) -> DeclaredTable | None:
-        """The version that holds at a place: what stands there itself has not happened yet.
+        """Return the version that holds at a place, before a statement at that place.
 
-        Of a name that nobody has made, that of the only one that differs in case, as
+        For an unknown name, return the version of the only name that differs in case, as
         `Catalogue.spelled`.
         """
         if self.is_empty:
@@ -306,7 +309,7 @@ class _Versions:
 
 
 def _key(place: LogPosition) -> tuple[str, tuple[int, int]]:
-    """The base name of a chain, and what sorts its places."""
+    """Return the base name of a chain, and the sort key of its places."""
     named = LogName.parse(place.file)
     if named is None:
         return place.file, (0, place.offset)

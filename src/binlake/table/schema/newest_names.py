@@ -1,9 +1,10 @@
-"""The names that the columns of older definitions have in the end, after renames by DDL.
+"""Find the newest names of the columns of older definitions, after renames by DDL.
 
-A definition does not record whether it is from before or after a statement, and its names alone do not
-show it: after `RENAME COLUMN a TO b, RENAME COLUMN b TO a` they are the same. But a renamed column stays at
-its place. So of all numbers of statements that may have come before a definition, the one is right
-whose later statements make the definition most like the next newer one, in the order of columns.
+A definition does not record whether it is from before or after a statement, and its names alone do
+not show it: after `RENAME COLUMN a TO b, RENAME COLUMN b TO a` they are the same. But a renamed
+column stays at its place. So binlake tries all numbers of statements that may have come before a
+definition, and takes the one whose later statements make the definition most like the next newer
+one, in the order of columns.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["ColumnRenames", "newest_names", "unnamed_renames"]
 ColumnRenames: TypeAlias = Sequence[tuple[str, str]]
 
 _MOST_TRIED = (
-    100  # ways to name the columns of a definition, of a table that is renamed without end
+    100  # limit on the namings of a definition, for a table that is renamed again and again
 )
 
 
@@ -48,8 +49,8 @@ def unnamed_renames(
     statements: Sequence[ColumnRenames],
     there: Iterable[str] | None = None,
 ) -> list[str]:
-    """A sentence for each of the wanted columns (the option `columns`, [] for all) that older rows have
-    under a name that is not wanted. `there`: the names that definitions have, where they are known.
+    """Return a sentence for each wanted column (the option `columns`, [] for all) that older rows
+    have under a name that is not wanted. `there`: the names in definitions, if they are known.
     """
     known = None if there is None else {name.lower() for name in there}
     wanted = {column.lower() for column in columns}
@@ -59,8 +60,9 @@ def unnamed_renames(
         meant = [(old, new) for old, new in statement if new.lower() in names]
         names.update(old.lower() for old, _ in meant)
         found += [
-            f"{table}.{new} was named {old} before: rows of that time are read right only if the option"
-            f" columns names {old}, too"
+            f"{table}.{new} was named {old} before: to read rows of that time, add {old} to"
+            " the option"
+            f" columns"
             for old, new in meant
             if old.lower() not in wanted and (known is None or old.lower() in known)
         ]
@@ -68,7 +70,7 @@ def unnamed_renames(
 
 
 def _together(statements: Sequence[ColumnRenames]) -> dict[str, str]:
-    """What becomes of names by all of the statements."""
+    """Apply all of the statements to names."""
     found: dict[str, str] = {}
     for statement in reversed(statements):
         _put_before(statement, found)
@@ -76,13 +78,13 @@ def _together(statements: Sequence[ColumnRenames]) -> dict[str, str]:
 
 
 def _put_before(statement: ColumnRenames, later: dict[str, str]) -> None:
-    """Make of the names after a statement those before it."""
+    """Return the names before a statement from the names after it."""
     later.update([(old.lower(), later.get(new.lower(), new)) for old, new in statement])
 
 
 def _age_of_newest(names: Sequence[str], statements: Sequence[ColumnRenames]) -> int:
-    """How many statements came before the newest definition: all, but for those at the end whose
-    old names it still has.
+    """Return how many statements came before the newest definition: all except those at the end
+    whose old names it still has.
     """
     there = {name.lower() for name in names}
     age = len(statements)
@@ -96,7 +98,7 @@ def _age_of_newest(names: Sequence[str], statements: Sequence[ColumnRenames]) ->
 
 
 def _age(names: Sequence[str], newer: Sequence[str], statements: Sequence[ColumnRenames]) -> int:
-    """How many of the statements before a newer definition came before this one."""
+    """Return how many of the statements before a newer definition came before this one."""
     lower = [name.lower() for name in names]
     wanted = [name.lower() for name in newer]
     there = set(lower)
@@ -117,15 +119,15 @@ def _age(names: Sequence[str], newer: Sequence[str], statements: Sequence[Column
         new_names = dict(changes)
         renamed = [new_names.get(name, name) for name in lower]
         if len(set(renamed)) < len(renamed):
-            continue  # two columns would have one name: it came later
+            continue  # two columns would have one name, so it came later
         likeness = _likeness(renamed, wanted)
-        # as like without any rename: a definition that is not the newer one is rather from before
+        # as similar as without any rename: another definition than the newer one is from before
         if likeness > best_likeness or (likeness == best_likeness and best == len(statements)):
             best, best_likeness = age, likeness
     return best
 
 
 def _likeness(names: Sequence[str], others: Sequence[str]) -> tuple[int, int]:
-    """How many columns stand in the same order in both, then how many names are in both."""
+    """Return how many columns are in the same order in both, then how many names are in both."""
     blocks = SequenceMatcher(None, names, others, autojunk=False).get_matching_blocks()
     return sum(block.size for block in blocks), len(set(names) & set(others))

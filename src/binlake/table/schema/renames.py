@@ -1,7 +1,8 @@
-"""Columns that DDL of a log renames: ALTER TABLE … RENAME COLUMN a TO b, CHANGE a b type.
+"""Columns that the DDL of a log renames: ALTER TABLE … RENAME COLUMN a TO b, CHANGE a b type.
 
-Rows before the statement have the old name, rows after it the new one, and no row event says that the
-two are one column. So the statements are kept in the ledger, and `table/schema/evolution.py` unites by them.
+Rows before the statement have the old name, rows after it the new one, and no row event records
+that the two are one column. So the ledger keeps the statements, and `table/schema/evolution.py`
+unites by them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MODIFIERS = ("ONLINE", "OFFLINE", "IGNORE")
 
 
 def renames_of(ddl: DdlStatement) -> list[RenamedColumn]:
-    """The columns that a statement renames; [] for a statement that is not understood."""
+    """Return the columns that a statement renames; [] for a statement that is not understood."""
     if not _RENAMES.search(ddl.sql) or "\ufffd" in ddl.sql:
         return []
     try:
@@ -44,7 +45,7 @@ def renames_of(ddl: DdlStatement) -> list[RenamedColumn]:
 
 
 def noting_renames(keep: list[RenamedColumn], on_ddl: TakesDdl) -> TakesDdl:
-    """`on_ddl`, told after the renames of each statement have been added to `keep`."""
+    """Wrap `on_ddl`: the renames of each statement are added to `keep` before it is called."""
 
     def take(ddl: DdlStatement) -> None:
         keep.extend(renames_of(ddl))

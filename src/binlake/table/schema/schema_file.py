@@ -1,15 +1,15 @@
-r"""Reads CREATE TABLE statements: output of SHOW CREATE TABLE, mysqldump, or written by hand.
+r"""Read CREATE TABLE statements: output of SHOW CREATE TABLE, mysqldump, or written by hand.
 
-The text may be anything around them: a dump of many gigabytes (its INSERTs are skipped inside
-one regular expression, over a memory map), the vertical (`\G`) or the escaped one-line output
-of the `mysql` client, `DELIMITER` sections. `USE`, `CREATE DATABASE` and mysqldump's comments
-(`-- Current Database:`, `-- Host: … Database:`) name the database of what follows. Comments of
-`binlake schema` (`-- binlake: from FILE:POS`) give the place from which on the next one holds.
+Any text may surround them: a dump of many gigabytes (its INSERTs are skipped inside one regular
+expression, over a memory map), the vertical (`\G`) or the escaped one-line output of the `mysql`
+client, `DELIMITER` sections. `USE`, `CREATE DATABASE` and mysqldump's comments (`-- Current
+Database:`, `-- Host: … Database:`) name the database of what follows. Comments of `binlake schema`
+(`-- binlake: from FILE:POS`) contain the place from which the next statement holds.
 
 Lexical rules are sqlglot's. Its parser is not used: of the 497 CREATE TABLE statements in our
 corpus of real servers it refused 60 (FLOAT UNSIGNED, MULTILINESTRING, SRID, MariaDB's own), and of
-a column only its name, type, sign, character set and members are wanted, which always stand
-before anything that servers differ in.
+a column only its name, type, sign, character set and members are wanted, which always stand before
+anything that servers differ in.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _TOKEN = re.compile(
     rb"|(?P<quoted>" + _QUOTED + rb")"
     rb"|(?P<note>(?:--(?=[ \t\r\n])|\#)[^\n]*)"
     rb"|(?P<comment>/\*(?!M?!)(?:[^*]++|\*(?!/))*+(?:\*/)?)"
-    # what is not closed ends the file: looking for its end from each place again would be quadratic
+    # An unterminated item ends the file: searching for its end again from each place would be
+    # quadratic.
     rb"|(?P<unclosed>['\"`])"
     rb"|(?P<table>\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:/\*M?!\d*\s*)?(?:TEMPORARY\s+)?(?:\*/\s*)?TABLE\b)"
     rb"|(?P<database>\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\b[^;]*)"
@@ -63,7 +64,9 @@ _ESCAPED_LINE = re.compile(rb"\\(.)", re.DOTALL)
 
 
 def read_schema_file(path: str) -> DeclaredSchema:
-    """The declarations of a local file. Raises SchemaError naming the table and line, or the file."""
+    """Read the declarations of a local file. Raises SchemaError naming the table and line, or the
+    file.
+    """
     try:
         with Path(path).open("rb") as file:
             if Path(path).stat().st_size == 0:
@@ -79,9 +82,9 @@ def read_schema_file(path: str) -> DeclaredSchema:
 
 
 def declared_schema(options: ReadOptions, inputs: Iterable[str] = ()) -> DeclaredSchema:
-    """What the option schema declares, a file or a live server; behind it, what the server says
-    that logs are read from: the first URL among `inputs`, and `of_logs` where there are several.
-    Raises SchemaError, OptionError.
+    """Return the declarations of the option schema, a file or a live server, completed by those of
+    the server from which the logs are read: the first URL among `inputs`, and `of_logs` if there
+    are several. Raises SchemaError, OptionError.
     """
     tables: tuple[DeclaredTable, ...] = ()
     named = options.schema
@@ -97,11 +100,11 @@ def declared_schema(options: ReadOptions, inputs: Iterable[str] = ()) -> Declare
 
 
 def parse_schema(data: _Source, file: str | None = None) -> DeclaredSchema:
-    """The declarations of a text. Raises SchemaError when it holds none, or one that is unreadable."""
+    """Read the declarations in a text. Raises SchemaError if it has none, or an unreadable one."""
     tables = list(_tables(data, file))
     if not tables:
         raise SchemaError(
-            f"{file or 'the schema'} holds no CREATE TABLE",
+            f"{file or 'the schema'} contains no CREATE TABLE",
             hint="save the output of SHOW CREATE TABLE, or of mysqldump --no-data",
         )
     return DeclaredSchema(tables)
@@ -145,7 +148,7 @@ def _newlines(data: _Source, start: int, end: int) -> int:
 
 
 def _statements(data: _Source, file: str | None) -> Iterator[tuple[str, int, int]]:
-    """Kind, start and end of what matters: table, database, use, note."""
+    """Yield kind, start and end of the relevant parts: table, database, use, note."""
     if b"\0" in data[:_HEAD_BYTES]:
         return  # no text: it holds no CREATE TABLE
     begun: int | None = None  # start of the CREATE TABLE that is being passed
@@ -155,7 +158,7 @@ def _statements(data: _Source, file: str | None) -> Iterator[tuple[str, int, int
         if kind == "unclosed" or (kind == "comment" and not match[0].endswith(b"*/")):
             what = "comment" if kind == "comment" else "quote"
             line = _newlines(data, 0, match.start()) + 1
-            raise SchemaError(f"line {line}: a {what} is not closed", file=file)
+            raise SchemaError(f"line {line}: unterminated {what}", file=file)
         if kind == "open":
             depth += 1
         elif kind == "close":

@@ -5,7 +5,7 @@
 
     -- binlake: from binlog.000003:120: `shop`.`orders` is not known: dropped
 
-A table stands as the log has told it, no more; `schema_file` reads the same back.
+The text contains what the log records about a table, and `schema_file` reads it back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NOTE = re.compile(
 
 
 def version_text(table: DeclaredTable) -> str:
-    """One version, with its place if it has one."""
+    """Return one version as text, with its place if it has one."""
     place = "" if table.since is None else f"-- binlake: from {_noted(str(table.since))}"
     if table.columns:
         return (f"{place}\n" if place else "") + create_table_text(table)
@@ -38,9 +38,9 @@ def version_text(table: DeclaredTable) -> str:
 
 
 def read_note(text: str) -> tuple[LogPosition, DeclaredTable | None] | None:
-    """The place that a comment of ours names, and the version if it is one without columns.
+    """Return the place in a comment of binlake, and the version if it has no columns.
 
-    None for any other comment.
+    Returns None for any other comment.
     """
     found = _NOTE.fullmatch(text)
     if found is None:
@@ -59,7 +59,7 @@ def read_note(text: str) -> tuple[LogPosition, DeclaredTable | None] | None:
 
 
 def _noted(text: str) -> str:
-    """A name as a comment holds it: in one line, so that it cannot end the comment."""
+    """Return a name for a comment: in one line, so that it cannot end the comment."""
     return printable(text.replace("\\", "\\\\"))
 
 
@@ -68,13 +68,13 @@ def _read_back(noted: str) -> str:
 
 
 def create_table_text(table: DeclaredTable) -> str:
-    """A CREATE TABLE that declares the same."""
+    """Return a CREATE TABLE that declares the same."""
     lines = [f"  {_column(column)}" for column in table.columns]
     if table.primary_key:
         lines.append(f"  PRIMARY KEY ({', '.join(map(_quoted, table.primary_key))})")
     lines += [f"  {_foreign_key(key)}" for key in table.foreign_keys]
     options = ""
-    # a column without a character set would take the table's when this is read
+    # without it the column would take the table's character set when this is read
     if table.charset is not None and not any(_lacks_charset(c) for c in table.columns):
         options = f" DEFAULT CHARSET={table.charset}"
     if table.system_versioned:

@@ -1,8 +1,8 @@
-"""The definitions that a live server has now: the hint of lowest order for what a log lacks.
+"""The current definitions of a live server: the last source for facts that a log lacks.
 
-What TABLE_MAP says, what the DDL of the log says and what a schema file says comes first. The
-server knows only how a table is today; a definition that does not fit the log is not used, and
-that is said. A table is asked for once, when it is met and the log does not tell all of it.
+TABLE_MAP, the DDL of the log and a schema file have priority. The server knows only the current
+form of a table; binlake ignores a definition that does not fit the log, and reports it. It asks
+for a table once, when it meets a table that the log does not fully describe.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _REFERENCES = (
     "SELECT CONCAT(k.TABLE_SCHEMA, '.', k.TABLE_NAME), k.CONSTRAINT_NAME, k.COLUMN_NAME,"
     " k.REFERENCED_COLUMN_NAME, r.DELETE_RULE, r.UPDATE_RULE"
     " FROM information_schema.KEY_COLUMN_USAGE k"
-    " JOIN information_schema.REFERENTIAL_CONSTRAINTS r ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA"
+    " JOIN information_schema.REFERENTIAL_CONSTRAINTS r ON r.CONSTRAINT_SCHEMA ="
+    " k.CONSTRAINT_SCHEMA"
     " AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME AND r.TABLE_NAME = k.TABLE_NAME"
     " WHERE k.REFERENCED_TABLE_SCHEMA = {} AND k.REFERENCED_TABLE_NAME = {}"
     " ORDER BY 1, 2, k.ORDINAL_POSITION"
@@ -43,7 +44,7 @@ _REFERENCES = (
 
 
 class ServerSchema(DeclaredSchema):
-    """The declarations `tables`, and behind them what the first of `urls` that answers says."""
+    """The declarations `tables`, completed by those of the first of `urls` that answers."""
 
     def __init__(self, urls: Sequence[ServerUrl], tables: Iterable[DeclaredTable] = ()) -> None:
         super().__init__(tables)
@@ -65,7 +66,7 @@ class ServerSchema(DeclaredSchema):
     def complete(
         self, definition: TableDefinition, lacks: Lacks = lacks_something
     ) -> tuple[TableDefinition, str | None]:
-        """As of a file; what is still open is asked of the server."""
+        """The same as for a file; the server is asked for the rest."""
         definition, problem = super().complete(definition, lacks)
         if not lacks(definition):
             return definition, problem
@@ -75,8 +76,8 @@ class ServerSchema(DeclaredSchema):
         why = misfit(definition, found)
         if why is not None:
             return definition, problem or (
-                f"{definition.full_name}: the definition that {self._where} has now does not "
-                f"fit the log: {why}; not used"
+                f"{definition.full_name}: the current definition on {self._where} does not "
+                f"fit the log: {why}; it is ignored"
             )
         return (
             completed(definition, found, NameSource.SCHEMA),
@@ -94,7 +95,7 @@ class ServerSchema(DeclaredSchema):
             return self._references[name]
 
     def _declared(self, database: str, table: str) -> DeclaredTable | str:
-        """The server's declaration, or why there is none."""
+        """Return the server's declaration, or the reason why there is none."""
         name = (database, table)
         with self._lock:
             if name not in self._known:
@@ -108,24 +109,24 @@ class ServerSchema(DeclaredSchema):
         except ServerError as error:
             if error.code in _NO_SUCH_TABLE:
                 return f"{self._where} has no such table any more"
-            return f"its definition could not be asked for: {error.message}"
+            return f"cannot get its definition: {error.message}"
         except BinlogError as error:
-            return f"its definition could not be asked for: {error.message}"
+            return f"cannot get its definition: {error.message}"
         try:
             declared = parse_create_table(text, database, {}, 1)
         except (UnreadableTableError, SchemaError) as error:
-            return f"what {self._where} says of it cannot be read: {error}"
+            return f"cannot read its definition from {self._where}: {error}"
         if declared is None:
             return f"{self._where} has no table of that name"
         return replace(declared, database=database)
 
     def _row(self, sql: str) -> str:
-        """The second column of one row."""
+        """Return the second column of one row."""
         rows = self._rows(sql, 2)
         return rows[0][1] or "" if rows else ""
 
     def _rows(self, sql: str, columns: int) -> list[tuple[str | None, ...]]:
-        """Rows of a query; asked again where the connection was lost meanwhile."""
+        """Return the rows of a query, which is repeated if the connection was lost meanwhile."""
         if self._server is not None:
             try:
                 return self._server.rows(sql, columns)
@@ -140,7 +141,7 @@ class ServerSchema(DeclaredSchema):
 def _foreign_keys(
     rows: Iterable[tuple[str | None, ...]], parent: tuple[str, str]
 ) -> list[tuple[str, ForeignKey]]:
-    """Foreign keys from the rows of `_REFERENCES`, one for each of their columns."""
+    """Return foreign keys from the rows of `_REFERENCES`, one for each of their columns."""
     keys: dict[tuple[str, str], ForeignKey] = {}
     for row in rows:
         child, name, column, parent_column, on_delete, on_update = (
@@ -155,7 +156,7 @@ def _foreign_keys(
 
 
 class SourceSchema(ServerSchema):
-    """The declarations `tables`, and behind them what the server says that a log is read from."""
+    """Return the declarations `tables`, completed by those of the server from which a log is read."""
 
     def __init__(self, urls: Sequence[ServerUrl], tables: Iterable[DeclaredTable] = ()) -> None:
         super().__init__(urls, tables)

@@ -1,7 +1,8 @@
-"""A statement as tokens, by sqlglot's lexical rules, and the few things that all readers ask of them.
+"""Split a statement into tokens by sqlglot's lexical rules, with the helpers that all readers
+need.
 
-sqlglot is imported when the first statement is read: only those pay for it who give a schema, or
-whose log does not tell everything.
+sqlglot is imported when the first statement is read: only for reads with a schema, and for logs
+without full metadata.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _LONGEST = 4 << 20
 _MOST_TOKENS = 1 << 18
 _MOST_ITEMS = 1 << 14
 _EXECUTED_COMMENT = re.compile(
-    # what is not closed ends the statement: looking for its end from each place again is quadratic
+    # An unterminated item ends the statement: searching for its end again from each place is
+    # quadratic.
     r"""'(?:[^'\\]|\\.)*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|`[^`]*+(?:`|\Z)|--(?=\s)[^\n]*+|\#[^\n]*+"""
     r"""|/\*(?!M?!)(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?P<open>/\*M?!\d*\s?)|(?P<close>\*/)""",
     re.DOTALL,
@@ -44,7 +46,7 @@ _PIECE = re.compile(
 
 
 class UnreadableTableError(ValueError):
-    """The statement is not understood; says what, and of which table."""
+    """The statement is not understood; the message contains the reason and the table."""
 
 
 class Token(NamedTuple):
@@ -64,10 +66,11 @@ class Token(NamedTuple):
 
 
 def statement_tokens(sql: str) -> list[Token]:
-    """The tokens of a statement; executable comments are executed. Raises UnreadableTableError.
+    """Return the tokens of a statement; executable comments are executed. Raises
+    UnreadableTableError.
 
-    Servers log a versioned comment that they did not execute as a plain one, so each that is
-    still one counts.
+    Servers log a versioned comment that they did not execute as a plain one, so each remaining
+    executable comment counts.
     """
     from sqlglot import tokenize
     from sqlglot.errors import TokenError
@@ -102,7 +105,7 @@ def statement_tokens(sql: str) -> list[Token]:
 
 
 def _executed(sql: str) -> str:
-    """The text with what executable comments hold in their place."""
+    """Replace executable comments in the text by their content."""
     parts = []
     at, is_open = 0, False
     for found in _EXECUTED_COMMENT.finditer(sql):
@@ -117,9 +120,9 @@ def _executed(sql: str) -> str:
 def read_name(
     tokens: Sequence[Token], at: int, database: str | None
 ) -> tuple[str | None, str, int]:
-    """Database (the current one, if none is written), name, and the place after them.
+    """Return database (the current one, if none is written), name, and the place after them.
 
-    Raises UnreadableTableError when no name stands there.
+    Raises UnreadableTableError if there is no name.
     """
     if at >= len(tokens) or not tokens[at].text or tokens[at].word in (",", "(", ")", ".", "="):
         raise UnreadableTableError("(a name is missing)")
@@ -129,7 +132,7 @@ def read_name(
 
 
 def closing(tokens: Sequence[Token], opening: int, table: str) -> int:
-    """The place of the parenthesis that closes. Raises UnreadableTableError."""
+    """Return the place of the closing parenthesis. Raises UnreadableTableError."""
     depth = 0
     for at in range(opening, len(tokens)):
         word = tokens[at].word
@@ -140,7 +143,7 @@ def closing(tokens: Sequence[Token], opening: int, table: str) -> int:
 
 
 def split(tokens: Sequence[Token]) -> list[list[Token]]:
-    """At the commas outside parentheses. Raises UnreadableTableError if there are too many."""
+    """Split at the commas outside parentheses. Raises UnreadableTableError if there are too many."""
     items: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -155,12 +158,12 @@ def split(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def source_text(tokens: Sequence[Token]) -> str:
-    """The SQL text of tokens, without comments."""
+    """Return the SQL text of tokens, without comments."""
     return "".join(token.source for token in tokens).strip()
 
 
 def outer_words(tokens: Sequence[Token]) -> list[str]:
-    """Words outside parentheses; strings and quoted names are passed over."""
+    """Return words outside parentheses, without strings and quoted names."""
     words = []
     depth = 0
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Chunks of bytes that are wanted in reverse order, kept in a temporary file."""
+"""Chunks of bytes in a temporary file, for reading in reverse order."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _READ_BYTES = 1 << 20
 
 
 class BackwardsFile:
-    """Takes chunks in order and gives them back last first; inside, a chunk stays as it is.
+    """Takes chunks in order and returns them last first; the content of a chunk stays unchanged.
 
-    The file has no name and is gone when this is closed. Raises SourceError when it cannot be
+    The file has no name and is removed when this is closed. Raises SourceError when it cannot be
     written.
     """
 
@@ -38,19 +38,19 @@ class BackwardsFile:
         self._file.close()
 
     def append(self, chunk: pa.Buffer | bytes) -> None:
-        """Keep one more chunk."""
+        """Add a chunk."""
         try:
             self._file.write(chunk)
         except OSError as error:
             raise SourceError(
-                f"a temporary file in {tempfile.gettempdir()} cannot be written: {error.strerror}",
-                hint="TMPDIR=… names a folder with more room",
+                f"cannot write a temporary file in {tempfile.gettempdir()}: {error.strerror}",
+                hint="set TMPDIR to a folder with more room",
                 errno=error.errno,
             ) from None
         self._ends.append(self._ends[-1] + len(memoryview(chunk)))
 
     def backwards(self) -> Iterator[bytes]:
-        """The chunks, last first, each in pieces that fit into memory."""
+        """Yield the chunks, last first, each in pieces that fit into memory."""
         for start, end in zip(self._ends[-2::-1], self._ends[:0:-1], strict=True):
             self._file.seek(start)
             left = end - start

@@ -1,13 +1,13 @@
-"""What happened, after the changes that an undo takes back, to the same rows and tables.
+"""Find later changes of the rows and tables that an undo reverts.
 
     undone = UndoneChanges()
-    for changes in undone.watch(decoder.read(reader)): …     # what is taken back
+    for changes in undone.watch(decoder.read(reader)): …     # the changes to undo
     for sentence in undone.later(chain, options, history): …
 
-An undo puts back the values from before a change, whatever the row has become since. So the log is
-read a second time, from the first change that is taken back to its end, without the filters that
-chose transactions: a row change of another transaction that comes after an undone change of the same row
-is counted, and so is DDL on a table with such changes.
+An undo restores the values from before a change, whatever happened to the row since. So binlake
+reads the log a second time, from the first undone change to its end, without the filters that
+chose transactions. It counts row changes of other transactions that follow an undone change of the
+same row, and DDL on a table with undone changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from binlake.values.options import FILTER_OPTIONS, ReadOptions
 
 __all__ = ["UndoneChanges"]
 
-_MOST_ROWS = 4_000_000  # undone rows whose keys are held; changes of others are not looked for
+_MOST_ROWS = 4_000_000  # limit on the undone rows whose keys are held; changes of others are not searched for
 _SHOWN_KEYS = 3
 # A read with these filters only has everything that follows: nothing comes later.
 _OPEN_ENDED = ("start", "table", "exclude_table")
@@ -47,7 +47,7 @@ _Place = tuple[int, int]
 
 
 class UndoneChanges:
-    """The transactions of one chain that an undo takes back, and what came after them."""
+    """The transactions of one chain that an undo reverts, and the changes after them."""
 
     def __init__(self, generated: Sequence[str] = ()) -> None:
         self._generated = generated
@@ -61,7 +61,7 @@ class UndoneChanges:
         self._children = LaterChildren({})
 
     def watch(self, changes: Iterable[Changes]) -> Iterator[Changes]:
-        """The same changes, remembered as those that are taken back."""
+        """Yield the same changes, and remember them as undone."""
         for found in changes:
             for table in found.tables:
                 definition = table.types.definition
@@ -72,17 +72,17 @@ class UndoneChanges:
     def later(
         self, chain: Chain, options: ReadOptions, history: SchemaHistory, references: References
     ) -> list[str]:
-        """Sentences about later changes of the same rows and tables, and of child rows of rows that
-        are deleted; [] if there are none.
+        """Return sentences about later changes of the same rows and tables, and of child rows of
+        rows that are deleted; [] if there are none.
 
-        `history` is a new one for this second reading; `references` tells the foreign keys that refer
-        to a table. Raises BinlogError.
+        `history` is a new one for this second reading; `references` returns the foreign keys that
+        refer to a table. Raises BinlogError.
         """
         filters = {name for name in FILTER_OPTIONS if getattr(options, name) not in (None, ())}
         if not self._tables or filters <= set(_OPEN_ENDED):
             return []
         if any(log.path == "-" for log in chain.files):
-            return ["standard input cannot be read again: later changes are not looked for"]
+            return ["binlake cannot check for later changes: standard input can be read only once"]
         self._children = LaterChildren({name: references(*name) for name in self._tables})
         read = {".".join(name) for name in self._tables} | set(self._children.tables)
         plain = ReadOptions(
@@ -151,15 +151,15 @@ class UndoneChanges:
             yield (
                 f"{'.'.join(name)}: later DDL at {', '.join(places[:_SHOWN_KEYS])}"
                 f"{', …' if len(places) > _SHOWN_KEYS else ''}: the statements are for the table"
-                " as it was before"
+                " before that"
             )
         yield from self._children.sentences()
         if self._count > _MOST_ROWS:
-            yield f"only the first {_MOST_ROWS:,} rows were looked for in the later log"
+            yield f"binlake checked the later log for the first {_MOST_ROWS:,} rows only"
 
 
 class _WithDdl:
-    """A reader whose DDL another taker sees, too."""
+    """A reader that passes its DDL to another taker, too."""
 
     def __init__(self, reader: LogReader, take: TakesDdl) -> None:
         self._reader = reader
@@ -177,7 +177,7 @@ class _WithDdl:
 
 
 def _places(changes: Changes, table: TableChanges) -> list[_Place]:
-    """Where the transaction of each row change starts."""
+    """Return the position of the transaction of each row change."""
     starts = changes.transactions.start.take(table.facts.transaction).to_pylist()
     ordinals = (
         changes.per_row_origin("ordinal", pa.int32()).take(table.facts.row_origin).to_pylist()
@@ -186,7 +186,7 @@ def _places(changes: Changes, table: TableChanges) -> list[_Place]:
 
 
 def _keys_of(sql: SqlTable, table: TableChanges) -> list[tuple[str | None, str | None]]:
-    """What identifies the row of each change, before and after it; None where there is no row."""
+    """Return the key of the row of each change, before and after it; None where there is no row."""
     keys: list[tuple[str | None, str | None]] = [(None, None)] * table.count
     for shape in shapes_of(table):
         before = after = [None] * len(shape.rows)

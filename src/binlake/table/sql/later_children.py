@@ -1,7 +1,7 @@
-"""Rows that came to refer, by a foreign key, to rows that an undo deletes.
+"""Find rows that refer, by a foreign key, to rows that an undo deletes.
 
-The undo of an INSERT is a DELETE. If a later transaction has put a child row under the inserted one, the
-server refuses the DELETE, or its foreign key changes the child row, too.
+The undo of an INSERT is a DELETE. If a later transaction has added a child row for the inserted
+one, the server refuses the DELETE, or its foreign key changes the child row, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TableName = tuple[str, str]
 
 
 class LaterChildren:
-    """Looks for such rows. `references`: by parent, its children's full names and their foreign keys."""
+    """Finds such rows. `references`: by parent, its children's full names and their foreign keys."""
 
     def __init__(self, references: Mapping[TableName, Sequence[tuple[str, ForeignKey]]]) -> None:
         self._references = references
@@ -40,11 +40,11 @@ class LaterChildren:
 
     @property
     def tables(self) -> list[str]:
-        """Full names of the tables whose changes `see_later` has to be told of."""
+        """Full names of the tables whose changes `see_later` needs."""
         return sorted(self._by_child)
 
     def see_undone(self, table: SqlTable, shape: Shape, is_undone: Sequence[bool]) -> None:
-        """Row changes of one shape, some of which are taken back."""
+        """Take row changes of one shape, some of which are undone."""
         if shape.operation != "insert":
             return
         for _, key in self._references.get((table.database, table.table), ()):
@@ -55,7 +55,7 @@ class LaterChildren:
                 self._deleted.setdefault(key, set()).update(taken)
 
     def see_later(self, table: SqlTable, shape: Shape, is_undone: Sequence[bool]) -> None:
-        """Row changes of one shape, some of which stay."""
+        """Take row changes of one shape, some of which stay."""
         if shape.operation == "delete":
             return
         for key in self._by_child.get(table.full_name, ()):
@@ -69,18 +69,21 @@ class LaterChildren:
             )
 
     def sentences(self) -> Iterator[str]:
-        """One for each foreign key with such rows."""
+        """Return a sentence for each foreign key with such rows."""
         for (child, key), count in sorted(self._found.items()):
             if count:
                 parent = ".".join(key.parent)
                 yield (
-                    f"{child}: {counted(count, 'later change')} refer to rows of {parent} that the undo"
+                    f"{child}: {counted(count, 'later change')} refer to rows of {parent} that"
+                    " the undo"
                     f" deletes (foreign key {key.name}, ON DELETE {key.on_delete})"
                 )
 
 
 def _values(table: SqlTable, row: Row, columns: Sequence[str]) -> list[str | None]:
-    """The values of these columns in each row, as one text; None where one is NULL; [] if one is absent."""
+    """Return the values of these columns in each row as one text; None where one is NULL; [] if
+    one is absent.
+    """
     ordinals = {kind.column.name.casefold(): n for n, kind in table.columns.items()}
     held = [row.get(ordinals.get(name.casefold(), -1)) for name in columns]
     literals = [values.literals for values in held if values is not None]

@@ -1,4 +1,4 @@
-"""Row changes as the pseudo-SQL of mysqlbinlog's -v: one face per column type.
+"""Row changes as the pseudo-SQL of mysqlbinlog's -v, with one form per column type.
 
     ### UPDATE `shop`.`orders`
     ### WHERE
@@ -6,11 +6,11 @@
     ### SET
     ###   …
 
-The servers' tools show what is stored, not what it means: integers are signed with the unsigned
-number behind them, text is bytes, ENUM and SET are numbers, TIMESTAMP is seconds. So the columns
-are decoded by the same kernels as everywhere, but as if the log told nothing of their meaning.
-Where the tools are wrong this differs: a GEOMETRY is shown (MySQL's tool drops the rest of the
-row), and YEAR 0 is 0000 (both tools show 1900).
+The servers' tools show the stored form, not its meaning: integers are signed with the unsigned
+number after them, text is bytes, ENUM and SET are numbers, TIMESTAMP is seconds. So the same
+kernels decode the columns, but without the metadata of the log. binlake differs where the tools
+are wrong: it shows a GEOMETRY (MySQL's tool drops the rest of the row), and YEAR 0 is 0000 (both
+tools show 1900).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["Comments", "PseudoTable", "PseudoTables", "quoted_name", "quoted_tex
 
 _OPTIONS = ReadOptions()
 _TEXT = pa.large_string()
-# what is stored of a compressed column, a geometry or a vector is bytes behind a length
+# a compressed column, a geometry or a vector is stored as bytes after a length
 _BYTES_TYPE = {
     ct.MYSQL_TYPE_BLOB_COMPRESSED: ct.MYSQL_TYPE_BLOB,
     ct.MYSQL_TYPE_VARCHAR_COMPRESSED: ct.MYSQL_TYPE_VARCHAR,
@@ -71,7 +71,7 @@ _ESCAPES: dict[bytes, bytes] = {
     b"'": b"\\'",
     b"\\": b"\\\\",
 }
-#: MySQL's tool has letters for some of them, MariaDB's has not.
+#: MySQL's tool has letters for some of them; MariaDB's has none.
 _MYSQL_ESCAPES = {
     **_ESCAPES,
     b"\n": b"\\n",
@@ -90,19 +90,19 @@ _INT_BITS = {
 
 
 class Comments(NamedTuple):
-    """What follows a value with -vv, for one column: for a value and for NULL."""
+    """The text after a value with -vv, for one column: for a value and for NULL."""
 
     value: bytes
     null: bytes
 
 
 class Around(NamedTuple):
-    """What stands around the values of one column."""
+    """The text around the values of one column."""
 
     comments: Comments
 
     def of(self, before: bytes = b"", after: bytes = b"") -> dict[str, bytes]:
-        """As arguments of `Values`, with `before` and `after` directly around a value."""
+        """Return arguments of `Values`, with `before` and `after` directly around a value."""
         comments = self.comments
         return {
             "before": before,
@@ -112,17 +112,17 @@ class Around(NamedTuple):
 
 
 def quoted_name(name: str) -> bytes:
-    """An identifier in backticks."""
+    """Return an identifier in backticks."""
     return b"`" + name.replace("`", "``").encode() + b"`"
 
 
 def quoted_text(raw: bytes, flavour: str) -> bytes:
-    """Bytes in quotes; control characters are escaped, all others are as they are."""
+    """Return bytes in quotes; control characters are escaped, all others are unchanged."""
     escapes = _ESCAPES if flavour == "mariadb" else _MYSQL_ESCAPES
     return b"'" + _ESCAPED.sub(lambda found: escapes[found[0]], raw) + b"'"
 
 
-# --- the faces: how the values of a column are shown, given the column and what stands around them
+# --- the forms: how the values of a column are shown, given the column and the text around them
 
 Show = Callable[[ColumnDefinition, pa.Array, Around], Values]
 
@@ -137,7 +137,7 @@ def _bits(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
 
 
 def _set(column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
-    """The bits of every byte, the first byte first: as stored, and not the number that they make."""
+    """The bits of every byte, the first byte first: in the stored order, not as a number."""
     bits = 8 * column.length
     return number_values(values, ValueForm.SET_BITS, bits=bits, **around.of(b"b'", b"'"))
 
@@ -165,7 +165,7 @@ def _date(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values
 
 
 def _timestamp(_column: ColumnDefinition, values: pa.Array, around: Around) -> Values:
-    """Seconds since 1970, with the fraction as it is stored."""
+    """Seconds since 1970, with the fraction in its stored form."""
     return text_values(values, ValueForm.UNIX_TIME, **around.of())
 
 
@@ -197,9 +197,9 @@ _NEXT_LINE = ",\n###      "
 
 
 def _differences(column: str, text: str) -> str:
-    """JSON differences as the functions that make them, the first one innermost.
+    """JSON differences as calls of the functions that make them, the first one innermost.
 
-    Neighbours that do the same are one call, with a line for each.
+    Consecutive calls of the same function are one call, with a line for each.
     """
     made = column
     for operation, group in groupby(parse_json(text), key=itemgetter("op")):
@@ -217,7 +217,7 @@ def _place(difference: Mapping[str, Any]) -> str:
 
 
 def _json_literal(value: Any) -> str:
-    """A JSON value as an SQL expression of that value."""
+    """Return a JSON value as an SQL expression of that value."""
     text = write_json(value)
     if isinstance(value, dict | list):
         return f"CAST({_literal(text)} AS JSON)"
@@ -239,7 +239,7 @@ def _vector_text(raw: bytes) -> bytes:
 
 
 class _Face(NamedTuple):
-    """How a type's values are shown, and what its comment calls it."""
+    """How to show a type's values, and its name in the comment."""
 
     show: Show
     name: Callable[[ColumnDefinition], str]
@@ -314,7 +314,7 @@ _UNKNOWN = _Face(_plain, lambda c: ct.column_type_name(c.type_code))
 
 
 def _stored(column: ColumnDefinition) -> ColumnDefinition:
-    """The column as it is stored: no sign, no members, no character set."""
+    """Return the column in its stored form: no sign, no members, no character set."""
     return replace(
         column,
         type_code=_BYTES_TYPE.get(column.type_code, column.type_code),
@@ -326,7 +326,7 @@ def _stored(column: ColumnDefinition) -> ColumnDefinition:
 
 
 def _metadata_number(column: ColumnDefinition, entry: tuple[int, int, int, int]) -> int:
-    """The column's metadata in TABLE_MAP as one number, as the tools show it."""
+    """Return the column's metadata in TABLE_MAP as one number, as the tools show it."""
     code = column.type_code
     wire = ct.MYSQL_TYPE_STRING if code in (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET) else code
     raw = encode_column_metadata(bytes((wire,)), (entry,), ())
@@ -388,7 +388,7 @@ class PseudoTable:
         return StoredImages(self.types.plan.columns)
 
     def template(self, rows: TableBuffers, *, comments: bool) -> RowTemplate:
-        """How the statements of rows are written, each in whole lines. Raises FormatError."""
+        """Return how the statements of rows are written, each in whole lines. Raises FormatError."""
         template = RowTemplate(rows.count)
         op = pa.Array.from_buffers(pa.uint8(), rows.count, [None, pa.py_buffer(rows.op)])
         kinds = row_index(op)

@@ -1,14 +1,14 @@
-"""Row changes as SQL statements: what they did, or what takes it back.
+"""Row changes as SQL statements: forward, or as an undo.
 
-A statement per row change, put together column by column with Arrow kernels:
+There is one statement per row change, built column by column with Arrow kernels:
 
     INSERT INTO `db`.`t` (`a`, `b`) VALUES (1, 'x');
     UPDATE `db`.`t` SET `b` = 'y' WHERE `a` = 1;
     DELETE FROM `db`.`t` WHERE `a` = 1;
 
-The primary key finds the row, when it is known and the image has it. Otherwise all columns
-that the image has do, compared exactly (`ColumnType.sql_equal`), with LIMIT 1, because equal
-rows are as good as each other. A statement is one line and expects `sql_text.SESSION`.
+The primary key identifies the row, if it is known and the image has it. Otherwise all columns of
+the image do, compared exactly (`ColumnType.sql_equal`), with LIMIT 1, because equal rows are
+interchangeable. A statement is one line and expects `sql_text.SESSION`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SCHEMA_HINT = (
     "--schema FILE with its SHOW CREATE TABLE does, or with the output of"
     " `binlake schema OLDER-LOGS > history.sql`"
 )
-# an unassigned one of these may change by itself (ON UPDATE CURRENT_TIMESTAMP)
+# without an assignment one of these may change automatically (ON UPDATE CURRENT_TIMESTAMP)
 _SELF_UPDATING = frozenset(
     (
         ct.MYSQL_TYPE_TIMESTAMP,
@@ -61,7 +61,7 @@ _SELF_UPDATING = frozenset(
 
 
 class Values:
-    """What some rows have in one column."""
+    """The values of some rows in one column."""
 
     def __init__(self, kind: ColumnType, values: pa.Array) -> None:
         self.kind = kind
@@ -69,19 +69,19 @@ class Values:
 
     @cached_property
     def literals(self) -> pa.Array:
-        """As SQL literals, NULL for null."""
+        """Return SQL literals, NULL for null."""
         return self.kind.to_sql(self.values).fill_null(_NULL)
 
     def assigned(self) -> pa.Array:
-        """`, column = literal`."""
+        """Return `, column = literal`."""
         return join(f", {self.kind.sql_name} = ", self.literals)
 
     def equal(self) -> pa.Array:
-        """A condition that the column has exactly these values."""
+        """Return a condition that the column has exactly these values."""
         return self.kind.sql_equal(self.values, self.literals)
 
     def key_equal(self) -> pa.Array:
-        """A condition that the column, part of a key, is that of the row."""
+        """Return a condition that the column, part of a key, equals that of the row."""
         return self.kind.sql_key_equal(self.values, self.literals)
 
 
@@ -98,7 +98,7 @@ class Shape(NamedTuple):
 
 
 class SqlTable:
-    """What SQL has to know of a table. Raises MissingContextError, UnsupportedError."""
+    """The facts about a table that SQL needs. Raises MissingContextError, UnsupportedError."""
 
     def __init__(
         self,
@@ -115,20 +115,21 @@ class SqlTable:
         self.columns = {kind.column.ordinal: kind for kind in types.columns}
         if definition.name_source == NameSource.NONE:
             raise MissingContextError(
-                f"{self.full_name}: the log does not tell the names of the columns",
+                f"{self.full_name}: the log does not contain the names of the columns",
                 hint=_SCHEMA_HINT,
             )
         listed = [kind.column for kind in types.columns]
         unsigned = [column.name for column in listed if _sign_untold(column)]
         if unsigned:
             raise MissingContextError(
-                f"{self.full_name}: the log does not tell the sign of {_listed(unsigned)}",
+                f"{self.full_name}: the log does not contain the sign of {_listed(unsigned)}",
                 hint=_SCHEMA_HINT,
             )
         if definition.flavour == "mariadb" and _is_versioned(listed):
             raise UnsupportedError(
-                f"{self.full_name} is a system-versioned table: no statement can write its history",
-                hint=f"leave it out with --exclude-table {self.full_name}",
+                f"{self.full_name} is a system-versioned table: SQL statements cannot write"
+                " its history",
+                hint=f"exclude it with --exclude-table {self.full_name}",
             )
         names = {name.casefold() for name in generated}
         self.computed = frozenset(
@@ -143,7 +144,7 @@ class SqlTable:
         self.is_sequence = definition.flavour == "mariadb" and names_of == _SEQUENCE
 
     def lacks(self, row: Row) -> list[str]:
-        """Names of the columns that a row would need and does not have."""
+        """Return the names of the columns that a row needs but lacks."""
         needed = self.columns.keys() - self.computed - row.keys()
         return [self.columns[ordinal].column.name for ordinal in sorted(needed)]
 
@@ -152,17 +153,19 @@ class SqlTable:
         return bool(self.key) and all(ordinal in row for ordinal in self.key)
 
     def set_sequence(self, row: Row) -> pa.Array:
-        """What sets a MariaDB sequence to the state of a row: the next value, and the cycle."""
+        """Return the statement that sets a MariaDB sequence to the state of a row: the next value,
+        and the cycle.
+        """
         value, cycle = row[0].literals, row[len(_SEQUENCE) - 1].literals
         return join(f"DO SETVAL({self.name}, ", value, ", 0, ", cycle, ");\n")
 
     def identity(self, row: Row) -> pa.Array:
-        """What tells a row from others: a condition on its key, else on all columns that it has."""
+        """Return the condition that identifies a row: on its key, else on all columns that it has."""
         held = [row[i] for i in (self.key if self.has_key(row) else sorted(row))]
         return _separated([join(f"{v.kind.sql_name} = ", v.literals) for v in held], " AND ")
 
     def exactly(self, row: Row) -> pa.Array:
-        """A condition that a row has exactly these values."""
+        """Return a condition that a row has exactly these values."""
         compared = [row[i].equal() for i in sorted(row) if i not in self.computed]
         keys = [row[i].key_equal() for i in self.key] if self.has_key(row) else []
         return _separated([*keys, *compared], " AND ")
@@ -170,7 +173,7 @@ class SqlTable:
     # -- statements ----------------------------------------------------------------------------
 
     def insert(self, row: Row, count: int) -> pa.Array:
-        """INSERT of rows."""
+        """Return the INSERT statements of rows."""
         held = self._settable(row)
         names = ", ".join(values.kind.sql_name for values in held)
         head = f"INSERT INTO {self.name} ({names}) VALUES ("
@@ -180,14 +183,15 @@ class SqlTable:
         return _taking_any_value(join(head, literals, ");\n"), held)
 
     def delete(self, row: Row) -> pa.Array:
-        """DELETE of rows that are as `row` says."""
+        """Return the DELETE statements of rows with the values `row`."""
         condition, limit = self._where(row)
         return join(f"DELETE FROM {self.name} WHERE ", condition, f"{limit};\n")
 
     def update(self, row: Row, old: Row, new: Row) -> pa.Array:
-        """UPDATE of rows that are as `row` says, from values `old` to values `new`.
+        """Return the UPDATE statements of rows with the values `row`, from values `old` to values
+        `new`.
 
-        Only what changes is set, and columns that would otherwise change by themselves.
+        They set only changed columns, and columns that would otherwise change automatically.
         """
         condition, limit = self._where(row)
         held = self._settable(new)
@@ -209,7 +213,7 @@ class SqlTable:
         statements = join(
             f"UPDATE {self.name} SET ", assignments, " WHERE ", condition, f"{limit};\n"
         )
-        # where only computed columns changed, they follow by themselves
+        # where only computed columns changed, the server computes them again
         statements = pc.if_else(pc.equal(assignments, scalar("")), nothing, statements)
         return _taking_any_value(statements, held)
 
@@ -217,7 +221,7 @@ class SqlTable:
         return [row[ordinal] for ordinal in sorted(row) if ordinal not in self.computed]
 
     def _where(self, row: Row) -> tuple[pa.Array, str]:
-        """The condition that finds a row, and the LIMIT that it needs."""
+        """Return the condition that finds a row, and the LIMIT that it needs."""
         if self.has_key(row):
             return _separated([row[i].key_equal() for i in self.key], " AND "), ""
         compared = [row[i].equal() for i in sorted(row) if i not in self.computed]
@@ -227,7 +231,7 @@ class SqlTable:
 
 
 class UndoGuard(Protocol):
-    """Sees what is taken back: the row changes of one table in a batch, as `SqlFaces.see`."""
+    """Takes the row changes of one table in a batch that are undone, as `SqlFaces.see`."""
 
     def see(self, table: SqlTable, shapes: Sequence[Shape]) -> None: ...
 
@@ -236,7 +240,7 @@ class SqlFaces(ABC):
     """Statements of row changes. `generated` names columns that the server computes; `databases`
     gives new names to databases of the log.
 
-    What cannot be said in SQL is an error that names the first row change.
+    A change that SQL cannot express is an error that names the first such row change.
     """
 
     def __init__(
@@ -249,15 +253,15 @@ class SqlFaces(ABC):
         self._tables: dict[int, tuple[TableTypes, SqlTable]] = {}
 
     def see(self, table: SqlTable, shapes: Sequence[Shape]) -> None:
-        """Told of all row changes of a table in a batch, before their statements are asked for."""
+        """Take all row changes of a table in a batch, before their statements are requested."""
         return
 
     @abstractmethod
     def shape(self, table: SqlTable, shape: Shape) -> pa.Array:
-        """The statements of row changes of one shape."""
+        """Return the statements of row changes of one shape."""
 
     def statements(self, table: TableChanges, changes: Changes) -> pa.Array:
-        """One statement (large_string, with its newline) for each row change of a table.
+        """Return one statement (large_string, with its newline) for each row change of a table.
 
         Raises MissingContextError, UnsupportedError with file and event.
         """
@@ -283,7 +287,7 @@ class SqlFaces(ABC):
     def _table(self, types: TableTypes) -> SqlTable:
         known = self._tables.get(id(types))
         if known is None:
-            # the types are kept, so that no other ever has their id
+            # the types are kept, so that no other object ever gets their id
             known = self._tables[id(types)] = (
                 types,
                 SqlTable(types, self._generated, self._databases),
@@ -292,7 +296,7 @@ class SqlFaces(ABC):
 
 
 class Redo(SqlFaces):
-    """What row changes did."""
+    """The statements of row changes, forward."""
 
     def shape(self, table: SqlTable, shape: Shape) -> pa.Array:
         if table.is_sequence:
@@ -305,7 +309,7 @@ class Redo(SqlFaces):
 
 
 class Undo(SqlFaces):
-    """What takes row changes back. Raises MissingContextError where old values are not known.
+    """The statements that undo row changes. Raises MissingContextError if old values are unknown.
 
     `guards` see every row change first and may refuse it. `sequences` counts, by name, the changes
     of MariaDB's sequences, which are left out: a sequence never goes back.
@@ -340,30 +344,31 @@ class Undo(SqlFaces):
             for ordinal in sorted(shape.after.keys() - shape.before.keys() - table.computed)
         ]
         self._needs(unknown, table, "an updated row")
-        # what an after-image lacks was not assigned: it is as before
+        # a column that an after-image lacks was not assigned: it keeps its old value
         now = {**shape.before, **shape.after}
         self._can_find(table, now)
         old = {ordinal: shape.before[ordinal] for ordinal in shape.after if ordinal in shape.before}
         return table.update(now, shape.after, old)
 
     def _can_find(self, table: SqlTable, row: Row) -> None:
-        """Part of a row finds it, by accident another, unless its key is known."""
+        """Refuse a row without a known key: part of a row may match another row."""
         if not table.has_key(row):
             self._needs(table.lacks(row), table, "a row without a known key")
 
     def _needs(self, lacking: list[str], table: SqlTable, what: str) -> None:
         if lacking:
             raise MissingContextError(
-                f"{table.full_name}: {what} cannot be restored: the log lacks its {_listed(lacking)}",
+                f"{table.full_name}: {what} cannot be restored, because the log lacks its"
+                f" {_listed(lacking)}",
                 hint="only binlog_row_image=FULL logs all old values",
             )
 
 
-# -- rows of one shape ---------------------------------------------------------------------------
+# -- rows of one shape -----------------------------------------------------------------------
 
 
 def shapes_of(table: TableChanges) -> Iterator[Shape]:
-    """The row changes of a table by operation and by the columns that their images have."""
+    """Yield the row changes of a table by operation and by the columns of their images."""
     assert table.before is not None, "the text target decodes both images"
     for number, operation in enumerate(OPERATIONS):
         rows = pc.indices_nonzero(pc.equal(table.facts.op, scalar(number, pa.uint8())))
@@ -377,7 +382,7 @@ def shapes_of(table: TableChanges) -> Iterator[Shape]:
 
 
 def _by_pattern(image: Image | None, rows: pa.Array) -> Iterator[pa.Array]:
-    """The rows in groups whose images have the same columns."""
+    """Yield the rows in groups whose images have the same columns."""
     if image is None or image.pattern_of is None:
         yield rows
         return
@@ -402,8 +407,8 @@ def _separated(pieces: Sequence[pa.Array], separator: str) -> pa.Array:
 
 
 def _taking_any_value(statements: pa.Array, held: Sequence[Values]) -> pa.Array:
-    """Statements that set a value which a strict server takes from row events only are run
-    by one that is not strict.
+    """Wrap statements with a value that a strict server accepts from row events only, so that a
+    non-strict session runs them.
     """
     odd: pa.Array | None = None
     for values in held:
@@ -425,13 +430,13 @@ def _taking_any_value(statements: pa.Array, held: Sequence[Values]) -> pa.Array:
 
 
 def _check_names(definition: TableDefinition) -> None:
-    """Refuse names that no client reads as they are. Raises UnsupportedError."""
+    """Refuse names that no client reads unchanged. Raises UnsupportedError."""
     names = (definition.database, definition.table, *(column.name for column in definition.columns))
     for name in names:
         if "\0" in name or "\r\n" in name:
             raise UnsupportedError(
-                f"{definition.full_name}: the client does not read a name with NUL or CR LF as it is",
-                hint="leave the table out with --exclude-table",
+                f"{definition.full_name}: the client changes a name that contains NUL or CR LF",
+                hint="exclude the table with --exclude-table",
             )
 
 
@@ -447,7 +452,7 @@ def _sign_untold(column: ColumnDefinition) -> bool:
 
 
 def _is_versioned(columns: Sequence[ColumnDefinition]) -> bool:
-    """Whether MariaDB keeps the history of such rows: by the names that it gives by itself."""
+    """Whether MariaDB keeps the history of such rows: by the names that it gives automatically."""
     return [column.name for column in columns if column.name in ("row_start", "row_end")] == [
         "row_start",
         "row_end",
@@ -455,7 +460,9 @@ def _is_versioned(columns: Sequence[ColumnDefinition]) -> bool:
 
 
 def _is_hash(column: ColumnDefinition, flavour: str) -> bool:
-    """MariaDB's hidden column of a UNIQUE key over long values, which no statement can name."""
+    """Whether this is MariaDB's hidden column of a UNIQUE key over long values, which no statement
+    can name.
+    """
     return flavour == "mariadb" and column.name.startswith("DB_ROW_HASH_")
 
 

@@ -5,8 +5,8 @@
     INSERT INTO …;
     COMMIT;
 
-The decoder gives out row changes whenever enough are held, also in the middle of a
-transaction, so a batch may go on with the transaction of the one before it.
+The decoder yields row changes whenever it holds enough, even in the middle of a transaction, so a
+batch may continue the transaction of the one before it.
 """
 
 from __future__ import annotations
@@ -40,17 +40,19 @@ _NOT_WHOLE = (
 
 
 class ForeignKeys:
-    """Which foreign key checks the statements of a log need.
+    """Finds which foreign key checks the statements of a log need.
 
-    MySQL logs what a foreign key's action does to other rows since 9.6, children first; older
-    servers and MariaDB leave it to the server that applies the log.
+    Since 9.6 MySQL logs the effect of a foreign key's action on other rows, children first. Older
+    servers and MariaDB leave the action to the server that applies the log.
     """
 
     def __init__(self) -> None:
         self._logged: bool | None = None
 
     def watch(self, runs: Iterable[Run]) -> Iterator[Run]:
-        """The same runs; what wrote them is remembered. Raises UnsupportedError for a mixture."""
+        """Yield the same runs, and remember the server version. Raises UnsupportedError for a
+        mixture.
+        """
         for run in runs:
             file = run.window.file if isinstance(run, PlainRun) else run.file
             fmt = file.format
@@ -58,26 +60,27 @@ class ForeignKeys:
                 logged = fmt.flavour == "mysql" and fmt.version >= (9, 6, 0)
                 if self._logged not in (None, logged):
                     raise UnsupportedError(
-                        "logs of servers before and after MySQL 9.6 need different foreign_key_checks",
+                        "logs of servers before and after MySQL 9.6 need different"
+                        " foreign_key_checks",
                         file=file.name,
-                        hint="make the statements of each server's logs by themselves",
+                        hint="convert the logs of each server separately",
                     )
                 self._logged = logged
             yield run
 
     @property
     def are_logged(self) -> bool:
-        """Whether the log has what foreign keys did to other rows."""
+        """Whether the log contains the effects of foreign keys on other rows."""
         return bool(self._logged)
 
     @property
     def lines(self) -> list[str]:
-        """The statement that the session needs, if any."""
+        """Return the statement that the session needs, if any."""
         return ["SET SESSION foreign_key_checks = 0;"] if self._logged else []
 
 
 class Watched:
-    """The runs of a reader, seen by `keys` on their way; `shown_kinds` as LogReader.runs."""
+    """Yields the runs of a reader, which `keys` sees first; `shown_kinds` as LogReader.runs."""
 
     def __init__(
         self, reader: LogReader, keys: ForeignKeys, shown_kinds: Container[str] = ()
@@ -87,27 +90,27 @@ class Watched:
         self._shown_kinds = shown_kinds
 
     def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
-        """As the reader's. Raises BinlogError."""
+        """The same as the reader's. Raises BinlogError."""
         return self._keys.watch(self._reader.runs(on_ddl, self._shown_kinds))
 
     def ddl_before(self) -> Iterable[DdlStatement]:
-        """As the reader's. Raises BinlogError."""
+        """The same as the reader's. Raises BinlogError."""
         return self._reader.ddl_before()
 
 
 def session_lines(keys: ForeignKeys) -> bytes:
-    """The statements at the head of a script."""
+    """Return the statements at the head of a script."""
     return "".join(line + "\n" for line in (*SESSION, *keys.lines)).encode()
 
 
 def forward_script(
     changes: Iterable[Changes | bytes], faces: SqlFaces, keys: ForeignKeys
 ) -> Iterator[pa.Buffer | bytes]:
-    """Transactions in commit order; their text as it becomes known.
+    """Yield transactions in commit order; their text as it becomes known.
 
-    Bytes among the changes are statements that have a place between two transactions, and may
-    change the session. Raises BinlogError, after what is before the damage; a transaction that is not
-    whole is not committed.
+    Bytes among the changes are statements between two transactions, which may change the session.
+    Raises BinlogError, after the text before the damage; an incomplete transaction is not
+    committed.
     """
     last: _Batch | None = None
     try:
@@ -139,9 +142,9 @@ def forward_script(
 def backward_script(
     changes: Iterable[Changes], faces: SqlFaces, keys: ForeignKeys
 ) -> Iterator[pa.Buffer | bytes]:
-    """Transactions in reverse commit order, and their statements in reverse order.
+    """Yield transactions in reverse commit order, and their statements in reverse order.
 
-    All is read, and kept in a temporary file, before the first text is given. Raises BinlogError.
+    Everything is read into a temporary file before the first text is yielded. Raises BinlogError.
     """
     with BackwardsFile() as kept:
         last: _Batch | None = None
@@ -159,8 +162,8 @@ def backward_script(
 
 
 class _Identity(NamedTuple):
-    """What tells a transaction from the next. `file` is "" in relay logs, where it may go on in
-    another.
+    """What distinguishes a transaction from the next. `file` is "" in relay logs, where it may
+    continue in another file.
     """
 
     file: str
@@ -185,7 +188,7 @@ class _Batch:
         changed = pc.not_equal(of[1:], of[:-1])
         edge = array([True], pa.bool_())
         self._begins = pa.concat_arrays([edge, changed])
-        self._ends = pa.concat_arrays([changed, pc.invert(edge)])  # of the last, nobody knows yet
+        self._ends = pa.concat_arrays([changed, pc.invert(edge)])  # of the last one, unknown so far
         firsts = pc.indices_nonzero(self._begins)
         self._heads = _heads(changes, of.take(firsts), row_origin.take(firsts))
         self._head_of = pc.subtract(pc.cumulative_sum(self._begins.cast(pa.int32())), scalar(1))
@@ -194,17 +197,19 @@ class _Batch:
 
     @property
     def last_head(self) -> bytes:
-        """What begins the last transaction."""
+        """The beginning of the last transaction."""
         return str(self._heads[-1]).encode()
 
     def forward(self, goes_on: bool) -> pa.Buffer:
-        """The text without the last COMMIT; whether the first transaction goes on from before."""
+        """Return the text without the last COMMIT, and whether the first transaction started
+        earlier.
+        """
         heads = pc.if_else(self._begun(goes_on), self._heads.take(self._head_of), _EMPTY)
         commits = pc.if_else(self._ends, scalar(_COMMIT, _TEXT), _EMPTY)
         return _buffer(join(heads, self._statements, commits))
 
     def backward(self, goes_on: bool) -> pa.Buffer:
-        """The text backwards, without the beginning of the last transaction."""
+        """Return the text backwards, without the beginning of the last transaction."""
         heads = pc.if_else(self._ends, self._heads.take(self._head_of), _EMPTY)
         commits = pc.if_else(self._begun(goes_on), scalar(_COMMIT, _TEXT), _EMPTY)
         text = join(heads, self._statements, commits)
@@ -223,7 +228,9 @@ def _batches(changes: Iterable[Changes], faces: SqlFaces) -> Iterator[_Batch]:
 
 
 def _heads(changes: Changes, of: pa.Array, row_origin: pa.Array) -> pa.Array:
-    """The comment and the BEGIN of transactions, by index and the row_origin of their first row."""
+    """Return the comment and the BEGIN of transactions, by index and the row_origin of their first
+    row.
+    """
     facts = changes.transactions
     gtid = pc.if_else(facts.gtid.is_valid(), join(", ", facts.gtid.cast(_TEXT)), _EMPTY)
     place = join(

@@ -1,6 +1,6 @@
-"""What an undo must not pass over: side effects that the log lacks, and rows that have changed since.
+"""Checks of an undo: side effects that the log lacks, and rows that have changed since.
 
-A guard sees every row change that is taken back (`row_sql.Undo`) before anything is printed.
+A guard sees every undone row change (`row_sql.Undo`) before anything is printed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ References = Callable[[str, str], Sequence[tuple[str, ForeignKey]]]
 
 
 class Cascades:
-    """Refuses to take back a change whose foreign keys changed rows of other tables unlogged.
+    """Refuses to undo a change whose foreign keys changed rows of other tables without a log
+    record.
 
-    MySQL before 9.6 and MariaDB do not log what ON DELETE and ON UPDATE actions did to child rows,
-    so an undo cannot restore them: except that an ON UPDATE CASCADE runs again, backwards, when the
-    parent's key gets its old value. With `warn` they are reported instead of refused.
+    MySQL before 9.6 and MariaDB do not log the effect of ON DELETE and ON UPDATE actions on child
+    rows, so an undo cannot restore them. The exception is ON UPDATE CASCADE, which runs again,
+    backwards, when the parent's key gets its old value. With `warn` the guard reports such changes
+    instead of refusing them.
     """
 
     def __init__(self, references: References, warn: Callable[[str], None] | None) -> None:
@@ -53,20 +55,21 @@ class Cascades:
                 if self._is_restored(event, action, child, key, frozenset()):
                     continue
                 sentence = (
-                    f"{table.full_name}: foreign key {key.name} of {child} is ON {event} {action}, and"
-                    " the server does not log what that did: the rows of"
+                    f"{table.full_name}: foreign key {key.name} of {child} is ON {event}"
+                    f" {action}, and"
+                    " the server does not log its effect: the rows of"
                     f" {child} cannot be restored"
                 )
                 if self._warn is None:
                     raise UnsupportedError(
-                        sentence, hint="--force prints the undo of everything else"
+                        sentence, hint="use --force to print the undo of everything else"
                     )
                 self._warn(sentence)
 
     def _is_restored(
         self, event: str, action: str, child: str, key: ForeignKey, seen: frozenset[str]
     ) -> bool:
-        """Whether the opposite change of the parent restores what an action did to a child."""
+        """Whether the opposite change of the parent restores the effect of an action on a child."""
         if action in _PASSIVE:
             return True
         database, _, table = child.partition(".")
@@ -83,7 +86,7 @@ class Cascades:
 
     @staticmethod
     def _action(table: SqlTable, shape: Shape, key: ForeignKey) -> tuple[str, str]:
-        """The event of a change, and what the foreign key does then."""
+        """Return the event of a change, and the foreign key's action for it."""
         if shape.operation == "delete":
             return "DELETE", key.on_delete
         parents = {name.casefold() for name in key.parent_columns}
@@ -97,9 +100,9 @@ class Cascades:
 
 
 class ServerComparison:
-    """Compares rows that are taken back with what a server holds now.
+    """Compares undone rows with the current rows of a server.
 
-    Of each row the last change counts: the row must be as its after-image says, or absent after a
+    The last change of each row counts: the row must equal its after-image, or be absent after a
     DELETE.
     """
 
@@ -119,7 +122,7 @@ class ServerComparison:
             conditions = table.exactly(now).to_pylist() if is_there else keys
             held = [(condition, is_there) for condition in conditions]
             found += zip(shape.rows.to_pylist(), keys, held, strict=True)
-            if shape.operation == "update":  # under an old key there is no row any more
+            if shape.operation == "update":  # there is no row with the old key any more
                 old = table.identity(shape.before).to_pylist()
                 found += [
                     (row, was, (was, False))
@@ -130,12 +133,14 @@ class ServerComparison:
             self._conditions[(table, key)] = held_now
         if len(self._conditions) > _MOST_ROWS:
             raise SchemaError(
-                f"--verify compares up to {_MOST_ROWS:,} rows",
-                hint="undo less at a time: --start, --stop, --table",
+                f"--verify compares at most {_MOST_ROWS:,} rows",
+                hint="undo fewer rows at a time with --start, --stop or --table",
             )
 
     def conflicts(self) -> Iterator[str]:
-        """A sentence for each table that differs, after asking the server. Raises BinlogError."""
+        """Return a sentence for each table that differs, after asking the server. Raises
+        BinlogError.
+        """
         from binlake.source.replica.connection import connect_any  # loads ssl
 
         with connect_any([url.log("") for url in self._urls]) as server:
@@ -152,14 +157,14 @@ class ServerComparison:
                     more = "; …" if len(differing) > _SHOWN_ROWS else ""
                     yield (
                         f"{full_name}: {counted(len(differing), 'row')} on {server.where}"
-                        f" not as the log left them: {shown}{more}"
+                        f" differ from the state after the log: {shown}{more}"
                     )
 
 
 def _differing(
     server: ServerConnection, table: str, rows: Sequence[tuple[str, str, bool]]
 ) -> Iterator[str]:
-    """The keys of the rows that are not there, or are there and should not be."""
+    """Return the keys of rows that are missing, or that exist but should not."""
     for first in range(0, len(rows), _ROWS_A_QUERY):
         part = rows[first : first + _ROWS_A_QUERY]
         query = " UNION ALL ".join(
@@ -169,7 +174,7 @@ def _differing(
         try:
             counts = {int(number or 0): int(count or 0) for number, count in server.rows(query)}
         except BinlogError as error:
-            hint = "--verify needs the privilege SELECT, and the tables as logged"
+            hint = "--verify needs the privilege SELECT, and tables with the logged columns"
             raise error.hinted(hint) from None
         for number, (key, _, is_there) in enumerate(part):
             if is_there != bool(counts.get(number)):

@@ -1,7 +1,7 @@
-"""MySQL's JSON documents as SQL: text where a server that parses it gets the same document.
+"""MySQL's JSON documents as SQL: text, if a server that parses it gets the same document.
 
 A number in a document may be a DECIMAL, whose digits (1.50, or 65 of them) a parser would not
-keep, since it makes a DOUBLE of them. Those are put in by themselves, as SQL literals.
+keep, since it makes a DOUBLE of them. Those are inserted separately, as SQL literals.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
 def document_literals(documents: pa.Array) -> pa.Array:
-    """Documents (the server's text) as string literals, or as expressions where one would not do."""
+    """Return documents (the server's text) as string literals, or as expressions if a literal is
+    not exact.
+    """
     text = documents.cast(pa.large_string())
     literals = string_literal(text)
     if len(text) == 0:
@@ -44,7 +46,9 @@ def document_literals(documents: pa.Array) -> pa.Array:
 
 
 def document_sql(text: str) -> str:
-    """One document: a string literal, or JSON_REPLACE of the numbers that it cannot say."""
+    """Return one document: a string literal, or JSON_REPLACE of the numbers that it cannot
+    contain.
+    """
     numbers = [
         f", {string_text(path)}, {number}"
         for path, number in _numbers(parse_json(text), "$")
@@ -55,13 +59,15 @@ def document_sql(text: str) -> str:
 
 
 def differences_sql(column: str, differences: str) -> str:
-    """What makes differences (`JSON_DIFF [...]`) in the document of a column."""
+    """Return the expression that applies differences (`JSON_DIFF [...]`) to the document of a
+    column.
+    """
     made = column
     for difference in parse_json(differences.removeprefix(MARK)):
         path = difference["path"]
         function = _FUNCTIONS[difference["op"]]
         if difference["op"] == "insert" and path.endswith("]"):
-            function = "JSON_ARRAY_INSERT"  # before the cell that is there
+            function = "JSON_ARRAY_INSERT"  # before the existing cell
         made = f"{function}({made}, {string_text(path)}"
         if difference["op"] != "remove":
             made += f", CAST({document_sql(write_json(difference['value']))} AS JSON)"
@@ -70,7 +76,7 @@ def differences_sql(column: str, differences: str) -> str:
 
 
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, Number]]:
-    """Every number of a document, with its path."""
+    """Yield every number of a document, with its path."""
     if isinstance(value, Number):
         yield path, value
     elif isinstance(value, dict):
@@ -82,7 +88,7 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, Number]]:
 
 
 def _survives(number: Number) -> bool:
-    """Whether a server that parses the text writes it the same again."""
+    """Whether a server that parses the text writes the same text again."""
     if _INTEGER.fullmatch(number):
         return True
     if number.lstrip("-").isdigit():

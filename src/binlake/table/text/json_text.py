@@ -29,7 +29,7 @@ _EMPTY = scalar("", _TEXT)
 
 
 def join(*pieces: pa.Array | pa.Scalar | str) -> pa.Array:
-    """The pieces of each row, one after the other; null where a piece is null."""
+    """Join the pieces of each row; null where a piece is null."""
     parts = [scalar(piece, _TEXT) if isinstance(piece, str) else piece for piece in pieces]
     return pc.binary_join_element_wise(*parts, _EMPTY)
 
@@ -56,7 +56,7 @@ def real(values: pa.Array) -> pa.Array:
 
 
 def used_data(text: pa.Array) -> bytes:
-    """The bytes between the first and the last offset of a large_string array."""
+    """Return the bytes between the first and the last offset of a large_string array."""
     data = text.buffers()[2]
     if data is None or len(text) == 0:
         return b""
@@ -86,7 +86,7 @@ def hex_text(values: pa.Array) -> pa.Array:
 
 
 def with_nulls_of(values: pa.Array, offsets: pa.Array, data: bytes) -> pa.Array:
-    """A large_string array of new offsets (int64) and bytes, null where `values` is null."""
+    """Return a large_string array of new offsets (int64) and bytes, null where `values` is null."""
     made = pa.Array.from_buffers(
         _TEXT, len(values), [None, offsets.buffers()[1], pa.py_buffer(data)]
     )

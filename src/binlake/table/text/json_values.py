@@ -1,8 +1,7 @@
 """Arrow arrays as columns of JSON values, which `core.text_rows` writes into rows of text.
 
-Every function takes an array and returns `Values`: what stands around each value, how it is
-escaped, and `null` for a null. Nothing is written yet, so a value is copied only once, into the
-line that it belongs to.
+Every function takes an array and returns `Values`: the text around each value, its escapes, and
+`null` for a null. It writes nothing yet, so a value is copied only once, into its line.
 """
 
 from __future__ import annotations

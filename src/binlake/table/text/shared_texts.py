@@ -1,4 +1,4 @@
-"""Texts that many rows share: kept once, and spread over the rows by their numbers."""
+"""Texts that many rows share: stored once, and copied to the rows by their numbers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from binlake.core.text import spread
 __all__ = ["spread_texts"]
 
 _FEW_BYTES = 1 << 16
-_PADDING = bytes(64)  # behind few texts, so that the kernel may copy beyond the end of each
+_PADDING = bytes(64)  # after few texts, so that the kernel may copy beyond the end of each
 
 
 def spread_texts(texts: pa.Array, index: pa.Array) -> pa.Array:
-    """Return text `index[i]` for each row i, null where the index is null: `texts.take(index)`, sooner.
+    """Return text `index[i]` for each row i, null where the index is null: a faster
+    `texts.take(index)`.
 
     `texts` are strings, `index` integers of 8, 32 or 64 bits. Raises pyarrow.ArrowIndexError for a
     number that no text has, UnsupportedError for more than 2 GiB.
@@ -30,7 +31,7 @@ def spread_texts(texts: pa.Array, index: pa.Array) -> pa.Array:
     starts = memoryview(ends).cast("B")[: 4 * (len(texts) + 1)]
     try:
         offsets, values = spread(stored, starts, used, count)
-    except IndexError:  # the number of a null may be any
+    except IndexError:  # a null may have any number
         return texts.take(index)
     return pa.Array.from_buffers(
         pa.string(),

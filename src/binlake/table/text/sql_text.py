@@ -1,9 +1,9 @@
-"""Arrow arrays as SQL literals, whole columns at a time, and names as SQL spells them.
+"""Arrow arrays as SQL literals, whole columns at a time, and quoted names.
 
 Every function of literals takes an array and returns a large_string array; null stays null. A
-literal is right under the session that `SESSION` sets up: strings are utf8mb4 with backslash
-escapes, and hold no byte that a command-line client would change (NUL, CR, LF, Ctrl-Z), so
-that every statement is one line.
+literal is right in the session that `SESSION` sets up: strings are utf8mb4 with backslash escapes,
+and contain no byte that a command-line client would change (NUL, CR, LF, Ctrl-Z), so that every
+statement is one line.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = [
 ANY_VALUE_MODE = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
 #: A value that its column cannot hold is an error, never changed.
 STRICT_MODE = f"STRICT_ALL_TABLES,{ANY_VALUE_MODE}"
-#: Not for the server: the client reads strings and names in UTF-8, whatever the terminal speaks. In
-#: gbk, big5 or sjis it would take a quote for the second byte of a character.
+#: Not for the server: the client reads strings and names in UTF-8, whatever the encoding of the
+#: terminal. In gbk, big5 or sjis it would take a quote for the second byte of a character.
 CLIENT_CHARSET = "/*!999999 \\C utf8mb4 */;"
-#: The statements that come before all others.
+#: The statements before all others.
 SESSION = (
     CLIENT_CHARSET,
     "SET NAMES utf8mb4;",
@@ -83,9 +83,9 @@ def bytes_literal(values: pa.Array) -> pa.Array:
 def float_literal(values: pa.Array) -> pa.Array:
     """Floats as approximate-value literals that read back the same, bit for bit.
 
-    A single is written as the double that it is: a server compares it as one. The sign of
-    -0 survives in a string only. Not a number and infinities, which no server stores, make
-    strings that every server refuses.
+    A single is written as the equal double: a server compares it as one. Only a string preserves
+    the sign of -0. NaN and infinities, which no server stores, become strings that every server
+    refuses.
     """
     doubles = values.cast(pa.float64())
     text = doubles.cast(_TEXT)
