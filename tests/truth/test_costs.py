@@ -10,9 +10,11 @@ import json
 import resource
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from support.logs import costly_logs
 from support.logs.table_log import Log
@@ -66,6 +68,26 @@ def test_what_inflates_is_bounded(folder: Path, name: str, command: tuple[str, .
     assert memory_kb < MOST_MEMORY_KB
     if command[0] == "rows":
         assert (code, "--max-memory" in err) == (1, True)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_a_compressed_log_does_not_inflate_to_one_large_event(
+    folder: Path, suffix: str, command: tuple[str, ...]
+) -> None:
+    path = folder / f"inflates.000001.{suffix}"
+    if not path.exists():
+        pack = {
+            "gz": lambda: zlib.compressobj(9, wbits=31),
+            "zst": zstandard.ZstdCompressor().compressobj,
+        }
+        path.write_bytes(costly_logs.one_event_that_inflates(pack[suffix](), 1000 << 20))
+        assert path.stat().st_size <= 1 << 20
+    code, memory_kb, err = cost(folder, *command, str(path))
+    assert memory_kb < MOST_MEMORY_KB
+    assert code == 1, err
+    if command[0] == "rows":
+        assert "--max-memory" in err
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

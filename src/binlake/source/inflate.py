@@ -28,8 +28,8 @@ MAGIC_BYTES = 4
 _GZIP_INPUT_BYTES = 64 << 10
 _GZIP_OUTPUT_BYTES = 256 << 10
 # zstd has no bound on the output of one call; a block of 4 input bytes can become 128 KiB, so
-# small pieces of input keep even the most hostile frame below 32768 / 4 * 128 KiB at once.
-_ZSTD_INPUT_BYTES = 4 << 10
+# small pieces of input keep even the most hostile frame below 2048 / 4 * 128 KiB at once.
+_ZSTD_INPUT_BYTES = 2 << 10
 _ZSTD_OUTPUT_BYTES = 128 << 10
 
 

@@ -49,6 +49,11 @@ class ByteReader(ABC):
     window_bytes: int = 8 << 20
     damage: BinlogError | None = None
 
+    @property
+    def packed_bytes(self) -> int | None:
+        """How many compressed bytes have been read so far; None if the input is not compressed."""
+        return None
+
     @abstractmethod
     def read_at(self, offset: int, size: int) -> bytes:
         """The bytes [offset, offset + size); fewer only at the end of the input.
@@ -111,6 +116,10 @@ class WrappedReader(ByteReader):
     def _follow(self) -> None:
         self.size = self._inner.size
         self.damage = self._inner.damage
+
+    @property
+    def packed_bytes(self) -> int | None:
+        return self._inner.packed_bytes
 
     def close(self) -> None:
         self._inner.close()

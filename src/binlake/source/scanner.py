@@ -24,6 +24,8 @@ __all__ = ["ScanResult", "Scanner", "TailReport", "torn_tail_error"]
 _MIN_READ_BYTES = 64 << 10
 # A longer event must look like an event before memory is allocated for it.
 _LONG_EVENT_BYTES = 64 << 20
+# Logs compress to about a tenth. An event that inflates to more counts against max_memory.
+_MOST_INFLATION = 32
 # The first release whose log_pos is right inside transactions.
 _LOG_POS_SINCE = (5, 1, 0)
 
@@ -195,10 +197,39 @@ class Scanner:
                 f"not an event: the bytes declare a length of {frame.length} and a wrong position",
             )
         if not missing:
-            data = self._reader.read_at(self._pos, frame.length)
-            if len(data) == frame.length:
-                return data
+            whole = self._whole(frame)
+            if isinstance(whole, ScanResult) or len(whole) == frame.length:
+                return whole
+            data = whole
         return self._end(data, frame)
+
+    def _whole(self, frame: Frame) -> bytes | ScanResult:
+        """Return the bytes of the event at `_pos`, fewer if the input ends inside it.
+
+        A compressed log can inflate to thousands of times its size. A long event is therefore read
+        in steps, each limited by the compressed bytes that were read before.
+        """
+        allowed = 0
+        while True:
+            packed = self._reader.packed_bytes
+            if packed is None:
+                return self._reader.read_at(self._pos, frame.length)
+            before, allowed = allowed, self.format.most_inflated + _MOST_INFLATION * packed
+            if allowed == before:
+                return ScanResult(error=self._inflates_to_much(frame), offset=self._pos)
+            data = self._reader.read_at(self._pos, min(frame.length, allowed))
+            if len(data) < allowed or len(data) == frame.length:
+                return data
+
+    def _inflates_to_much(self, frame: Frame) -> BinlogError:
+        return UnsupportedError(
+            f"the compressed log inflates to an event of {frame.length:,} bytes, which is out of"
+            " proportion to its size",
+            hint="set the option max_memory to more than four times as much",
+            file=self._log.name,
+            event_pos=frame.offset,
+            event_type=event_name(frame.type_code),
+        )
 
     def _end(self, data: bytes, frame: Frame | None) -> ScanResult | None:
         """Return the end of the file, at or inside the event whose first bytes are `data`."""

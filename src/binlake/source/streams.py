@@ -55,7 +55,12 @@ class StreamReader(ByteReader):
         self._released = 0
         self._source: Any = None
         self._pieces: Iterator[bytes] | None = None
+        self._packed: _Prefixed | None = None
         self._start()
+
+    @property
+    def packed_bytes(self) -> int | None:
+        return None if self._packed is None else self._packed.count
 
     def read_at(self, offset: int, size: int) -> bytes:
         with self._lock:
@@ -97,8 +102,10 @@ class StreamReader(ByteReader):
                 start += piece
         except OSError as error:
             raise source_error(self.name, error) from error
-        decompress = decompressor_for(start) or _as_it_is
-        self._pieces = decompress(_Prefixed(start, source, self.name))
+        decompress = decompressor_for(start)
+        read = _Prefixed(start, source, self.name)
+        self._packed = read if decompress else None
+        self._pieces = (decompress or _as_it_is)(read)
 
     def _fill(self) -> bool:
         """Append the next piece; False at the end, which sets `size` and perhaps `damage`."""
@@ -128,6 +135,7 @@ class StreamReader(ByteReader):
         self._released = offset
         self.size = None
         self.damage = None
+        self._packed = None
         self._pieces = _as_it_is(_Prefixed(b"", source, self.name))
 
     def _floor(self) -> int:
@@ -149,9 +157,13 @@ class StreamReader(ByteReader):
 
 
 class _Prefixed:
-    """A source whose first bytes have already been read, as a function of the size wanted."""
+    """A source whose first bytes have already been read, as a function of the size wanted.
+
+    `count` is the number of bytes that were read.
+    """
 
     def __init__(self, start: bytes, source: Any, name: str) -> None:
+        self.count = len(start)
         self._start = start
         self._source = source
         self._name = name
@@ -164,6 +176,7 @@ class _Prefixed:
             data: bytes = self._source.read(size)
         except (OSError, ValueError) as error:
             raise source_error(self._name, error) from error
+        self.count += len(data)
         return data
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import zstandard
 
@@ -115,6 +116,13 @@ def one_large_event() -> bytes:
 
     log.add(PAYLOAD, payload(plain()))
     return log.bytes()
+
+
+def one_event_that_inflates(pack: Any, count: int = _GIB) -> bytes:
+    """A compressed log that is, behind its head, one event of so many bytes; `pack` compresses."""
+    head = LogBuilder("8.0.36").bytes() + header(IGNORABLE, count, 0)
+    pieces = [pack.compress(head), *map(pack.compress, zeros(count))]
+    return b"".join([*pieces, pack.flush()])
 
 
 def many_small_events(count: int) -> bytes:
