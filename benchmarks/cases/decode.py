@@ -15,8 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 import binlake
+import binlake.api
 import binlake.table.checks.column_check
-import binlake.table.decode
+import binlake.table.reading
 
 
 def main() -> None:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from binlake.core.checksum import event_crc32, first_bad, stored_crc32
 from binlake.core.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan, scan_v1
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
-from binlake.format.event_types import EVENT_TYPES, START_ENCRYPTION_EVENT, event_name
+from binlake.format.event_types import (
+    EVENT_TYPES,
+    START_ENCRYPTION_EVENT,
+    Role,
+    codes_of,
+    event_name,
+)
 from binlake.format.flags import LOG_EVENT_IGNORABLE_F
 from binlake.source.reader import TORN_TAIL
 from binlake.source.window import Window, checksum_error
@@ -26,6 +32,11 @@ _MIN_READ_BYTES = 64 << 10
 _LONG_EVENT_BYTES = 64 << 20
 # Logs compress to about a tenth. An event that inflates to more counts against max_memory.
 _MOST_INFLATION = 32
+# Events that begin a transaction. A window ends before the last of them if that event lies in the
+# last quarter of the window. A transaction in one window costs less than a transaction in two
+# windows, even though its start is read twice.
+_BEGINNINGS = tuple(sorted(codes_of(Role.GTID)))
+_LAST_SHARE = 4
 # The first release whose log_pos is right inside transactions.
 _LOG_POS_SINCE = (5, 1, 0)
 
@@ -110,6 +121,8 @@ class Scanner:
         error = self._scan(data, block)
         if self._stop is not None:
             block.truncate(block.find(self._stop))
+        if error is None and len(data) == self._window_bytes:  # otherwise the walk ends here
+            self._cut(block)
         checked = self._verify and self.format.checksum_bytes > 0
         bad = first_bad(data, self._pos, block, 0, len(block)) if checked else -1
         encrypted = self._locked(block)
@@ -127,6 +140,14 @@ class Scanner:
         self._capacity = len(block) + len(block) // 4 + 16
         self._pos = window.end
         return ScanResult(window, counts, error, self._pos)
+
+    def _cut(self, block: FrameBlock) -> None:
+        """Leave a transaction that begins near the end of the window to the next one."""
+        codes = bytes(block.type_code)[: len(block)]
+        last = max(map(codes.rfind, _BEGINNINGS))
+        quarter = self._window_bytes // _LAST_SHARE
+        if last > 0 and block.frame(last).offset - self._pos >= self._window_bytes - quarter:
+            block.truncate(last)
 
     def _scan(self, data: bytes, block: FrameBlock) -> BinlogError | None:
         """Fill `block` with events of one format, and set it."""

@@ -113,8 +113,9 @@ class Spread(Generic[T]):
         self._keep = keep
         share = max(options.batch_bytes // self.threads, _LEAST_SHARE_BYTES)
         self._options = replace(options, batch_bytes=min(share, options.batch_bytes))
-        half = max(self._options.batch_bytes // 2, _LEAST_PORTION_BYTES)
-        self._portion_bytes = min(half, _MOST_PORTION_BYTES)
+        # decoded, that is about as much as a batch may have: two batches would cost more than one
+        size = max(self._options.batch_bytes * 3 // 4, _LEAST_PORTION_BYTES)
+        self._portion_bytes = min(size, _MOST_PORTION_BYTES)
 
     def results(self, reader: ReadsRuns, worker_of: MakesWorker[T]) -> Iterator[T]:
         """Yield the results of the workers for all runs of a reader, in the order of the log.
@@ -140,7 +141,7 @@ class Spread(Generic[T]):
             return partial(_work, worker, counts)
 
         cutter = _Cutter(reader, self.reader_ledger, self._keep, self._portion_bytes, self.threads)
-        held_bytes = 2 * self.threads * self._portion_bytes
+        held_bytes = self.threads * self._portion_bytes * 4 // 3
         with closing(cutter.portions()) as portions:
             for results, ledgers in in_order(portions, worker_and_counts, self.threads, held_bytes):
                 for counts in ledgers:
@@ -241,8 +242,8 @@ class _Cutter:
 
     @property
     def _wanted_bytes(self) -> int:
-        doublings = self._cut // len(self._missed)
-        return min(self._portion_bytes, _LEAST_PORTION_BYTES << min(doublings, 16))
+        rounds = self._cut // len(self._missed)
+        return min(self._portion_bytes, _LEAST_PORTION_BYTES << min(2 * rounds, 16))
 
     def _on_ddl(self, ddl: DdlStatement) -> None:
         self._keep(ddl, self._ledger)

@@ -33,6 +33,7 @@ from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
 from support.logs.log_builder import (
     ARTIFICIAL,
+    GTID,
     IN_USE,
     MAGIC,
     MARIADB_GTID,
@@ -99,6 +100,22 @@ def test_every_window_size_gives_the_same_events(
                     seen.append(frame.offset)
             assert seen == built.offsets
             assert log.tail is None
+
+
+@pytest.mark.parametrize("gtid", [GTID, MARIADB_GTID])
+@pytest.mark.parametrize("size", [40, 400, 4000])
+def test_a_window_ends_before_a_transaction_that_begins_near_its_end(gtid: int, size: int) -> None:
+    built = LogBuilder("8.0.36", 1)
+    starts = [built.transaction(bytes(size + n % 7), gtid=gtid) for n in range(60)]
+    *whole, last = open_bytes(built.bytes()).windows(window_bytes=5000)
+    assert len(whole) > 2
+    assert last.end == len(built.data)
+    gtid_bytes = 19 + 42 + 4
+    for window in whole:
+        end = window.start + 5000
+        near = [at for at in starts if end - 1250 <= at <= end - gtid_bytes]
+        events = [at for at in (*built.offsets, len(built.data)) if at <= end]
+        assert window.end == (near or events)[-1]
 
 
 def test_bodies_have_neither_header_nor_checksum() -> None:
