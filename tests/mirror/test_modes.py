@@ -1,10 +1,11 @@
-"""What a mirror shows of a table other than its rows as they are: columns left out and hashed."""
+"""What a mirror shows of a table other than its rows: columns left out and hashed, and deleted rows."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -274,3 +275,100 @@ def test_a_renamed_column_that_would_be_shown(
     assert rows(lake, "hides") == [{"id": 1, "h": hashed("3")}]
     assert pa.types.is_integer(lake.table(f"{DATABASE}.reveals").schema.field("open").type)
     server.execute(*(f"DROP TABLE {DATABASE}.{name}" for name in ("reveals", "hides")))
+
+
+def kept(lake: Lake, table: str) -> dict[Any, tuple[Any, bool]]:
+    """For each key the value `v` and whether the row is deleted."""
+    return {row["id"]: (row["v"], row["_deleted_at"] is not None) for row in rows(lake, table)}
+
+
+def test_soft_deletes(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    with server.session(DATABASE) as session:
+        for name in ("softened", "minimal"):
+            session.execute(
+                f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT, t TEXT, secret INT)",
+                f"INSERT INTO {name} VALUES (1, 1, 'a', 1), (2, 2, 'b', 1), (3, 3, 'c', 1), (4, 4, 'd', 1), (5, 5, 'e', 1)",
+            )
+        session.execute(
+            "CREATE TABLE soft_heap (v INT)",
+            "CREATE TABLE soft_named (id INT PRIMARY KEY, _Deleted_At INT)",
+            "CREATE TABLE plain (id INT PRIMARY KEY, v INT)",
+            "INSERT INTO plain VALUES (1, 1), (2, 2)",
+        )
+    options: dict[str, Any] = {
+        "tables": (f"{DATABASE}.*",),
+        "soft_delete_tables": (f"{DATABASE}.so*", "*.minimal"),
+        "exclude_columns": ("*.*.secret",),
+    }
+    lake = Lake(iceberg_spark, tmp_path, server, **options)
+    lake.catch_up()
+    reasons = quarantined(lake)
+    assert set(reasons) == {f"{DATABASE}.soft_heap", f"{DATABASE}.soft_named"}
+    assert "soft deletes need a primary key" in reasons[f"{DATABASE}.soft_heap"]
+    assert "has a column _deleted_at" in reasons[f"{DATABASE}.soft_named"]
+    images = {"softened": "FULL", "minimal": "MINIMAL"}
+    began = datetime.now(UTC).replace(microsecond=0)
+    with server.session(DATABASE) as session:
+        for name, image in images.items():
+            session.execute(
+                f"SET SESSION binlog_row_image = '{image}'",
+                f"DELETE FROM {name} WHERE id = 1",
+                f"UPDATE {name} SET v = 20 WHERE id = 2",
+                f"DELETE FROM {name} WHERE id = 2",  # as it was just before
+                f"UPDATE {name} SET id = 30, v = 33 WHERE id = 3",  # the old key is gone
+                f"INSERT INTO {name} VALUES (6, 6, 'f', 1)",
+                f"DELETE FROM {name} WHERE id = 6",  # came and went
+                f"DELETE FROM {name} WHERE id = 5",
+                f"INSERT INTO {name} VALUES (5, 50, 'g', 1)",  # comes back
+            )
+        session.execute("DELETE FROM plain WHERE id = 1", "SET SESSION binlog_row_image = 'FULL'")
+        session.execute("BEGIN", "UPDATE softened SET id = 99 WHERE id = 4",
+                        "UPDATE softened SET id = 4 WHERE id = 30", "UPDATE softened SET id = 30 WHERE id = 99",
+                        "COMMIT")  # fmt: skip
+    lake.catch_up()
+    assert set(quarantined(lake)) == set(reasons)
+    expected = {
+        1: (1, True), 2: (20, True), 3: (3, True), 4: (4, False), 5: (50, False), 6: (6, True), 30: (33, False),
+    }  # fmt: skip
+    assert kept(lake, "minimal") == expected
+    times = [row["_deleted_at"] for row in rows(lake, "minimal") if row["_deleted_at"] is not None]
+    assert all(began <= time <= datetime.now(UTC) for time in times)
+    swapped = {**expected, 4: (33, False), 30: (4, False), 99: (4, True)}
+    assert kept(lake, "softened") == swapped
+    assert [row["t"] for row in rows(lake, "softened")] == ["a", "b", "c", "c", "g", "f", "d", "d"]
+    assert rows(lake, "plain") == [{"id": 2, "v": 2}]
+    with server.session(DATABASE) as session:
+        session.execute(
+            "ALTER TABLE softened ADD n INT NULL, DROP t",
+            "INSERT INTO softened VALUES (1, 100, 1, 7)",  # comes back in a later round
+            "DELETE FROM softened WHERE id = 4",
+        )
+    lake.catch_up()
+    later = {**swapped, 1: (100, False), 4: (33, True)}
+    assert kept(lake, "softened") == later
+    lake.catch_up()
+    assert kept(lake, "softened") == later
+    found = states(verified(lake))
+    assert {name for name, state in found.items() if state == "equal"} == {
+        "softened", "minimal", "plain"
+    }  # fmt: skip
+    with server.session(DATABASE) as session:
+        session.execute("SET SESSION sql_log_bin = 0", "DELETE FROM softened WHERE id = 5")
+    found = states(verified(lake))
+    assert found["softened"] == "different"
+    shown = status(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+    modes = {table.table.partition(".")[2]: table.mode for table in shown.tables}
+    assert (modes["softened"], modes["plain"]) == ("soft deletes", "mirror")
+    plainly = Lake(iceberg_spark, tmp_path, server, **{**options, "soft_delete_tables": ()})
+    with pytest.raises(OptionError, match="copied in the mode 'soft deletes', and is to be in"):
+        plainly.catch_up()
+    server.execute(
+        f"TRUNCATE {DATABASE}.minimal", f"ALTER TABLE {DATABASE}.softened ADD _deleted_at INT"
+    )
+    lake.catch_up()
+    reasons = quarantined(lake)
+    assert "soft deletes would mark each of its rows" in reasons[f"{DATABASE}.minimal"]
+    assert "soft deletes need the name _deleted_at" in reasons[f"{DATABASE}.softened"]
+    assert kept(lake, "minimal") == expected
+    names = ("softened", "minimal", "soft_heap", "soft_named", "plain")
+    server.execute(*(f"DROP TABLE {DATABASE}.{name}" for name in names))

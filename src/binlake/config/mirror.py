@@ -50,6 +50,7 @@ MIRROR_KEYS: dict[str, Key] = {
     "exclude_columns": Key(_texts, "patterns of columns to leave out: database.table.column"),
     "hash_columns": Key(_texts, "patterns of columns to hash with a key"),
     "hash_key_file": Key(path, "file with that key", "BINLAKE_HASH_KEY in the environment"),
+    "soft_delete_tables": Key(_texts, "patterns of tables whose deleted rows stay in the lake"),
     "deletes": Key(text, "vectors or position", '"vectors"'),
     "on_alter": Key(text, "quarantine or resync", '"quarantine"'),
     "on_other_writer": Key(text, "refuse or reindex", '"refuse"'),

@@ -17,15 +17,21 @@ import pyarrow as pa
 
 from binlake.errors import BinlogError, SchemaError, UnsupportedError
 from binlake.lake.engine import Engine, Task
+from binlake.mirror.apply.soft_deletes import check_names, with_deleted
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import place_key, position_properties
 from binlake.mirror.copy_state import CopyState
-from binlake.mirror.followed import Followed, described, table_properties, treated_columns
+from binlake.mirror.followed import (
+    Followed,
+    described,
+    table_properties,
+    treated_columns,
+)
 from binlake.mirror.iceberg.data_files import DataFileWriter
 from binlake.mirror.iceberg.jvm import Lake
 from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
 from binlake.mirror.iceberg.table import MirrorTable
-from binlake.mirror.options import MirrorOptions
+from binlake.mirror.options import SOFT_DELETES, MirrorOptions
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
 from binlake.spark.offsets import StreamOffset
@@ -122,7 +128,7 @@ class FirstCopy:
         # the end must be one that the log had when the last row was read, or later
         until = self.planner.latest()
         properties = position_properties(start, round_number)
-        kept = table_properties(table, create_table, self.rules, until)
+        kept = table_properties(table, create_table, self.rules, self._mode(table), until)
         target.replace(files, {**properties, "binlake.copied": "true"}, kept)
         state.remove()
         self.note(f"{table.full_name}: {target.rows:,} rows copied")
@@ -135,7 +141,7 @@ class FirstCopy:
             self.planner.head().position.server_uuid,
             create_table,
             str(table.arrow_schema),
-            json.dumps(self._treated(table)),
+            json.dumps([self._mode(table), self._treated(table)]),
             json.dumps(table.key),
             str(self.options.chunk_rows),
             str(known["uuid"]),
@@ -205,6 +211,8 @@ class FirstCopy:
             )
         names = [column.name for column in table.definition.columns]
         self.rules.check(table.schema, table.name, names, table.key)
+        if self._mode(table) == SOFT_DELETES:
+            check_names(table.full_name, names, table.key)
         for column in table.definition.columns:
             if "\0" in column.name:
                 raise SchemaError(f"{table.full_name}: the name of a column has a zero byte")
@@ -218,6 +226,8 @@ class FirstCopy:
         """The lake table: the one that is there if its columns are these, else a new one."""
         index = self.indexes / table.schema / table.name
         schema = self.rules.lake_schema(table.schema, table.name, table.arrow_schema)
+        if self._mode(table) == SOFT_DELETES:
+            schema = with_deleted(schema)
         if self.lake.exists(table.schema, table.name):
             known = self.lake.load(table.schema, table.name).describe()
             properties = known["properties"]
@@ -243,6 +253,9 @@ class FirstCopy:
             index,
             deletes="position" if self.options.deletes == "position" else "vectors",
         )
+
+    def _mode(self, table: SourceTable) -> str:
+        return self.options.mode(table.schema, table.name)
 
     def _treated(self, table: SourceTable) -> dict[str, Any]:
         """The columns that are left out or hashed."""

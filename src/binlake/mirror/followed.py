@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import IncompleteError, OptionError, SchemaError, SourceError
-from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, is_special
+from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, TIME, is_special
 from binlake.mirror.apply.decode import TableName
 from binlake.mirror.apply.net import (
     KeyShare,
@@ -21,12 +21,13 @@ from binlake.mirror.apply.net import (
     net_by_key,
     net_of_rows,
 )
+from binlake.mirror.apply.soft_deletes import DELETED, marked_deletes, present_rows
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, offset_of, place_key
 from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
 from binlake.mirror.iceberg.table import MirrorTable
-from binlake.mirror.options import MirrorOptions
+from binlake.mirror.options import MIRROR, SOFT_DELETES, MirrorOptions
 from binlake.mirror.source.tables import SourceTable
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
@@ -39,6 +40,7 @@ __all__ = [
     "definition_properties",
     "described",
     "followed",
+    "mode_of",
     "open_table",
     "place_of",
     "table_properties",
@@ -52,13 +54,14 @@ _DECLARED = "binlake.create-table"
 _FLAVOUR = "binlake.flavour"
 _UNTIL = "binlake.snapshot-until"
 _COLUMNS = "binlake.columns"
+_MODE = "binlake.mode"
 _NAMES = pa.list_(pa.string())
 # MariaDB's hash of a long unique value, which it logs and does not show
 _HIDDEN = re.compile(r"DB_ROW_HASH_\d+")
 
 
 def table_properties(
-    table: SourceTable, create_table: str, rules: ColumnRules, until: StreamOffset
+    table: SourceTable, create_table: str, rules: ColumnRules, mode: str, until: StreamOffset
 ) -> dict[str, str]:
     """What the lake table keeps of its table. `until`: where the log was when its snapshot ended."""
     return {
@@ -66,6 +69,7 @@ def table_properties(
         _KEY: json.dumps(table.key),
         **definition_properties((table.schema, table.name), create_table, rules),
         _FLAVOUR: table.definition.flavour,
+        _MODE: mode,
         _UNTIL: json.dumps(until.to_json()),
     }
 
@@ -81,6 +85,11 @@ def treated_columns(properties: Mapping[str, str]) -> dict[str, Any]:
     """The columns of a lake table that are left out or hashed, see `ColumnRules.described`."""
     found: dict[str, Any] = json.loads(properties.get(_COLUMNS, "{}"))
     return found
+
+
+def mode_of(properties: Mapping[str, str]) -> str:
+    """The mode of a lake table: `MIRROR` or `SOFT_DELETES`."""
+    return properties.get(_MODE, MIRROR)
 
 
 def described(properties: Mapping[str, str]) -> str | None:
@@ -115,7 +124,23 @@ class Followed:
     @property
     def decoded_key(self) -> tuple[str, ...]:
         """The columns whose values before an update are needed."""
-        return self.key or tuple(self.lake.schema.names)
+        return self.key or self.columns
+
+    @property
+    def keeps_deleted(self) -> bool:
+        """Whether rows that the server has deleted stay."""
+        return mode_of(self.lake.properties) == SOFT_DELETES
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The lake's columns that the server has."""
+        names = self.lake.schema.names
+        return tuple(n for n in names if n != DELETED) if self.keeps_deleted else tuple(names)
+
+    def present(self) -> Iterator[pa.Table]:
+        """The rows that the server has, in its columns."""
+        for rows in self.lake.scan():
+            yield present_rows(rows) if self.keeps_deleted else rows
 
     @property
     def create_table(self) -> str:
@@ -152,8 +177,15 @@ class Followed:
             return place_key(place) < place_key(until)
         return self.may_be_ahead
 
-    def check_rules(self, rules: ColumnRules) -> None:
-        """Raise OptionError where its rows were written by other rules."""
+    def check_rules(self, rules: ColumnRules, mode: str) -> None:
+        """Raise OptionError where its rows were written by other rules, or in another mode."""
+        if mode_of(self.lake.properties) != mode:
+            raise OptionError(
+                f"{self.full_name}: the table was copied in the mode {mode_of(self.lake.properties)!r}, and "
+                f"is to be in the mode {mode!r}",
+                name="soft_delete_tables",
+                hint="start with the same options, or run `binlake mirror resync` for the table before",
+            )
         wanted = rules.described(*self.id, [column.name for column in self.declared.columns])
         if treated_columns(self.lake.properties) != wanted:
             raise OptionError(
@@ -170,6 +202,8 @@ class Followed:
         IncompleteError, while `may_be_ahead`, for changes that need the row as it was before them.
         """
         changes = pa.concat_tables([self._conformed(batch) for batch in batches])
+        if self.keeps_deleted:
+            changes = marked_deletes(changes, self.key)
         if self.key:
             if self.may_be_ahead and moves_without_columns(changes, self.key):
                 raise IncompleteError(
@@ -183,11 +217,11 @@ class Followed:
         """The same in parts of different keys, of about `most_bytes` of changes each. Raises as `net`.
 
         A part can be committed before the others: the whole range applied again gives the same rows. This
-        does not hold without a key or where images lack columns, so then there is one part.
+        does not hold without a key, with soft deletes, or where images lack columns: then there is one part.
         """
         parts = -(-sum(batch.nbytes for batch in batches) // most_bytes)
         is_whole = all(batch.column(ABSENT).null_count == batch.num_rows for batch in batches)
-        if parts <= 1 or not self.key or not is_whole:
+        if parts <= 1 or not self.key or self.keeps_deleted or not is_whole:
             yield self.net(batches)
             return
         for part in range(parts):
@@ -202,21 +236,24 @@ class Followed:
         hidden = [name for name in batch.schema.names if _HIDDEN.fullmatch(name)]
         hidden = [name for name in hidden if name not in lake.names]
         names = [n for n in batch.schema.names if not is_special(n) and n not in hidden]
-        if set(names) != set(lake.names):
-            here, there = sorted(set(names) - set(lake.names)), sorted(set(lake.names) - set(names))
+        if set(names) != set(self.columns):
+            here, there = sorted({*names} - {*self.columns}), sorted({*self.columns} - {*names})
             raise SchemaError(
                 f"{self.full_name}: the log's columns are not the lake's: only in the log: "
                 f"{', '.join(here) or 'none'}; only in the lake: {', '.join(there) or 'none'}",
                 hint="the definition changed unseen; `binlake mirror resync` makes the table anew",
             )
         fields, columns = [], []
-        for name in lake.names:
+        for name in self.columns:
             fields.append(lake.field(name))
             columns.append(self._column(name, batch.column(name), lake.field(name).type))
         absent = _without(batch.column(ABSENT), hidden) if hidden else batch.column(ABSENT)
         for name, kind, values in ((OP, pa.uint8(), batch.column(OP)), (ABSENT, _NAMES, absent)):
             fields.append(pa.field(name, kind))
             columns.append(values.cast(kind))
+        if self.keeps_deleted:
+            fields.append(pa.field(TIME, batch.schema.field(TIME).type))
+            columns.append(batch.column(TIME))
         for name in self.decoded_key:
             kind = lake.field(name).type
             fields.append(pa.field(BEFORE + name, kind))

@@ -233,7 +233,7 @@ class Mirror:
             try:
                 known = followed(table, place_of(table, self._control, self.options))
                 if known.full_name not in self._control.to_resync:
-                    known.check_rules(self._rules)
+                    known.check_rules(self._rules, self.options.mode(*known.id))
                 self._take(known)
             except CommitConflictError as error:
                 self._quarantine(table.full_name, str(error))
@@ -347,6 +347,7 @@ class Mirror:
             {table.id: table.decoded_key for table in group},
             "\n".join(table.create_table for table in group),
             self._rules,
+            frozenset(table.id for table in group if table.keeps_deleted),
         )
         splits = self._planner.splits(start, end, _SPLIT_BYTES)
         refuses = self.options.on_statement == "error"
@@ -466,6 +467,9 @@ class Mirror:
             return
         if effect.refused:
             self._refused(table, ddl, effect.refused)
+            return
+        if effect.truncate and table.keeps_deleted:
+            self._refused(table, ddl, "soft deletes would mark each of its rows")
             return
         properties = position_properties(end, self._control.round + 1)
         kept = {}

@@ -12,8 +12,12 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.iceberg.compaction import CompactionPolicy
 from binlake.values.column_patterns import parse_column_pattern
 from binlake.values.options import ReadOptions, parse_table_pattern
+from binlake.values.table_filter import TableFilter
 
-__all__ = ["CHOICES", "MirrorOptions"]
+__all__ = ["CHOICES", "MIRROR", "SOFT_DELETES", "MirrorOptions"]
+
+#: What the rows of a lake table are: those of the server, or also those that it has deleted.
+MIRROR, SOFT_DELETES = "mirror", "soft deletes"
 
 #: The values that an option takes, the default first.
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -32,6 +36,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 _PATTERNS = {
     "tables": parse_table_pattern,
     "exclude_tables": parse_table_pattern,
+    "soft_delete_tables": parse_table_pattern,
     "exclude_columns": parse_column_pattern,
     "hash_columns": parse_column_pattern,
 }
@@ -64,6 +69,7 @@ class MirrorOptions:
     exclude_columns: tuple[str, ...] = ()
     hash_columns: tuple[str, ...] = ()
     hash_key_file: str = ""
+    soft_delete_tables: tuple[str, ...] = ()
     deletes: str = "vectors"
     on_alter: str = "quarantine"
     on_other_writer: str = "refuse"
@@ -129,6 +135,12 @@ class MirrorOptions:
             file_bytes=self.file_bytes,
             job_bytes=self.compact_bytes,
         )
+
+    def mode(self, database: str, table: str) -> str:
+        """`SOFT_DELETES` for a table whose deleted rows stay in the lake, else `MIRROR`."""
+        chosen = TableFilter(ReadOptions(table=self.soft_delete_tables))
+        keeps = bool(self.soft_delete_tables) and chosen.wants(database, table)
+        return SOFT_DELETES if keeps else MIRROR
 
     @property
     def column_rules(self) -> ColumnRules:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from binlake.mirror.control import NAMESPACE, Control, offset_of
-from binlake.mirror.followed import described, treated_columns
+from binlake.mirror.followed import described, mode_of, treated_columns
 from binlake.mirror.iceberg.jvm import Lake
 from binlake.mirror.pulse import Beat, last_beat
 from binlake.mirror.sessions import CATALOG
@@ -26,7 +26,8 @@ class TableStatus:
 
     `reason` and `since` are those of a quarantine. `rows` are those that are there, `deleted_rows` those
     that the data files hold beside them; `bytes` is of data files, `index_bytes` of the key index on
-    this machine. `left_out` and `hashed` are columns of the server's table. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
+    this machine. `mode`: mirror, or soft deletes, whose `rows` include
+    the deleted ones. `left_out` and `hashed` are columns of the server's table. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
     """
 
     table: str
@@ -43,6 +44,7 @@ class TableStatus:
     log_pos: int = 0
     gtid_set: str = ""
     index_bytes: int = 0
+    mode: str = "mirror"
     left_out: tuple[str, ...] = ()
     hashed: tuple[str, ...] = ()
 
@@ -196,6 +198,7 @@ def _status(
         log_pos=0 if own is None else own.position.offset,
         gtid_set="" if own is None else own.position.gtid_set,
         index_bytes=index_bytes,
+        mode=mode_of(known["properties"]),
         left_out=tuple(treated.get("left out", ())),
         hashed=tuple(treated.get("hashed", ())),
     )

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import BinlogError
+from binlake.mirror.apply.soft_deletes import DELETED
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import Followed, widens
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
@@ -158,6 +159,8 @@ def _compared(
     """The steps from one set of columns to another."""
     renames = {a.lower(): b for a, b in renamed_columns(_items(ddl))}
     was = {renames.get(c.name.lower(), c.name).lower(): c for c in old.columns}
+    if table.keeps_deleted and DELETED in {c.name.lower() for c in new.columns}:
+        return Effect(refused=f"soft deletes need the name {DELETED}")
     key = {part.lower() for part in table.key}
     kept_key = tuple(renames.get(part.lower(), part).lower() for part in old.primary_key)
     if kept_key != tuple(part.lower() for part in new.primary_key):

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from binlake.errors import BinlogError, SourceError
 from binlake.mirror.control import place_key
 from binlake.mirror.equality.compare import (
@@ -125,7 +127,9 @@ def _verified(
             for one in read_tables(source.server, [name], mirror.options.read_options())
             if one.full_name == name
         ]
-        lake = LakeRows(followed.lake.schema, followed.lake.scan)
+        there = followed.lake.schema
+        shown = pa.schema([there.field(name) for name in followed.columns])
+        lake = LakeRows(shown, followed.present)
         rules = mirror.options.column_rules
         schema = rules.lake_schema(table.schema, table.name, table.arrow_schema)
         expected = storage_schema(iceberg_schema(schema))

@@ -83,6 +83,13 @@ def run(
             metavar="FILE", help="The key of these hashes.", show_default="BINLAKE_HASH_KEY, if set"
         ),
     ] = None,
+    soft_delete: Annotated[
+        list[str] | None,
+        Option(
+            metavar="DB.TABLE",
+            help="Keep deleted rows of these tables, with the time in the column _deleted_at.",
+        ),
+    ] = None,
     logs: Annotated[
         str | None,
         Option(metavar="DIR", help="Read the changes from an archive instead of the server."),
@@ -215,7 +222,7 @@ def run(
     """
     given: dict[str, Any] = {
         "tables": table, "exclude_tables": exclude_table, "exclude_columns": exclude_column,
-        "hash_columns": hash_column,
+        "hash_columns": hash_column, "soft_delete_tables": soft_delete,
         "hash_key_file": None if hash_key_file is None else str(Path(hash_key_file).absolute()), "deletes": deletes, "on_alter": on_alter,
         "on_other_writer": on_other_writer, "on_statement": on_statement, "on_cascade": on_cascade, "time": time,
         "zero_date": zero_date, "invalid": invalid, "max_rows_per_s": max_rate, "keep_snapshots_s": keep_snapshots,
@@ -244,7 +251,7 @@ def run(
 
 def _flag(name: str) -> str:
     renamed = {"tables": "table", "exclude_tables": "exclude_table", "exclude_columns": "exclude_column",
-               "hash_columns": "hash_column", "max_rows_per_s": "max_rate",
+               "hash_columns": "hash_column", "soft_delete_tables": "soft_delete", "max_rows_per_s": "max_rate",
                "keep_snapshots_s": "keep_snapshots", "verify_every_s": "verify_every",
                "interval_seconds": "interval"}  # fmt: skip
     return "LAKE" if name == "lake" else f"--{renamed.get(name, name).replace('_', '-')}"
@@ -394,6 +401,8 @@ def _table_line(table: TableStatus, width: int) -> str:
         f"{table.deleted_rows:>12,} deleted  {table.files:>6,} files  {table.bytes:>16,} bytes  "
         f"{table.index_bytes:>14,} of index"
     )
+    if table.mode != "mirror":
+        line += f"\n    {table.mode}"
     for what, columns in (("left out", table.left_out), ("hashed", table.hashed)):
         if columns:
             line += f"\n    {what}: {', '.join(columns)}"

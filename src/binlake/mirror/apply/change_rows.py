@@ -5,6 +5,7 @@ them, under names that no column of a server has:
 
 - `OP`: insert, update or delete, as a number (`table.batches.OPERATIONS`),
 - `ABSENT`: names of the columns of which the images tell no value, null where they tell all,
+- `TIME`, where it is wanted: when the transaction was committed,
 - `BEFORE` + name: for each key column its value before an update, else null.
 """
 
@@ -19,11 +20,12 @@ from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
 from binlake.table.batches import TableChanges
 from binlake.table.images import has_column
 
-__all__ = ["ABSENT", "BEFORE", "OP", "change_rows", "is_special"]
+__all__ = ["ABSENT", "BEFORE", "OP", "TIME", "change_rows", "is_special"]
 
 _SPECIAL = "\0"
 OP = f"{_SPECIAL}op"
 ABSENT = f"{_SPECIAL}absent"
+TIME = f"{_SPECIAL}time"
 BEFORE = f"{_SPECIAL}before "
 _NAMES = pa.list_(pa.field("element", pa.string()))
 

@@ -25,9 +25,23 @@ from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP
 from binlake.mirror.iceberg.keys import keys_of, row_hashes
 
-__all__ = ["KeyShare", "Net", "RowsOf", "moves_without_columns", "net_by_key", "net_of_rows"]
+__all__ = [
+    "DELETE",
+    "INSERT",
+    "MOVE",
+    "UPDATE",
+    "KeyShare",
+    "Net",
+    "RowsOf",
+    "moves_without_columns",
+    "net_by_key",
+    "net_of_rows",
+]
 
-_INSERT, _UPDATE, _DELETE = range(3)
+INSERT, UPDATE, DELETE = range(3)
+#: An update that changes the key, after which the row of the old key stays.
+MOVE = 3
+_UPDATES = pa.array([UPDATE, MOVE], pa.uint8())
 Indices = npt.NDArray[np.int64]
 
 #: For rows of key columns: (for each the index of its row in the lake, or -1; those rows).
@@ -58,7 +72,7 @@ def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsO
     after = changes.select(names)
     before = pa.table(
         [
-            pc.if_else(pc.equal(changes[OP], _UPDATE), changes[BEFORE + n], changes[n])
+            pc.if_else(pc.is_in(changes[OP], _UPDATES), changes[BEFORE + n], changes[n])
             for n in names
         ],
         names=names,
@@ -67,8 +81,8 @@ def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsO
     both = pa.concat_tables([before, after.cast(before.schema)])
     ids = keys_of([both[name] for name in names], names).ids()
     old, new = ids[:rows], ids[rows:]
-    puts = np.flatnonzero(op != _DELETE)
-    gone = np.flatnonzero((op == _DELETE) | ((op == _UPDATE) & (old != new)))
+    puts = np.flatnonzero(op != DELETE)
+    gone = np.flatnonzero((op == DELETE) | ((op == UPDATE) & (old != new)))
     steps = _Steps.of(
         np.concatenate([old[gone], new[puts]]),
         np.concatenate([2 * gone, 2 * puts + 1]),
@@ -94,7 +108,7 @@ class KeyShare:
 
     def changes(self, changes: pa.Table) -> pa.Table:
         """The changes that are about one of these keys, as the old one or the new one."""
-        is_update = pc.equal(changes[OP], _UPDATE)
+        is_update = pc.equal(changes[OP], UPDATE)
         old = [pc.if_else(is_update, changes[BEFORE + n], changes[n]) for n in self.key]
         wanted = self._has(pa.table(old, names=list(self.key))) | self._has(changes)
         return changes.filter(pa.array(wanted))
@@ -114,7 +128,7 @@ class KeyShare:
 
 def moves_without_columns(changes: pa.Table, key: Sequence[str]) -> bool:
     """Whether an update changes a key and has an image that lacks columns."""
-    lacking = changes.filter(pc.and_(pc.equal(changes[OP], _UPDATE), pc.is_valid(changes[ABSENT])))
+    lacking = changes.filter(pc.and_(pc.is_in(changes[OP], _UPDATES), pc.is_valid(changes[ABSENT])))
     moved = (pc.not_equal(lacking[name], lacking[BEFORE + name]) for name in key)
     return any(pc.any(differs).as_py() for differs in moved)
 
@@ -130,13 +144,11 @@ def net_of_rows(table: str, changes: pa.Table) -> Net:
             hint="set binlog_row_image=FULL on the server, or give the table a primary key",
         )
     columns = _columns(changes)
-    is_update = pc.equal(changes[OP], _UPDATE)
+    is_update = pc.equal(changes[OP], UPDATE)
     after = changes.select(columns)
     old = pa.table([changes[BEFORE + name] for name in columns], schema=after.schema)
-    inserted = after.filter(pc.not_equal(changes[OP], _DELETE))
-    removed = pa.concat_tables(
-        [after.filter(pc.equal(changes[OP], _DELETE)), old.filter(is_update)]
-    )
+    inserted = after.filter(pc.not_equal(changes[OP], DELETE))
+    removed = pa.concat_tables([after.filter(pc.equal(changes[OP], DELETE)), old.filter(is_update)])
     both = pa.concat_tables([inserted, removed])
     if both.num_rows == 0:
         return Net(inserted, removed)
@@ -200,7 +212,7 @@ def _completed(
     absent = changes[ABSENT].combine_chunks()
     lacking = np.flatnonzero(~np.asarray(absent.is_null()))
     op = changes[OP].to_numpy()
-    inserted = lacking[op[lacking] == _INSERT]
+    inserted = lacking[op[lacking] == INSERT]
     if len(inserted):
         names = ", ".join(absent[int(inserted[0])].as_py())
         raise UnsupportedError(

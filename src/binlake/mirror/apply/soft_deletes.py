@@ -1,0 +1,104 @@
+"""Deletes that leave the row in the lake, with the time of the delete in the column `_deleted_at`.
+
+A delete becomes an update that sets the time. An update that changes the key becomes two: the old row is
+marked, as it was, and the new one is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.errors import UnsupportedError
+from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, TIME, is_special
+from binlake.mirror.apply.net import DELETE, MOVE, UPDATE
+
+__all__ = ["DELETED", "check_names", "marked_deletes", "present_rows", "with_deleted"]
+
+#: The column of the lake: null while the server has the row. Iceberg reserves `_deleted`.
+DELETED = "_deleted_at"
+_TIME = pa.timestamp("us", "UTC")
+
+
+def with_deleted(schema: pa.Schema) -> pa.Schema:
+    """A table's schema in the lake."""
+    return schema.append(pa.field(DELETED, _TIME))
+
+
+def check_names(table: str, names: Sequence[str], key: Sequence[str]) -> None:
+    """Raise UnsupportedError for a table whose deletes cannot be kept."""
+    if not key:
+        raise UnsupportedError(
+            f"{table}: soft deletes need a primary key, or a unique key of NOT NULL columns"
+        )
+    if DELETED in [name.lower() for name in names]:
+        raise UnsupportedError(
+            f"{table}: the server's table has a column {DELETED}, which soft deletes need"
+        )
+
+
+def present_rows(rows: pa.Table) -> pa.Table:
+    """The rows of the lake that are not deleted, without the column."""
+    return rows.filter(pc.is_null(rows[DELETED])).drop_columns([DELETED])
+
+
+def marked_deletes(changes: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Changes (see `change_rows`, with `TIME`) in the order of the log, with `DELETED` and without deletes."""
+    is_delete = pc.equal(changes[OP], DELETE).combine_chunks()
+    is_update = pc.equal(changes[OP], UPDATE).combine_chunks()
+    differs = [_differs(changes[name], changes[BEFORE + name]) for name in key]
+    moved = np.logical_or.reduce(differs) & is_update.to_numpy(zero_copy_only=False)
+    none = pa.nulls(changes.num_rows, _TIME)
+    deleted = pc.if_else(is_delete, changes[TIME].combine_chunks(), none)
+    ops = np.where(moved, MOVE, changes[OP].to_numpy())
+    ops = np.where(is_delete.to_numpy(zero_copy_only=False), UPDATE, ops)
+    found = changes.drop_columns([TIME])
+    for name in key:  # of a delete there is one image
+        before = pc.if_else(is_delete, changes[name].combine_chunks(), _one(changes[BEFORE + name]))
+        found = _with(found, BEFORE + name, before)
+    found = _with(found, OP, pa.array(ops, pa.uint8()))
+    found = found.append_column(pa.field(DELETED, _TIME), deleted)
+    if not moved.any():
+        return found
+    # the old row of each stands before the new one: its key as it was, all else as the lake has it
+    old = _old_rows(changes.filter(pa.array(moved)), found.schema, key)
+    places = np.concatenate([np.arange(len(moved)) * 2 + 1, np.flatnonzero(moved) * 2])
+    return pa.concat_tables([found, old]).take(pa.array(np.argsort(places, kind="stable")))
+
+
+def _old_rows(moves: pa.Table, schema: pa.Schema, key: Sequence[str]) -> pa.Table:
+    rest = [n for n in schema.names if not is_special(n) and n not in (*key, DELETED)]
+    columns = []
+    for field in schema:
+        if field.name in key:
+            columns.append(_one(moves[BEFORE + field.name]))
+        elif field.name.startswith(BEFORE):
+            columns.append(_one(moves[field.name]))
+        elif field.name == OP:
+            columns.append(pa.array([UPDATE] * moves.num_rows, field.type))
+        elif field.name == ABSENT:
+            columns.append(pa.array([rest or None] * moves.num_rows, field.type))
+        elif field.name == DELETED:
+            columns.append(_one(moves[TIME]))
+        else:
+            columns.append(pa.nulls(moves.num_rows, field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    same = pc.fill_null(pc.equal(one, other), fill_value=False)
+    differs: npt.NDArray[np.bool_] = ~same.combine_chunks().to_numpy(zero_copy_only=False)
+    return differs
+
+
+def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.schema.field(at), values)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks()
