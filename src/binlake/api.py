@@ -1,4 +1,4 @@
-"""The Python API: a log is opened once and read as often as wanted.
+"""The Python API: open a log once and read it as often as you want.
 
     import binlake
 
@@ -10,9 +10,10 @@
     for batch in log.changes("shop.orders"):               # pyarrow.RecordBatch, typed columns
         ...
     orders = log.to_arrow("shop.orders")                   # one pyarrow.Table
-    log.ledger                                             # what the last read saw and left out
+    log.ledger                                             # counts of the last read, and what it left out
 
-Options are keywords of `open`, the same as everywhere: see `values.options.READ_OPTIONS`.
+Options are keywords of `open`, with the same names as everywhere: see
+`values.options.READ_OPTIONS`.
 
 A method imports what it needs: opening a log needs no pyarrow, whose import takes longer.
 """
@@ -53,15 +54,15 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 def open(paths: Paths, **options: Any) -> Log:
     """Open logs: a file, several, a glob, a directory, an index file, a URI, or "-".
 
-    Options as keywords, as text or as values (`since="2026-11-21 14:00"`, `table=["shop.*"]`).
-    Nothing but names is read yet. Raises SourceError where there is nothing, OptionError.
+    Options are keywords, as text or as values (`since="2026-11-21 14:00"`, `table=["shop.*"]`).
+    This only resolves the names of files. Raises SourceError if there are no logs, OptionError.
     """
     try:
         given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
         texts = [os.fsdecode(path) for path in given]
     except TypeError:
         raise OptionError(
-            f"paths: a path or several are expected, not {paths!r}", name="paths", value=paths
+            f"paths: expected a path or several, not {paths!r}", name="paths", value=paths
         ) from None
     return Log(texts, ReadOptions.parse(options))
 
@@ -69,8 +70,8 @@ def open(paths: Paths, **options: Any) -> Log:
 class Log:
     """Opened logs: one chain of files, or several that are read one after the other.
 
-    Every method that reads starts from the beginning and fills a new `ledger`, which is
-    complete when the read is. All of them raise BinlogError.
+    Every method that reads starts from the beginning and fills a new `ledger`, which is complete
+    when the read is. All of them raise BinlogError.
     """
 
     def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
@@ -103,26 +104,27 @@ class Log:
 
     @cached_property
     def _meant(self) -> list[Chain]:
-        """The chains that are read: all, or the one that a position or GTID means."""
+        """The chains to read: all, or the one that a position or GTID means."""
         from binlake.stream.positions.chosen_chains import chosen_chains
 
         return chosen_chains(self._chains, self.options)
 
     def events(self) -> Iterator[LogEvent]:
-        """Every event with its place; `.event` is the typed event, decoded when asked for.
+        """Yield every event with its position; `.event` is the typed event, decoded on demand.
 
-        Events inside a compressed transaction follow it. With options that choose
-        transactions, only the events of those; with table, exclude_table or op, of transactions
-        that change such rows: their control events, and the TABLE_MAP and rows events of those.
+        Events inside a compressed transaction follow it. With options that choose transactions,
+        this yields only their events. With table, exclude_table or op, it yields the control
+        events of transactions that change such rows, and the TABLE_MAP and rows events of those
+        tables.
         """
         for reader in self._readers(self.options):
             yield from reader.events()
 
     def transactions(self) -> Iterator[Transaction]:
-        """Every committed transaction, in commit order (with `uncommitted=True`: every one).
+        """Yield every committed transaction, in commit order (with `uncommitted=True`: every one).
 
-        A transaction's `pieces()` can be read until the next transaction is asked for. With
-        table, exclude_table or op, those that change such rows.
+        A transaction's `pieces()` can be read until you request the next transaction. With table,
+        exclude_table or op, this yields only transactions that change such rows.
         """
         for reader in self._readers(self.options):
             if not self.options.chooses_rows:
@@ -134,12 +136,12 @@ class Log:
             yield from (t for t in reader.transactions(counter.on_ddl) if counter(t).any)
 
     def changes(self, table: str | None = None) -> Iterator[pa.RecordBatch]:
-        """Row changes, in commit order.
+        """Yield row changes, in commit order.
 
-        Of one table (`database.table`): typed columns and metadata columns; a batch has the
-        schema of the definition that its rows were written under, and the order holds within a
-        definition; a table that has no changes here is a SourceError, at the end. Without a
-        table: the generic view of all tables, images as JSON text.
+        For one table (`database.table`): typed columns and metadata columns. A batch has the
+        schema of the definition under which its rows were written, and the order holds within a
+        definition. A table without changes raises SourceError at the end. Without a table: the
+        generic view of all tables, images as JSON text.
         """
         if table is None:
             from binlake.table.row_json import change_batch
@@ -156,7 +158,9 @@ class Log:
             raise self._no_change_of(table)
 
     def tables(self) -> dict[str, Mapping[str, int]]:
-        """The tables with changes, by `database.table`, and how many rows by operation."""
+        """Return the tables with changes, by `database.table`, and the number of rows by
+        operation.
+        """
         from binlake.table.types.base import Target
 
         for _ in self._changes(self.options, Target.TEXT, lambda _changes: None):
@@ -164,12 +168,13 @@ class Log:
         return {f"{name[0]}.{name[1]}": dict(counts) for name, counts in self.ledger.rows.items()}
 
     def to_arrow(self, table: str | None = None) -> pa.Table:
-        """All row changes of one table as one Arrow table; without a table, the generic view.
+        """Return all row changes of one table as one Arrow table; without a table, the generic
+        view.
 
-        Where the table's definition changed, columns are united by name: types are
-        promoted, or the newest definition names the type, and older rows with a value that does
-        not fit are in `<table>@<n>`, which can be asked for; `ledger.warnings` says so. Raises
-        SourceError for a table without changes here, OptionError for a pattern that means several.
+        If the table's definition changed, columns are united by name: types are promoted, or the
+        newest definition determines the type. Then older rows with a value that does not fit are
+        in `<table>@<n>`, which you can request; `ledger.warnings` reports it. Raises SourceError
+        for a table without changes, OptionError for a pattern that matches several.
         """
         import pyarrow as pa
 
@@ -199,7 +204,7 @@ class Log:
             return pa.Table.from_batches([c.fitting for c in conformed], evolution.schema)
         if not 1 <= number <= len(evolution.versions):
             raise OptionError(
-                f"table {name} has {len(evolution.versions)} definitions here, no @{number}",
+                f"table {name} has {len(evolution.versions)} definitions, but no @{number}",
                 name="table",
                 value=table,
             )
@@ -219,13 +224,14 @@ class Log:
         return rows
 
     def stats(self, top: int = 10, by: str | None = None) -> dict[str, Any]:
-        """Who wrote how much, and when: what `binlake stats --json` prints, as a dict.
+        """Return write volume by table, operation, time, server and thread: the output of `binlake
+        stats --json` as a dict.
 
-        `top`: how long lists may be; `by`: the unit of time, "minute", "hour" or "day" (default:
-        what the logs' time asks for). Raises OptionError.
+        `top`: the length of lists; `by`: the unit of time, "minute", "hour" or "day" (default:
+        depends on the time span of the logs). Raises OptionError.
         """
         if top < 1:
-            raise OptionError(f"top {top}: at least 1 is expected", name="top", value=top)
+            raise OptionError(f"top {top}: expected at least 1", name="top", value=top)
         from binlake.stream.statistics import UNITS, Statistics
         from binlake.table.counting.gather import gather
 
@@ -236,7 +242,7 @@ class Log:
         return found.to_json(ledger)
 
     def view(self, name: str, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-        """Batches of the view `events`, `transactions` or `statements` (stream/views.py).
+        """Yield batches of the view `events`, `transactions` or `statements` (stream/views.py).
 
         `columns`: only these, in this order; default all. Raises OptionError.
         """
@@ -276,7 +282,7 @@ class Log:
         yield from LogReader.of_chains(self._meant, options, self._new_ledger())
 
     def _new_ledger(self) -> Ledger:
-        """An empty ledger, but for what is said of the choice of chains."""
+        """Return an empty ledger, except for messages about the choice of chains."""
         from binlake.stream.positions.chosen_chains import only_read
 
         meant = self._meant
@@ -288,7 +294,7 @@ class Log:
     def _changes(
         self, options: ReadOptions, target: Target, shape: Callable[[Changes], T]
     ) -> Iterator[T]:
-        """The row changes as `shape` makes them, on the threads that decode."""
+        """Yield the row changes in the form of `shape`, on the threads that decode."""
         from binlake.table.checks.column_check import ColumnCheck
         from binlake.table.reading import read_changes
         from binlake.table.schema.schema_file import declared_schema
@@ -310,11 +316,13 @@ class Log:
 
         asked = replace(self.options, table=(table,))
         return SourceError(
-            f"no change of table {table} in the logs", hint=nothing_found(self._chains, asked)
+            f"the logs contain no change of table {table}", hint=nothing_found(self._chains, asked)
         )
 
     def _of_one_table(self, table: str) -> tuple[list[pa.RecordBatch], set[str]]:
-        """The batches of a table, and the names of all its columns. Raises OptionError for a pattern that means several."""
+        """Return the batches of a table, and the names of all its columns. Raises OptionError for
+        a pattern that matches several.
+        """
         batches: list[pa.RecordBatch] = []
         names: dict[str, None] = {}
         columns: set[str] = set()
@@ -323,19 +331,19 @@ class Log:
             names[found.definition.full_name] = None
             if len(names) == 1:
                 batches.append(found.batch)
-            else:  # the others are read for their names only
+            else:  # the others are read only for their names
                 batches.clear()
         if len(names) > 1:
             raise OptionError(
-                f"{table!r} means several tables: {', '.join(names)}",
+                f"{table!r} matches several tables: {', '.join(names)}",
                 name="table",
                 value=table,
-                hint="ask for one; to_arrow() without a table gives the changes of all, as JSON text",
+                hint="choose one; to_arrow() without a table returns the changes of all, as JSON text",
             )
         return batches, columns
 
     def _typed(self, table: str) -> Iterator[TableBatch]:
-        """The batches of the tables that a pattern names."""
+        """Yield the batches of the tables that match a pattern."""
         try:
             parse_table_pattern(table)
         except ValueError as error:
@@ -348,13 +356,13 @@ class Log:
 
 
 def _versioned(table: str) -> tuple[str, int | None]:
-    """`db.t@2` as ("db.t", 2); a name without such an end as it is."""
+    """Split `db.t@2` into ("db.t", 2); a name without such an end stays whole."""
     name, at, number = table.rpartition("@")
     return (name, int(number)) if at and number.isdecimal() else (table, None)
 
 
 def _distinct(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
-    """Each schema once, in the order of its last appearance: the last is the newest."""
+    """Return each schema once, in the order of its last appearance: the last is the newest."""
     kept: list[pa.Schema] = []
     for schema in reversed(schemas):
         if not any(schema.equals(known) for known in kept):

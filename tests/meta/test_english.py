@@ -44,19 +44,14 @@ _PATTERN = re.compile("|".join(PHRASES), re.IGNORECASE)
 
 #: Rooms of src/binlake whose docstrings and comments have been edited.
 EDITED = (
-    "archive",
-    "errors.py",
-    "events",
-    "format",
-    "printable.py",
-    "serve",
-    "source/bytes.py",
-    "stream",
-    "values",
-)
+    "api.py", "archive", "cli", "config", "errors.py", "events", "format", "lake", "printable.py",
+    "serve", "source", "spark", "stream", "table", "values",
+)  # fmt: skip
 #: Phrases of docstrings, beside the ones above.
 _OF_DOCSTRINGS = re.compile(
-    r"whoever|somebody|\bof whose\b|is told what|as it says it|what (is|was) none|of nobody",
+    r"whoever|somebody|\bof whose\b|is told what|as it says it|what (is|was) none|of nobody"
+    r"|\bas ever\b|lets? go of|\bfor ever\b|looked (at|into)|of ours that|and said so"
+    r"|throw each other|to be had|(made|begins?) anew|handed (on|over)|passed over",
     re.IGNORECASE,
 )
 _CODE = re.compile(r"^```[\s\S]*?^```$|^(?: {4}|\t).*$|`[^`\n]*`", re.MULTILINE)

@@ -256,7 +256,7 @@ def test_a_killed_run_leaves_no_half_table_and_the_next_says_so(spark: Any, tmp_
         process.wait()
     assert {p.name.partition("-")[0] for p in target.iterdir()} == {"_staging"}
     with pytest.raises(
-        OptionError, match=r"was started \S+ and did not finish; --overwrite replaces it"
+        OptionError, match=r"was started \S+ and did not finish; use --overwrite to replace it"
     ):
         run(spark, LOGS, target)
     result = run(spark, LOGS, target, if_exists="replace")

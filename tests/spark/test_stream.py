@@ -272,7 +272,7 @@ def test_a_purged_log_is_told_in_a_few_lines(streamed: Streamed) -> None:
     with pytest.raises(StreamingQueryException) as caught:
         streamed.run()
     told, *_ = str(caught.value).splitlines()
-    assert f"PositionLostError: the stream came to {LOGS[0].name}" in told
+    assert f"PositionLostError: the stream had reached {LOGS[0].name}" in told
     assert "Traceback" not in str(caught.value)
 
 

@@ -201,7 +201,7 @@ class StoreLog(LogWriter):
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._changing = threading.Lock()  # of the waiting bytes
-        self._syncing = threading.Lock()  # parts are put down one after the other
+        self._syncing = threading.Lock()  # parts are stored one after the other
         self._taken_up(folder.sizes().get(name))
 
     def _taken_up(self, finished: int | None) -> None:

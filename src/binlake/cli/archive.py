@@ -34,7 +34,7 @@ _LINE_SECONDS = 60.0
 _TERMINAL_LINE_SECONDS = 1.0
 
 
-# of a connection, its compression is said in the URL: here --compress is that of complete logs
+# The URL sets the compression of a connection: here --compress is that of complete logs.
 @with_server_flags_except("--compress", "--skip-replication", or_config=True)
 def archive(
     server: ServerUrls,
@@ -128,7 +128,7 @@ def archive(
         _archive_all(config, [n for n, is_given in given.items() if is_given], until_current, quiet)
         return
     if directory is None:
-        raise OptionError("DIR is missing: where the logs go", name="directory")
+        raise OptionError("DIR is missing: the directory for the logs", name="directory")
     if compress not in COMPRESSIONS:
         raise OptionError(
             f"--compress {compress}: not one of {', '.join(COMPRESSIONS)}", name="compress"
@@ -151,7 +151,8 @@ def archive(
         note(f"everything before {metrics.file}:{metrics.offset} is in {directory}")
     if until_current and archiver.failed:
         note(
-            f"binlake: {counted(archiver.failed, 'complete log')} could not be indexed or compressed "
+            f"binlake: {counted(archiver.failed, 'complete log')} could not be indexed or"
+            " compressed "
             "(see the reasons above); they are in the archive as they were received"
         )
         raise Exit(1)

@@ -1,4 +1,4 @@
-"""`binlake completion SHELL`: what a shell needs to complete commands, options and values."""
+"""`binlake completion SHELL`: the script that completes commands, options and values in a shell."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def completion(
     kind = get_completion_class(shell) if shell in _SHELLS else None
     if kind is None:
         raise OptionError(
-            f"there is no completion for {shell!r}", name="SHELL", hint=f"for {', '.join(_SHELLS)}"
+            f"no completion for {shell!r}", name="SHELL", hint=f"choose one of {', '.join(_SHELLS)}"
         )
     from binlake.cli.main import COMPLETION_VARIABLE, PROGRAM
 

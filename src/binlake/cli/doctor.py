@@ -1,4 +1,4 @@
-"""`binlake doctor URL`: what of a live server will make trouble, and the SQL that mends it."""
+"""`binlake doctor URL`: check a live server's settings, with the SQL to fix problems."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def doctor(
 
 
 def _check_file(config: str, as_json: bool) -> bool:
-    """Check all that a configuration file names; whether there are problems. Raises OptionError."""
+    """Check everything that a configuration file names; return whether there are problems. Raises
+    OptionError.
+    """
     from binlake.config.configuration import read_configuration
     from binlake.serve.server import BinlogServer
 
@@ -74,7 +76,7 @@ def _check_file(config: str, as_json: bool) -> bool:
 
 
 def _report(name: str, table: str, error: BinlogError, as_json: bool) -> None:
-    """One problem that kept a server or an archive from being examined."""
+    """One problem that prevented the check of a server or an archive."""
     text = f"[{table}] {error}"
     if as_json:
         problem = {"severity": Severity.PROBLEM, "subject": "config", "what": text}
@@ -84,7 +86,7 @@ def _report(name: str, table: str, error: BinlogError, as_json: bool) -> None:
 
 
 def _examine(server: ServerUrls, as_json: bool, name: str = "") -> bool:
-    """Examine servers that replicate one another; whether there are problems."""
+    """Check servers that replicate one another; return whether there are problems."""
     examined = []
     for url in server:
         with connect(url) as connection:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["export"]
 
-# The JVM only hands out tasks and collects a few lines of JSON: the decoding is Python's. The
+# The JVM only distributes tasks and collects a few lines of JSON; Python does the decoding. The
 # quick compiler and the serial collector start in half the processor time of the defaults.
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # A session whose work takes about as long as its start needs no UI.
@@ -134,7 +134,7 @@ def export(
 
 
 def _is_local(engine: str | None, master: str | None, workers: int | None) -> bool:
-    """Whether the local engine is meant. Raises OptionError."""
+    """Whether the local engine is selected. Raises OptionError."""
     if engine is not None and engine not in _ENGINES:
         raise OptionError(f"--engine {engine}: not one of {', '.join(_ENGINES)}", name="--engine")
     if engine == "local" and master is not None:
@@ -153,13 +153,13 @@ def _local(workers: int | None) -> Iterator[Engine]:
 
 @contextmanager
 def _spark(master: str, files: list[str], options: ReadOptions) -> Iterator[Engine]:
-    """A session of our own. Raises BinlogError."""
+    """Open a session. Raises BinlogError."""
     try:
         import pyspark  # noqa: F401
     except ImportError:
         raise BinlogError(
             "export needs PySpark",
-            hint="pip install 'binlake[spark]'; --engine local needs none",
+            hint="pip install 'binlake[spark]', or use --engine local",
         ) from None
     from binlake.lake.jobs import SparkEngine
     from binlake.spark.sessions import start
@@ -190,14 +190,14 @@ def _size(flag: str, text: str) -> int:
 
 @contextmanager
 def _spark_errors(log_file: Path) -> Iterator[None]:
-    """What Spark says, when it starts and later, as one line. Raises BinlogError."""
+    """Report what Spark reports, at its start and later, as one line. Raises BinlogError."""
     from pyspark.errors import PySparkException
 
     try:
         yield
     except PySparkException as error:
         first = str(error).partition("\n")[0]
-        raise BinlogError(f"Spark failed: {first}", hint=f"its own log is {log_file}") from None
+        raise BinlogError(f"Spark failed: {first}", hint=f"see its log, {log_file}") from None
 
 
 def _config(master: str, files: list[str], options: ReadOptions) -> dict[str, str]:
@@ -213,7 +213,7 @@ def _config(master: str, files: list[str], options: ReadOptions) -> dict[str, st
 
 @contextmanager
 def _bar() -> Iterator[Progress]:
-    """A progress bar over tasks, on stderr; nothing where that is no terminal."""
+    """A progress bar over tasks, on stderr; nothing if that is not a terminal."""
     if not is_watched():
         yield lambda _done, _all: None
         return

@@ -54,7 +54,7 @@ _Json = Annotated[bool, Option("--json", help="The answer as one JSON object.")]
 
 
 def _command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a command of this one."""
+    """Make a function a command of this group."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
         gtid.add_command(command(name, function))
@@ -63,7 +63,7 @@ def _command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return add
 
 
-# what a text that is meant as a path has, and sets of GTIDs do not
+# parts of paths that sets of GTIDs do not contain
 _LIKE_A_PATH = re.compile(r"[/\\*?\[]|\.\d|\.index$")
 
 
@@ -77,13 +77,12 @@ def locate(
 ) -> None:
     """Print FILE:POS of the transaction that has this GTID.
 
-    Of all files but that one only the beginning is read (PREVIOUS_GTIDS, GTID_LIST). Exit code
-    1 if the transaction is not in the logs; why is said on stderr.
+    It reads only the beginnings of the other files (PREVIOUS_GTIDS, GTID_LIST). The exit code is 1
+    if the transaction is not in the logs; stderr has the reason.
 
-    Examples:
-      binlake gtid locate 3e11fa47-71ca-11e1-9e33-c80aa9429562:23 /var/lib/mysql/
+    Examples: binlake gtid locate 3e11fa47-71ca-11e1-9e33-c80aa9429562:23 /var/lib/mysql/
 
-      binlake gtid locate 0-1-4711 'logs/binlog.*' --json
+    binlake gtid locate 0-1-4711 'logs/binlog.*' --json
     """
     wanted = _one_gtid(name)
     chains = of_source(resolve(files, options.index_directory), options.source)
@@ -134,12 +133,11 @@ def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = Fa
 @_command("contains")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = False) -> None:
-    """Say whether the first set contains all of the second; exit code 1 if it does not.
+    """Report whether the first set contains all of the second; the exit code is 1 if it does not.
 
-    What is missing is printed.
+    Prints the missing GTIDs.
 
-    Examples:
-      binlake gtid contains /var/lib/mysql/ 3e11fa47-71ca-11e1-9e33-c80aa9429562:23
+    Examples: binlake gtid contains /var/lib/mysql/ 3e11fa47-71ca-11e1-9e33-c80aa9429562:23
     """
     left, right = _alike(_set(first, options), _set(second, options))
     missing = right - left
@@ -154,14 +152,14 @@ def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = F
 @_command("gaps")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
-    """Print what is missing between the first and the last GTID of each source; exit code 1 if any.
+    """Print the GTIDs missing between the first and the last one of each source; exit code 1 if
+    any.
 
-    A source is a UUID and tag of MySQL, a domain of MariaDB: its servers share one sequence, so
-    a missing number is written 0-?:5. MariaDB's lists say how far a server came and not what
-    is missing below; its logs do, so all of them are read.
+    A source is a UUID and tag of MySQL, a domain of MariaDB: its servers share one sequence, so a
+    missing number is written 0-?:5. MariaDB's lists contain the last GTID of a server and not the
+    gaps below it, so binlake reads all of its logs.
 
-    Examples:
-      binlake gtid gaps /var/lib/mysql/
+    Examples: binlake gtid gaps /var/lib/mysql/
     """
     result = _set(sets[0], options, accounted)
     for text in sets[1:]:
@@ -180,12 +178,11 @@ def errant(
 ) -> None:
     """Print the GTIDs that a replica has and its source lacks; exit code 1 if there are any.
 
-    Take the replica's set first: what the source commits in between is no harm then.
+    Take the replica's set first: then GTIDs that the source commits in between do no harm.
 
-    Examples:
-      binlake gtid errant @replica.txt @source.txt
+    Examples: binlake gtid errant @replica.txt @source.txt
 
-      binlake gtid errant /replica/mysql/ /source/mysql/
+    binlake gtid errant /replica/mysql/ /source/mysql/
     """
     left, right = _alike(_set(replica, options), _set(origin, options))
     _print_findings(left - right, "no errant GTIDs", as_json)
@@ -204,18 +201,18 @@ def _one_gtid(text: str) -> AnyGtid:
 
 
 def _set(text: str, options: ReadOptions, of_logs: _OfLogs = executed) -> AnyGtidSet:
-    """The set that an argument means. Raises BinlogError."""
+    """Return the set that an argument means. Raises BinlogError."""
     if text.startswith("@"):
         text, name = _text_of(text[1:]), text
     elif _LIKE_A_PATH.search(text) or text == "-" or (text and Path(text).exists()):
         held = of_logs(_one_chain(text, options), Access.of(options))
         if not held:
-            note(f"{text}: the logs hold no GTIDs")
+            note(f"{text}: the logs contain no GTIDs")
         return held
     else:
         name = repr(text)
     try:
-        # what `mysql --batch` prints has its line breaks as \n
+        # the output of `mysql --batch` has its line breaks as \n
         return parse_gtid_set(text.replace("\\n", ""))
     except ValueError as error:
         raise OptionError(f"{name} is neither a set of GTIDs nor a log: {error}") from None
@@ -225,24 +222,24 @@ def _text_of(path: str) -> str:
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror}") from None
+        raise SourceError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SourceError(f"{path} is not a text", hint="logs are named without @") from None
+        raise SourceError(f"{path} is not a text file", hint="give logs without @") from None
 
 
 def _one_chain(path: str, options: ReadOptions) -> Chain:
     chains = resolve([path], options.index_directory)
-    if len(chains) > 1:  # the option is for the arguments that need it
+    if len(chains) > 1:  # the option applies to the arguments that need it
         chains = of_source(chains, options.source)
-    return the_only_chain(chains, f"{path} stands for the GTIDs of one server")
+    return the_only_chain(chains, f"{path} can mean the GTIDs of one server only")
 
 
 def _alike(left: AnyGtidSet, right: AnyGtidSet) -> tuple[Any, Any]:
-    """Two sets of one flavour; an empty one takes that of the other. Raises OptionError."""
+    """Return two sets of one flavour; an empty one takes that of the other. Raises OptionError."""
     if type(left) is type(right):
         return left, right
     if left and right:
-        raise OptionError("one set holds GTIDs of MySQL, the other of MariaDB")
+        raise OptionError("one set contains GTIDs of MySQL, the other of MariaDB")
     return (left, type(left)()) if left else (type(right)(), right)
 
 
@@ -259,7 +256,7 @@ def _print_set(gtids: AnyGtidSet | MariaGtidGaps, as_json: bool) -> None:
 
 
 def _print_findings(gtids: AnyGtidSet | MariaGtidGaps, none: str, as_json: bool) -> None:
-    """A set whose members are problems."""
+    """Print a set whose members are problems."""
     if gtids or as_json:
         _print_set(gtids, as_json)
     else:

@@ -1,7 +1,7 @@
-"""`binlake`: one command per question to a log. Parses, calls, prints; knows no format.
+"""`binlake`: one command per question about a log. Parses, calls, prints; knows no format.
 
-Exit codes: 0 fine, 1 the log has problems (or the work failed), 2 wrong use. A user's mistake
-is one line on stderr; a traceback is always a bug of ours.
+Exit codes: 0 fine, 1 the log has problems (or the work failed), 2 wrong usage. A user's mistake is
+one line on stderr; a traceback is always a bug of binlake.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, 
 
 __all__ = ["COMMANDS", "PROGRAM", "main"]
 
-#: By which a shell asks for completions.
+#: The variable with which a shell requests completions.
 COMPLETION_VARIABLE = "_BINLAKE_COMPLETE"
 
-#: Every command and what `binlake --help` says of it. `rows` is the function `rows` of
-#: `binlake.cli.rows` (`spark-env`: `spark_env`); that module is imported when the command is called,
-#: and not before.
+#: Every command and its line in `binlake --help`. `rows` is the function `rows` of
+#: `binlake.cli.rows` (`spark-env`: `spark_env`); that module is imported only when the command is
+#: called.
 COMMANDS = {
     "inspect": "show the events of a log, including compressed transactions",
     "rows": "print row changes as JSON lines, CSV, Arrow or Parquet",
@@ -51,15 +51,15 @@ COMMANDS = {
 _NUMPY_COMMANDS = frozenset(("export", "mirror"))
 
 _WRONG_USE = (KeyringError, OptionError, SchemaError, SourceError)
-# A disk that is full, or broken, is nobody's mistake on the command line.
+# A full or broken disk is not a mistake on the command line.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
-# The tool whose options this command has means a host by -h.
+# In the tool whose options this command has, -h means a host.
 _SETTINGS = {"mysqlbinlog": {"help_option_names": ["-?", "--help"]}}
 
 
 class _Program(HelpGroup):
-    """Imports the module of the command that is called, and for the help none at all."""
+    """Imports the module of a command only when it is called, so the help imports none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -73,7 +73,7 @@ class _Program(HelpGroup):
         try:
             name = cmd_name.replace("-", "_")
             found = getattr(import_module(f"binlake.cli.{name}"), name)
-            gc.freeze()  # nor will be: later collections pass them over
+            gc.freeze()  # they stay alive: later collections skip them
         finally:
             gc.enable()
         if isinstance(found, click.Command):  # a command that has commands of its own
@@ -87,14 +87,14 @@ class _Program(HelpGroup):
 
 @click.pass_context
 def _run(context: click.Context, version: bool, verbose: bool) -> None:
-    """What the program does without a command: show its version."""
+    """Show the version: the action of the program without a command."""
     if version:
         from binlake.cli.version import details_lines, version_line
 
         print("\n".join([version_line(), *(details_lines() if verbose else ())]))
         context.exit()
     if verbose:
-        raise click.UsageError("--verbose goes with --version", context)
+        raise click.UsageError("--verbose requires --version", context)
     if context.invoked_subcommand is None:
         context.fail("Missing command.")
 
@@ -132,8 +132,8 @@ def _tell_usage(error: click.ClickException) -> None:
 
 
 def _what_is_expected(error: click.MissingParameter) -> str:
-    """All arguments, where one may be given several times and others follow: which of them is missing
-    is then for nobody to tell; else "".
+    """Return all arguments, if one may be repeated and others follow: then the missing one is
+    ambiguous; else "".
     """
     context = error.ctx
     if context is None or not isinstance(error.param, click.Argument):
@@ -151,21 +151,21 @@ def _with_flags(error: BinlogError) -> str:
 
 
 def _speak_utf8() -> None:
-    """Results are UTF-8 wherever they go: JSON is by definition, and names fit no other set.
+    """Make results UTF-8, wherever they go: JSON requires it, and no other set contains all names.
 
-    What no UTF-8 has (half of a surrogate pair) is written as its escape.
+    Characters that UTF-8 lacks (half of a surrogate pair) are written as their escapes.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _give_up_output() -> None:
-    """Forget what has not been written, so that the interpreter does not try again at its end."""
+    """Drop unwritten output, so that the interpreter does not try again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _problem(error: OSError) -> str:
-    """What the system refused. Without a file's name it is the output: sources name theirs."""
+    """Return an error of the system. Without a file's name it is the output: sources name theirs."""
     reason = error.strerror or str(error)
     if error.filename is None:
         return f"cannot write the output: {reason}"

@@ -66,7 +66,7 @@ def rows(
     say_time_zone(options, sys.argv)
     schema = declared_schema(
         options, files
-    )  # a wrong one is told before anything is read or written
+    )  # a wrong one is reported before anything is read or written
     if limit is not None:  # no more is decoded than that many rows are likely to need
         few = max(_FEW_BYTES, limit * _ROW_BYTES)
         if few < options.batch_bytes:

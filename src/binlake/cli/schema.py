@@ -1,4 +1,4 @@
-"""`binlake schema FILE…`: the tables that a log's DDL makes, as SQL with places."""
+"""`binlake schema FILE…`: the tables that the DDL of a log defines, as SQL with positions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def schema(
     print(_HEAD + CLIENT_CHARSET + "\n", end="\n")
     writer.write(known.tables)
     ledger = Ledger()
-    everything = replace(options, table=(), exclude_table=())  # a table may be like another
+    everything = replace(options, table=(), exclude_table=())  # a table may be defined with LIKE
     with reading(chains, ledger) as seen:
         for reader in LogReader.of_chains(chains, everything, ledger):
             history = SchemaHistory(known)
@@ -73,7 +73,7 @@ def schema(
                 writer.apply(history, passed)
             writer.apply(history, passed)
     if not writer.count:
-        note("the logs hold no DDL of such tables")
+        note("the logs contain no DDL of such tables")
     ledger.unshown.clear()  # rows were not asked for
     say_result(ledger)
     fail_if_lost(ledger)
@@ -99,12 +99,12 @@ class _Writer:
 
 
 def _check_bases(chains: list[Chain]) -> None:
-    """Places name files only: those of two servers must not be mixed."""
+    """Check that the names of files are unique: positions of two servers must not be mixed."""
     bases = Counter(chain.base for chain in chains)
     twice = [base for base, count in bases.items() if count > 1]
     if twice:
         raise OptionError(
-            f"{twice[0]}.* are the logs of {bases[twice[0]]} servers",
+            f"{twice[0]}.* are logs of {bases[twice[0]]} servers",
             name="FILE",
             hint="write one schema for each",
         )

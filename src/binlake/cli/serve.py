@@ -1,4 +1,4 @@
-"""`binlake serve`: an archive as a source that replicas follow."""
+"""`binlake serve`: serve an archive as a source that replicas follow."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def serve(
         str | None,
         Option(
             metavar="FILE",
-            help=f"Its first line is the password; else ${_PASSWORD_VARIABLE}, else a question.",
+            help=f"Its first line is the password; default: ${_PASSWORD_VARIABLE}, else binlake asks for it.",
         ),
     ] = None,
     bind: Annotated[str, Option(help="Address to listen on; 0.0.0.0 is all.")] = "127.0.0.1",
@@ -169,7 +169,7 @@ def run(servers: Sequence[BinlogServer]) -> None:
 
 
 def _introduce(server: BinlogServer) -> None:
-    """Say what is served, and where."""
+    """Print what is served, and where."""
     names = server.library.chain.names
     host, port = server.address
     server.say(
@@ -182,7 +182,7 @@ def _introduce(server: BinlogServer) -> None:
 
 
 def _password(path: str | None, user: str) -> str:
-    """The password of our user. Raises OptionError where there is none."""
+    """Return the password of the user. Raises OptionError if there is none."""
     if path is not None:
         password = password_of_file(path)
     elif _PASSWORD_VARIABLE in os.environ:
@@ -193,7 +193,7 @@ def _password(path: str | None, user: str) -> str:
         raise OptionError(
             "replicas need a password to log in with",
             name="password_file",
-            hint=f"--password-file FILE, or ${_PASSWORD_VARIABLE}",
+            hint=f"use --password-file FILE or ${_PASSWORD_VARIABLE}",
         )
     if not password:
         raise OptionError("the password is empty", name="password_file")

@@ -30,7 +30,7 @@ from binlake.values.position import Position
 
 __all__ = ["tail"]
 
-# What is written while more comes; parquet and arrow files are complete only at their end.
+# Flushed while more data comes; parquet and arrow files are complete only at their end.
 _FORMATS = ("json", "csv", "csv-guarded", "arrow")
 
 
@@ -80,7 +80,7 @@ def tail(
     """
     check_format(form, _FORMATS)
     if options.stop or options.at:
-        raise OptionError("a live server has no end to stop at: use --until-current", name="stop")
+        raise OptionError("a live server's log has no end: use --until-current", name="stop")
     say_time_zone(options, sys.argv)
     schema = declared_schema(options, map(str, server))
     start = _start(server, options, after, from_start=from_start)
@@ -99,7 +99,7 @@ def tail(
         def show(changes: Iterable[Changes]) -> None:
             for change in changes:
                 columns.see(change)
-                with interrupts.later():  # half a line, or half a message of arrow, is none
+                with interrupts.later():  # half a line, or half an arrow message, is not output
                     enough = not writer.write(writer.shape(change))
                 if enough:
                     raise _Enough
@@ -114,21 +114,23 @@ def tail(
 
 
 class _Enough(Exception):  # noqa: N818 - not an error
-    """As many rows as were asked for have been written."""
+    """The requested number of rows has been written."""
 
 
 def _start(
     servers: ServerUrls, options: ReadOptions, after: str | None, *, from_start: bool
 ) -> Position:
-    """Where to begin. Raises OptionError, ServerError."""
+    """Return where to begin. Raises OptionError, ServerError."""
     if sum((options.start is not None, after is not None, from_start)) > 1:
-        raise OptionError("--start, --after and --from-start exclude one another", name="start")
+        raise OptionError("--start, --after and --from-start are mutually exclusive", name="start")
     place = options.start
     if place is not None and not place.file:
         raise OptionError(
             "--start POS: of which of the server's logs?", name="start", hint="say FILE:POS"
         )
-    with connect_any(servers) as connection:  # which, unlike following, does not try for ever
+    with connect_any(
+        servers
+    ) as connection:  # which, unlike following, does not retry without an end
         if place is not None:
             start, said = Position("", place.file, place.pos), str(place)
         elif after or from_start:

@@ -1,4 +1,6 @@
-"""`binlake verify FILE|DIR…`: is every log whole, and do they follow one another."""
+"""`binlake verify FILE|DIR…`: check that every log is complete, and that the files follow one
+another.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-_NAMED = 3  # of the files that are left out
+_NAMED = 3  # of the ignored files
 
 
 @with_options("schema", *HOW_LOGS_ARE_OPENED)
@@ -86,14 +88,14 @@ def verify(
     else:
         _print_report(report)
     if reencode:
-        note(f"the same when they are encoded again: {counted(reencoding.events, 'event')}")
+        note(f"identical after encoding again: {counted(reencoding.events, 'event')}")
     if not report.ok:
         raise Exit(1)
 
 
 class _RowChecks:
-    """The checks of row images. Logs with checksums need none, so pyarrow is imported when one
-    is asked for.
+    """The checks of row images. Logs with checksums need none, so pyarrow is imported only for a
+    log without them.
     """
 
     def __init__(self, options: ReadOptions) -> None:
@@ -120,7 +122,7 @@ class _RowChecks:
         return LoggedFractions(self._schema)
 
     def encoded(self) -> RowBytes:
-        """Compares row images with what their values encode to."""
+        """Compares row images with the encoding of their values."""
         from binlake.table.checks.row_bytes import RowBytes
 
         return RowBytes(self._compared)
@@ -153,7 +155,7 @@ def _print_report(report: VerifyReport) -> None:
         names = [path.rpartition("/")[2] for path in report.ignored]
         listed = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
         count = counted(len(names), "file")
-        note(f"left out, not named like a log or a second copy: {count} ({listed})")
+        note(f"ignored, not named like a log or a second copy: {count} ({listed})")
     problems = sum(p.kind is not Kind.IN_USE for f in report.files for p in f.problems)
     total = problems + len(report.chain)
     events = sum(f.types.total() for f in report.files)

@@ -7,17 +7,17 @@ from importlib import metadata
 
 __all__ = ["details_lines", "version_line"]
 
-#: Distributions whose versions decide what binlake reads and writes.
+#: Distributions that determine what binlake reads and writes.
 _LIBRARIES = ("pyarrow", "zstandard", "sqlglot", "PyMySQL", "cryptography", "pyspark")
 
 
 def version_line() -> str:
-    """What `binlake --version` prints."""
+    """Return the output of `binlake --version`."""
     return f"binlake {metadata.version('binlake')}"
 
 
 def details_lines() -> Iterator[str]:
-    """What `--verbose` adds: the library that computes checksums, Python, and the packages."""
+    """Return what `--verbose` adds: the library that computes checksums, Python, and the packages."""
     import platform
 
     from binlake.core.checksum import crc32_library

@@ -1,1 +1,1 @@
-"""A TOML file for processes that run unattended: many servers to archive, many archives to serve."""
+"""The TOML file of unattended processes: many servers to archive, many archives to serve."""

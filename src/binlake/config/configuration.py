@@ -1,4 +1,4 @@
-"""`archive` and `serve` from one file: what to archive, and what to serve.
+"""The TOML file of `archive` and `serve`: the servers to archive, and the archives to serve.
 
     [archive]
     target = "/backup/binlogs"
@@ -12,7 +12,7 @@
     port = 3307
     password_variable = "SHOP_REPLICA_PASSWORD"
 
-Everything is read and checked before anything starts; nothing is connected to.
+binlake reads and checks the whole file before anything starts, without connecting to a server.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _DEFAULT_METRICS_ADDRESS = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a file says. `metrics` is address and port for the archives, None without."""
+    """The content of a file. `metrics` is address and port for the archives, None without."""
 
     file: str
     archives: tuple[ArchiveJob, ...]
@@ -62,7 +62,7 @@ class Configuration:
 
 
 def read_configuration(file: str) -> Configuration:
-    """Read a file and check all that can be checked without a connection. Raises OptionError."""
+    """Read a file and check everything that needs no connection. Raises OptionError."""
     top = open_toml(file)
     top.take({}, ("archive", "serve"))
     archive, serve = top.table("archive"), top.table("serve")
@@ -74,9 +74,9 @@ def read_configuration(file: str) -> Configuration:
     made = Configuration(file, tuple(_archives(archive, given)), metrics, tuple(_listeners(serve)))
     if not made.archives and not made.listeners:
         raise OptionError(
-            f"{file}: there is nothing to archive and nothing to serve",
+            f"{file}: the file names nothing to archive and nothing to serve",
             name="config",
-            hint="[archive.servers.NAME] names a server, [serve.listeners.NAME] an archive",
+            hint="add [archive.servers.NAME] for a server, or [serve.listeners.NAME] for an archive",
         )
     _check_ports(serve, made)
     return made
@@ -99,14 +99,16 @@ def _archives(archive: Table, common: dict[str, Any]) -> Iterator[ArchiveJob]:
         for url in urls:
             other = known.setdefault((url.where, target), name)
             if other != name:
-                raise table.error("url", f"[archive.servers.{other}] archives {url.where} already")
+                raise table.error("url", f"[archive.servers.{other}] already archives {url.where}")
         yield ArchiveJob(name, urls, target, _archive_options(given))
 
 
 def _urls(
     table: Table, given: dict[str, Any], connection: dict[str, str], own: Table
 ) -> tuple[ServerUrl, ...]:
-    """The servers of a table, with the options of their connections; their passwords are remembered."""
+    """Return the servers of a table, with the options of their connections; their passwords are
+    remembered.
+    """
     if "url" not in given:
         raise table.error("url", "it is missing")
     password = _password(table, given)
@@ -141,14 +143,14 @@ def _archive_options(given: dict[str, Any]) -> ArchiveOptions:
 
 
 def _check_target(table: Table, target: str) -> None:
-    """A local directory must be one, or one that can be made."""
+    """Check a local directory: it must exist, or it must be possible to create it."""
     if is_uri(target):
         return
     there = next(path for path in (Path(target), *Path(target).parents) if path.exists())
     if not there.is_dir():
         raise table.error("target", f"{there} is not a directory")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise table.error("target", f"{there} cannot be written")
+        raise table.error("target", f"no permission to write {there}")
 
 
 # -- listeners -------------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ def _settings(table: Table, given: dict[str, Any], password: str) -> Settings:
 
 
 def _check_ports(serve: Table, made: Configuration) -> None:
-    """Two listeners cannot have one port. Port 0 is any free one."""
+    """Check that no two listeners have the same port. Port 0 is any free one."""
     taken: dict[int, str] = {}
     if made.metrics is not None and made.metrics[1]:
         taken[made.metrics[1]] = "[archive] metrics_port"
@@ -198,15 +200,17 @@ def _check_ports(serve: Table, made: Configuration) -> None:
             if not port:
                 continue
             if port in taken:
-                raise table.error(key, f"{port} is the port of {taken[port]} already")
+                raise table.error(key, f"{port} is already the port of {taken[port]}")
             taken[port] = f"[{table.name}] {key}"
 
 
 def _password(table: Table, given: dict[str, Any]) -> str | None:
-    """The password that a table names, in a file or in the environment; None for none."""
+    """Return the password that a table names, in a file or in the environment; None if it names
+    none.
+    """
     if "password_file" in table and "password_variable" in table:
-        raise table.error("password_variable", "password_file is given as well")
-    # what the table itself says wins over what the table above it says
+        raise table.error("password_variable", "give either this or password_file")
+    # a value in the table has priority over one in the table above
     variable, file = given.get("password_variable"), given.get("password_file")
     if "password_variable" in table:
         given.pop("password_file", None)
@@ -216,7 +220,7 @@ def _password(table: Table, given: dict[str, Any]) -> str | None:
         variable = None
     if variable is not None and file is None:
         if variable not in os.environ:
-            raise table.error("password_variable", f"there is no variable {variable}")
+            raise table.error("password_variable", f"the environment has no variable {variable}")
         return os.environ[variable]
     if file is None:
         return None

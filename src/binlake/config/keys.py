@@ -34,23 +34,23 @@ def _place(value: Any, folder: Path) -> str:
 
 def _compression(value: Any, folder: Path) -> str:
     if value not in COMPRESSIONS:
-        raise ValueError(f"one of {', '.join(COMPRESSIONS)} is expected")
+        raise ValueError(f"expected one of {', '.join(COMPRESSIONS)}")
     return str(value)
 
 
 def _urls(value: Any, folder: Path) -> tuple[ServerUrl, ...]:
-    """A URL, or a list of URLs of servers that replicate one another; without a password."""
+    """Read a URL, or a list of URLs of servers that replicate one another; without a password."""
     urls = [text(one, folder) for one in (value if isinstance(value, list) else [value])]
     for url in urls:
         if is_server_url(url) and holds_password(url):
-            raise ValueError("the URL holds a password; use password_file or password_variable")
+            raise ValueError("the URL contains a password; use password_file or password_variable")
     if not urls:
-        raise ValueError("the URL of a server is expected")
+        raise ValueError("expected the URL of a server")
     return ServerUrl.parse_all(urls)
 
 
 def _option(value: Any, folder: Path) -> str:
-    """A value of an option of a connection."""
+    """Read the value of an option of a connection."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value) if isinstance(value, int | float) else text(value, folder)
@@ -68,7 +68,7 @@ def _parse_of(name: str) -> Any:
 
 def _uuid(value: Any, folder: Path) -> str:
     if not _UUID.fullmatch(text(value, folder)):
-        raise ValueError("a UUID is expected")
+        raise ValueError("expected a UUID")
     return str(value).lower()
 
 
@@ -77,11 +77,11 @@ ARCHIVE_KEYS: dict[str, Key] = {
     "target": Key(_place, "directory or URI of the archive; several servers may share it"),
     "password_file": Key(path, "file whose first line is the password"),
     "password_variable": Key(text, "environment variable that holds the password"),
-    "compress": Key(_compression, "how complete logs are compressed: none or zstd", "none"),
+    "compress": Key(_compression, "compression of complete logs: none or zstd", "none"),
     "index": Key(flag, "write an index beside each complete log", "true"),
     "from": Key(text, "first log of a new server: a name, oldest or newest", "oldest"),
     "sync_seconds": Key(number, "how often data is made durable while more is coming", "1; object store: 10"),
-    "restart_if_lost": Key(flag, "begin another directory where the server has purged the next log", "false"),
+    "restart_if_lost": Key(flag, "if the server has purged the next log, begin another directory", "false"),
     "keep_days": Key(number, "retention: remove logs that ended earlier"),
     "keep_bytes": Key(size, 'retention: remove the oldest logs above this size ("500GB")'),
 }  # fmt: skip
@@ -103,13 +103,13 @@ CONNECTION_KEYS: dict[str, Key] = {
 #: In `[serve]` for all listeners, and in `[serve.listeners.NAME]` for one.
 SERVE_KEYS: dict[str, Key] = {
     "bind": Key(text, "address to listen on; 0.0.0.0 is all", "127.0.0.1"),
-    "user": Key(text, "name that replicas log in with", "replica"),
+    "user": Key(text, "user name for replicas", "replica"),
     "password_file": Key(path, "file whose first line is the password of that user"),
     "password_variable": Key(text, "environment variable that holds it"),
-    "ssl_cert": Key(path, "certificate (PEM); one is made without it"),
+    "ssl_cert": Key(path, "certificate (PEM); by default binlake creates one"),
     "ssl_key": Key(path, "its private key (PEM)"),
     "require_tls": Key(flag, "refuse connections without TLS", "false"),
-    "max_connections": Key(whole_number(1, 100_000), "replicas at the same time", "100"),
+    "max_connections": Key(whole_number(1, 100_000), "maximum number of replicas", "100"),
     "keyring": Key(path, "keyring of encrypted logs"),
     "keyring_password_file": Key(path, "file with the password of the keyring"),
 }
@@ -117,7 +117,7 @@ SERVE_KEYS: dict[str, Key] = {
 LISTENER_KEYS: dict[str, Key] = {
     "path": Key(_place, "the archive or logs to serve"),
     "port": Key(_PORT, "port to listen on"),
-    "source": Key(text, "which server of an archive of several"),
+    "source": Key(text, "the server to serve, if the archive contains several"),
     "server_id": Key(whole_number(1, (1 << 32) - 1), "the server_id to answer with"),
     "server_uuid": Key(_uuid, "the server_uuid to answer with (MySQL)"),
     "metrics_port": Key(whole_number(1, 65535), "port for Prometheus, for this listener"),

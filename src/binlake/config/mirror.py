@@ -35,7 +35,7 @@ def _place(value: Any, folder: Path) -> str:
 
 def _url(value: Any, folder: Path) -> str:
     if holds_password(text(value, folder)):
-        raise ValueError("the URL holds a password; use its option password-file")
+        raise ValueError("the URL contains a password; use its option password-file")
     return text(value, folder)
 
 

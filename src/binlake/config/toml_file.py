@@ -18,13 +18,13 @@ _MAX_BYTES = 1 << 20
 _SIMILAR = 0.6
 _MOST_SHOWN = 80
 
-#: Makes a value of what the file has; raises ValueError with what is expected instead.
+#: Converts a value of the file; raises ValueError with the expected form.
 Parse = Callable[[Any, Path], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: how its value is read, what it means, and its default for the documentation."""
+    """One key: how its value is read, its meaning, and its default for the documentation."""
 
     parse: Parse
     meaning: str
@@ -40,15 +40,15 @@ class Table:
         self._values = dict(values)
 
     def error(self, key: str, message: str, hint: str | None = None) -> OptionError:
-        """An error about one key."""
+        """Return an error about one key."""
         key = key[:_MOST_SHOWN]
         where = f"[{self.name}] {key}" if self.name else key
         return OptionError(f"{self.file}: {where}: {message}", name="config", hint=hint)
 
     def take(self, keys: Mapping[str, Key], tables: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The values of the keys that are there. `tables` are read with `table` and `named`.
+        """Return the values of the keys that are set. `tables` are read with `table` and `named`.
 
-        Raises OptionError for a key that is not known and for a value that is wrong.
+        Raises OptionError for an unknown key and for a wrong value.
         """
         found = {}
         for name, value in self._values.items():
@@ -66,18 +66,18 @@ class Table:
         return found
 
     def table(self, name: str) -> Table:
-        """A table inside of this one; empty where the file does not have it."""
+        """Return a table inside this one; empty if the file does not have it."""
         value = self._values.get(name, {})
         if not isinstance(value, dict):
             raise self.error(name, f"this is a table: [{self._inner(name)}]")
         return Table(self.file, self._inner(name), value)
 
     def named(self, name: str) -> Iterator[tuple[str, Table]]:
-        """The tables `[name.…]` by their own names, in the order of the file."""
+        """Return the tables `[name.…]` by their own names, in the order of the file."""
         outer = self.table(name)
         for own in outer._values:
             if not own.isprintable() or len(own) > _MOST_SHOWN:
-                raise outer.error(own, "this is no name")
+                raise outer.error(own, "this is not a valid name")
             yield own, outer.table(own)
 
     def __iter__(self) -> Iterator[str]:
@@ -92,7 +92,7 @@ class Table:
     def _unknown(self, name: str, known: tuple[str, ...]) -> OptionError:
         close = difflib.get_close_matches(name, known, 1, _SIMILAR)
         hint = f"did you mean {close[0]}?" if close else f"keys: {', '.join(known)}"
-        return self.error(name, "there is no such key", hint)
+        return self.error(name, "unknown key", hint)
 
 
 def open_toml(file: str) -> Table:
@@ -102,7 +102,7 @@ def open_toml(file: str) -> Table:
         with path.open("rb") as opened:
             data = opened.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
-            raise OptionError(f"{file}: more than 1 MB is no configuration", name="config")
+            raise OptionError(f"{file}: a configuration file has at most 1 MB", name="config")
         return Table(path, "", tomllib.loads(data.decode()))
     except OSError as error:
         raise OptionError(f"cannot read {file}: {error.strerror}", name="config") from None
@@ -111,46 +111,46 @@ def open_toml(file: str) -> Table:
 
 
 def text(value: Any, _: Path) -> str:
-    """A string that is not empty."""
+    """Read a string that is not empty."""
     if not isinstance(value, str) or not value or not value.isprintable():
-        raise ValueError("a string is expected")
+        raise ValueError("expected a string")
     return value
 
 
 def path(value: Any, folder: Path) -> str:
-    """A path of a file, relative to the folder of the configuration."""
+    """Read the path of a file, relative to the folder of the configuration."""
     return str(folder / os.path.expanduser(text(value, folder)))  # noqa: PTH111 - never raises
 
 
 def flag(value: Any, _: Path) -> bool:
-    """`true` or `false`."""
+    """Read `true` or `false`."""
     if not isinstance(value, bool):
-        raise ValueError("true or false is expected")
+        raise ValueError("expected true or false")
     return value
 
 
 def number(value: Any, _: Path) -> float:
-    """A number that is not negative."""
+    """Read a number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 53:
-        raise ValueError("a number that is not negative is expected")
+        raise ValueError("expected a number that is not negative")
     return float(value)
 
 
 def whole_number(least: int, most: int) -> Parse:
-    """A whole number in a range."""
+    """Read a whole number in a range."""
 
     def parse(value: Any, _: Path) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"a whole number from {least} to {most} is expected")
+            raise ValueError(f"expected a whole number from {least} to {most}")
         return value
 
     return parse
 
 
 def size(value: Any, folder: Path) -> int:
-    """A number of bytes, or a text such as "500GB"."""
+    """Read a number of bytes, or a text such as "500GB"."""
     from binlake.values.options import parse_bytes
 
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError('a size is expected, such as "500GB"')
+        raise ValueError('expected a size such as "500GB"')
     return parse_bytes(str(value))

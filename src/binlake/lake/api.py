@@ -40,8 +40,8 @@ def export(
     export. `progress` is called with the numbers of finished tasks and of all tasks. Options are
     those of `binlake.open`.
 
-    Nothing of the result is visible before all logs are read and proven complete. Raises
-    OptionError, SourceError and every BinlogError of reading.
+    The result becomes visible only when all logs are read and proven complete. Raises OptionError,
+    SourceError and every BinlogError of reading.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     texts = [os.fsdecode(path) for path in given]
@@ -62,14 +62,14 @@ def export(
 def _engine(name: str, spark: SparkSession | None, workers: int | None) -> Engine:
     if name == "local":
         if spark is not None:
-            raise OptionError("engine local uses no Spark session", name="spark")
+            raise OptionError("the engine local uses no Spark session", name="spark")
         from binlake.lake.local import LocalEngine
 
         return LocalEngine(workers)
     if name != "spark":
         raise OptionError(f"engine {name!r}: not one of spark, local", name="engine", value=name)
     if workers is not None:
-        raise OptionError("workers are those of engine local", name="workers")
+        raise OptionError("workers is an option of the engine local", name="workers")
     from binlake.lake.jobs import SparkEngine
     from binlake.spark import session
 

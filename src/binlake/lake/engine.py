@@ -1,7 +1,7 @@
-"""Bulk work: tasks that know what to do, and engines that know where.
+"""Bulk work: tasks with the work to do, and engines that run them.
 
 A task is a plain object that is pickled to wherever it runs. It may run more than once, so it
-writes under names of its own, and only what a collected result names counts.
+writes under unique names, and only files named in a collected result count.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Engine(ABC):
 
     @abstractmethod
     def check_paths(self, paths: Sequence[str]) -> None:
-        """Raise SourceError where a task would not see one of these paths."""
+        """Raise SourceError if a task cannot see one of these paths."""
 
     @abstractmethod
     def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
         """Run the tasks and return their results, in the order of `tasks`.
 
-        `what` describes the work to whoever watches it. Raises the BinlogError of a task.
+        `what` describes the work for displays of progress. Raises the BinlogError of a task.
         """

@@ -40,14 +40,14 @@ __all__ = ["ExportResult", "TableSummary", "check", "export"]
 DEFAULT_FILE_BYTES = 128 << 20
 _SMALLEST_PARTITION = 16 << 20
 _LARGEST_PARTITION = 256 << 20
-# Rewriting less than this is not worth a job: the driver does it.
+# A smaller rewrite is not worth a job: the driver does it.
 _DRIVER_MERGE_BYTES = 32 << 20
-_NOTHING = "nothing of this export was kept"
+_NOTHING = "this export has no result"
 
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """What an export made of one table."""
+    """The result of an export for one table."""
 
     key: TableKey
     rows: int
@@ -57,11 +57,11 @@ class TableSummary:
 
     @property
     def path(self) -> str:
-        """Where it lies in the directory."""
+        """Its place in the directory."""
         return table_path(self.key.database, self.key.table, self.key.version)
 
     def to_json(self) -> dict[str, Any]:
-        """As an entry of `tables` in `_ledger.json`."""
+        """Return the entry of `tables` in `_ledger.json`."""
         schema = self.files[0].schema
         return {
             "database": self.key.database,
@@ -77,7 +77,7 @@ class TableSummary:
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """A finished export: what was read, and what it became."""
+    """A finished export: its input, and its result."""
 
     directory: str
     tables: tuple[TableSummary, ...]
@@ -140,12 +140,12 @@ def export(
 ) -> ExportResult:
     """Write one Parquet data set per table of the logs to `target`, a directory or URI.
 
-    Nothing of it is visible until all is decoded and proven complete; whatever fails before
-    leaves `target` as it was. A task reads `max_partition_bytes` of log; by default there are
-    as many tasks as keep all cores busy, and no larger than is good. `if_exists` "replace" replaces an earlier export, never files
-    that no export wrote. Raises OptionError when `target` is not empty and for URLs of servers
-    that hold a password, IncompleteError when the tasks' ranges do not join, and any BinlogError
-    of reading.
+    The result becomes visible only when everything is decoded and proven complete; after an
+    earlier failure `target` is unchanged. A task reads `max_partition_bytes` of log; by default
+    there are enough tasks for all cores, within limits on their size. `if_exists` "replace"
+    replaces an earlier export, never files that no export wrote. Raises OptionError when `target`
+    is not empty and for URLs of servers that hold a password, IncompleteError when the tasks'
+    ranges do not join, and any BinlogError of reading.
     """
     directory, before = check(paths, target, options, if_exists)
     if max_partition_bytes is None:
@@ -176,7 +176,7 @@ def export(
 def check(
     paths: Sequence[str], target: str, options: ReadOptions, if_exists: IfExists
 ) -> tuple[Directory, Findings]:
-    """Raise what an export would raise before it decodes anything; return its target.
+    """Check everything that can be checked before decoding; return the target of the export.
 
     This takes no engine and reads no log, so that a mistake is reported before Spark starts.
     """
@@ -186,10 +186,10 @@ def check(
             check_no_password(text, name)
     refuse_secrets(target)
     if is_server_url(target):
-        raise OptionError(f"{target} is a live server, and no place for tables", name="target")
+        raise OptionError(f"{target} is a live server, not a place for tables", name="target")
     if "-" in paths:
         raise OptionError(
-            "standard input cannot be exported: tasks read parts of files", name="paths"
+            "export cannot read standard input: its tasks read parts of files", name="paths"
         )
     directory = Directory(target)
     before = directory.claim(if_exists)
@@ -202,7 +202,7 @@ def check(
 
 
 def _partition_bytes(cores: int, paths: Sequence[str], options: ReadOptions) -> int:
-    """A share of the logs for every core, within bounds: each task has a fixed cost."""
+    """Return a share of the logs for every core, within limits: each task has a fixed cost."""
     chains = of_source(resolve(paths, options.index_directory), options.source)
     sizes = [log.size or 0 for chain in chains for log in chain.files]
     share = -(-sum(sizes) // cores)
@@ -210,7 +210,7 @@ def _partition_bytes(cores: int, paths: Sequence[str], options: ReadOptions) -> 
 
 
 def _paths_of_tasks(partitions: Sequence[LogPart], staging: Staging) -> list[str]:
-    """The paths that the tasks read, and the local one that they write to."""
+    """Return the paths that the tasks read, and the local one to which they write."""
     local = staging.directory.fs.type_name == "local"
     paths = sorted({path for part in partitions for path in part.paths})
     return [*paths, *([staging.attempts] if local else [])]
@@ -226,18 +226,18 @@ def _proven_ledger(partitions: Sequence[LogPart], results: Sequence[Mapping[str,
     if problems:
         raise IncompleteError(
             f"the ranges that the tasks read do not join: {'; '.join(problems[:3])}",
-            hint="nothing was written; this is a fault of binlake, please report it",
+            hint="nothing was written; this is a bug of binlake, please report it",
         )
     return ledger
 
 
 def _check_columns(files: Sequence[DataFile], options: ReadOptions) -> None:
-    """Raises OptionError for a wanted column that no table has, if there are tables at all."""
+    """Raise OptionError for a wanted column that no table has, if there are tables at all."""
     known = {name for file in files for name in file.schema.names}
     for name in options.columns:
         if files and name not in known:
             raise OptionError(
-                f"option columns: no table that was read has a column {name!r}",
+                f"option columns: no table in the input has a column {name!r}",
                 name="columns",
                 value=name,
                 hint="nothing was written",

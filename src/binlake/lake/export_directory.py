@@ -1,14 +1,14 @@
-"""The directory of an export: names, what a run may find there, staging and commit.
+"""The directory of an export: names, earlier content, staging and commit.
 
     DIR/<database>/<table>/*.parquet     the result
-    DIR/_ledger.json                     written last: its presence says the result is whole
-    DIR/_staging-<run>/run.json          what an unfinished run was going to do
+    DIR/_ledger.json                     written last: its presence shows that the result is complete
+    DIR/_staging-<run>/run.json          the plan of an unfinished run
     DIR/_staging-<run>/attempts/*        files that tasks write; only those that the driver
                                          got back from finished tasks are ever moved on
     DIR/_staging-<run>/tables/…          whole tables, each moved into place by one rename
 
-A kill at any instant leaves each table whole or not there at all, and no `_ledger.json`.
-(An object store has no rename of directories: there the ledger alone says what is whole.)
+After a kill at any moment, each table is complete or absent, and there is no `_ledger.json`. (An
+object store cannot rename directories: there only the ledger shows what is complete.)
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ IfExists = Literal["error", "replace"]
 LEDGER_NAME = "_ledger.json"
 STAGING_PREFIX = "_staging-"
 RUN_NAME = "run.json"
-# how pyarrow words what the system says
+# pyarrow's wording of an error of the system
 _ERRNO = re.compile(r".*\[errno \d+\] ", re.IGNORECASE | re.DOTALL)
 
-# ASCII that no file system, Hadoop path or glob gives a meaning; everything above ASCII is kept
+# ASCII characters without a meaning to file systems, Hadoop paths or globs; all above ASCII are
+# kept
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.$ ~!^&()'`;\x80-\U0010ffff-]")
 
 
@@ -56,14 +57,14 @@ def encode_name(name: str) -> str:
 
 
 def table_path(database: str, table: str, version: int | None = None) -> str:
-    """`<database>/<table>`, or `<database>/<table>@<version>` for rows that were set aside."""
+    """Return `<database>/<table>`, or `<database>/<table>@<version>` for rows that were set aside."""
     suffix = "" if version is None else f"@{version}"
     return f"{encode_name(database)}/{encode_name(table)}{suffix}"
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What lies in a directory that an export is asked to write."""
+    """The content of a directory to which an export is to write."""
 
     ledger: Mapping[str, Any] | None = None
     runs: tuple[Mapping[str, Any], ...] = ()
@@ -73,17 +74,17 @@ class Findings:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is there at all."""
+        """Whether the directory is empty."""
         return not (self.ledger or self.staging or self.tables or self.foreign)
 
     def describe(self) -> str:
-        """What is there, in one line."""
+        """Describe the content in one line."""
         if self.foreign:
             some = ", ".join(self.foreign[:3]) + (", …" if len(self.foreign) > 3 else "")
             return f"holds files that no export wrote ({some})"
         if self.ledger is not None:
             made = self.ledger.get("export", {})
-            left = ", and leavings of one that did not finish" if self.staging else ""
+            left = ", and remains of one that did not finish" if self.staging else ""
             return (
                 f"holds a finished export of {made.get('finished', 'unknown time')}: "
                 f"{len(self.tables)} tables, {made.get('rows', '?')} rows{left}"
@@ -124,7 +125,7 @@ class Directory:
                 raise SourceError(f"{self.shown} is a file", hint="export writes a directory")
             entries = {e.base_name: e for e in self._list(self.root)}
         except OSError as error:
-            raise SourceError(f"{self.shown} cannot be read: {error}") from None
+            raise SourceError(f"cannot read {self.shown}: {error}") from None
         ledger = self._json(self.path(LEDGER_NAME)) if LEDGER_NAME in entries else None
         staging = tuple(sorted(n for n in entries if n.startswith(STAGING_PREFIX)))
         runs = tuple(run for n in staging if (run := self._json(self.path(n, RUN_NAME))))
@@ -135,7 +136,7 @@ class Directory:
     def _sort_out(
         self, entries: Mapping[str, pafs.FileInfo], ours: set[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Tables that an export wrote, and everything that none did."""
+        """List the tables of exports, and all other files."""
         tables: list[str] = []
         foreign: list[str] = []
         databases = {table.partition("/")[0] for table in ours}
@@ -175,11 +176,11 @@ class Directory:
         elif found.empty or if_exists == "replace":
             return found
         else:
-            hint = "--overwrite replaces it"
+            hint = "use --overwrite to replace it"
         raise OptionError(f"{self.shown} {found.describe()}", hint=hint)
 
     def check_writable(self) -> None:
-        """Raise SourceError where this process may not write. Of a store, only writing tells."""
+        """Raise SourceError if this process may not write. For a store, only writing shows that."""
         if self.fs.type_name != "local":
             return
         place = Path(self.root)
@@ -188,16 +189,16 @@ class Directory:
         if not place.is_dir():
             raise SourceError(f"{self.shown}: {place} is a file")
         if not os.access(place, os.W_OK | os.X_OK):
-            raise SourceError(f"{self.shown} cannot be written: no permission to write in {place}")
+            raise SourceError(f"cannot write {self.shown}: no permission to write in {place}")
 
     @contextmanager
     def writing(self, hint: str | None = None) -> Iterator[None]:
-        """Report what the system refuses to write as a BinlogError that names this directory."""
+        """Report errors of writing as a BinlogError that names this directory."""
         try:
             yield
         except OSError as error:
             reason = _ERRNO.sub("", error.strerror or str(error))
-            raise BinlogError(f"{self.shown} cannot be written: {reason}", hint=hint) from None
+            raise BinlogError(f"cannot write {self.shown}: {reason}", hint=hint) from None
 
     def write_json(self, path: str, value: Mapping[str, Any]) -> None:
         """Write a small JSON file in one go: whole under its name, or not at all."""

@@ -48,7 +48,7 @@ class SparkEngine(Engine):
         return cores(self._spark)
 
     def check_paths(self, paths: Sequence[str]) -> None:
-        """Ask the hosts of a cluster whether they can work, and see the paths."""
+        """Check that the hosts of a cluster can work, and see the paths."""
         context = _context(self._spark)
         if context is None or not (context.master or "").startswith("local"):
             check_hosts(self._spark, paths)
@@ -58,7 +58,9 @@ class SparkEngine(Engine):
 
 
 class _TaskReader(Shipped, DataSourceReader):
-    """Holds the tasks pickled: the helper processes that plan the job need not import them."""
+    """Holds the tasks pickled, so that the helper processes that plan the job need not import
+    them.
+    """
 
     def __init__(self, tasks: Sequence[bytes]) -> None:
         self.tasks = tasks
@@ -127,7 +129,7 @@ class _Runner(Shipped):
         return without_traceback(arrived.run)()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # it has no attributes; Python's own answer to that is None
+        return {}  # it has no attributes; this is Python's own result then
 
 
 def _as_read(spark: SparkSession, pickled: Sequence[bytes]) -> list[str]:
@@ -145,7 +147,7 @@ def _context(spark: SparkSession) -> SparkContext | None:
 
 
 def _told(error: Exception) -> BinlogError | None:
-    """What the failed task said, out of the stacks that Spark wraps it in; None if not ours."""
+    """Return the message of the failed task, without Spark's stacks; None if it is not binlake's."""
     for line in reversed(str(error).splitlines()):
         kind, _, sentence = line.strip().partition(": ")
         module, _, name = kind.rpartition(".")

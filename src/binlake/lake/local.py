@@ -31,7 +31,7 @@ class LocalEngine(Engine):
 
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
-            raise OptionError(f"workers {workers}: at least 1 is expected", name="workers")
+            raise OptionError(f"workers {workers}: expected at least 1", name="workers")
         self._workers = workers or usable_cores()
 
     @property
@@ -39,7 +39,7 @@ class LocalEngine(Engine):
         return self._workers
 
     def check_paths(self, paths: Sequence[str]) -> None:
-        """Nothing: what this machine does not see, planning has refused already."""
+        """Do nothing: planning has already refused invisible paths."""
 
     def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
         count = min(self._workers, len(tasks))
@@ -65,11 +65,10 @@ main()
 
 
 class _Pool:
-    """Worker processes, and for each a thread that hands it one task after the other.
+    """Worker processes, each with a thread that sends it one task after the other.
 
-    Tasks are handed out in order. After a failure none is, and the error that is raised is that of
-    the first task that failed. Then, and at Ctrl-C, all workers are killed: what they wrote
-    counts for nothing.
+    Tasks start in order. After a failure no task starts, and the raised error is that of the first
+    task that failed. Then, and at Ctrl-C, all workers are killed; their files do not count.
     """
 
     def __init__(self, count: int, tasks: Sequence[Task], progress: Progress) -> None:
@@ -140,7 +139,7 @@ def _start_worker() -> subprocess.Popen[bytes]:
 
 
 def _asked(worker: subprocess.Popen[bytes], task: Task) -> str | Exception:
-    """What a worker answers to a task: its result, or the error that it raised."""
+    """A worker's answer to a task: its result, or the error that it raised."""
     requests, answers = _pipes(worker)
     try:
         write_message(requests, pickle.dumps(task))
@@ -150,7 +149,7 @@ def _asked(worker: subprocess.Popen[bytes], task: Task) -> str | Exception:
         ending = f"signal {-code}" if code < 0 else f"exit code {code}"
         return BinlogError(
             f"a worker process ended with {ending}",
-            hint="fewer workers (--workers) need less memory",
+            hint="use fewer workers (--workers) to save memory",
         )
     return answer
 

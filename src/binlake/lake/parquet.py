@@ -1,10 +1,10 @@
-"""Parquet files of many tables at once, as Spark itself would have written them.
+"""Write Parquet files of many tables at the same time, as Spark itself writes them.
 
-Spark keeps its schema in the footer of the files that it writes; with the same entry in ours
-it reads back the very types of the data source (a duration would else be a plain bigint).
+Spark stores its schema in the footer of its files. With the same entry in binlake's files, Spark
+reads back the exact types of the data source (without it, a duration is a plain bigint).
 
-A task meets its tables interleaved, so rows are held until a table has enough for a good row
-group; what is held in all is bounded, and so is the number of open files.
+A task reads its tables interleaved, so rows are held until a table has enough for a good row
+group. The total size of held rows is limited, and so is the number of open files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPEN_FILES = 200
 _SAMPLE_ROWS = 8192
 
 _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
-# Any version from 3.0 on says: dates and timestamps are in the proleptic Gregorian calendar.
+# Any version from 3.0 on means: dates and timestamps are in the proleptic Gregorian calendar.
 _SPARK_VERSION = b"org.apache.spark.version"
 
 
@@ -67,7 +67,7 @@ class DataFile:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> DataFile:
-        """The inverse of `to_json`."""
+        """Return the object of `to_json`'s result."""
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value["schema"])))
         key = TableKey(*value["table"])
         return cls(key, value["name"], value["rows"], value["bytes"], schema)
@@ -91,11 +91,7 @@ class _Held:
 
 
 class ParquetFiles:
-    """Writes batches of any tables into files in one directory, under names nobody else has.
-
-    Names start with `prefix`, so that files sort as their rows do. `close` returns the files;
-    `abort` leaves them as orphans, which a commit never looks at.
-    """
+    """Writes batches of any tables to files in one directory, under unique names."""
 
     def __init__(
         self, fs: pafs.FileSystem, directory: str, prefix: str, target_file_bytes: int
@@ -136,7 +132,7 @@ class ParquetFiles:
         return self._files
 
     def abort(self) -> None:
-        """Close what is open without finishing it."""
+        """Close open files without finishing them."""
         for opened in self._open.values():
             opened.writer.is_open = False  # else it writes a footer when it is collected
             with suppress(OSError):  # of a full disk

@@ -78,7 +78,7 @@ class Staging:
         """Make `tables` (path in the directory -> file names in `attempts`) the only content.
 
         `before` is what the survey found and this run replaces. From the first move to the
-        ledger there is no `_ledger.json`, so nobody takes a mixture for a result; the run's own
+        ledger there is no `_ledger.json`, so a mixture is never a valid result; the run's own
         description lists what is being moved, so a later run knows what it finds.
         """
         directory = self.directory

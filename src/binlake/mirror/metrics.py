@@ -110,7 +110,7 @@ class Exporter:
             self._server, _ = start_http_server(port, addr=address, registry=registry)
         except OSError as error:
             raise SourceError(
-                f"metrics cannot be served on {address}:{port}: {error.strerror or error}"
+                f"cannot serve metrics on {address}:{port}: {error.strerror or error}"
             ) from None
         bound_connections(self._server)
         self.url = f"http://{address}:{self._server.server_port}/metrics"

@@ -5,9 +5,9 @@
     spark = binlake.spark.session()
     spark.read.format("binlog").load("/var/lib/mysql/binlog.*").show()
 
-Filters and the wanted columns are options, never pushed down from `where`: in Spark 4.1 to 4.3
-the plan with the pushed filters is kept for later queries on the same loaded DataFrame, which
-then silently get the rows of the first. The same clauses in `where` work, after the read.
+Filters and the wanted columns are options, never pushed down from `where`. Spark 4.1 to 4.3 keeps
+the plan with the pushed filters for later queries on the same loaded DataFrame, which then
+silently get the rows of the first query. The same clauses in `where` work, after the read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The batch reader of the data source: what the driver plans and what a task yields.
+"""The batch reader of the data source: the plan of the driver, and the batches of a task.
 
 It has no `pushFilters` on purpose (see the package's docstring).
 """
@@ -35,7 +35,7 @@ class BinlogReader(Shipped, DataSourceReader):
 
     @without_traceback
     def partitions(self) -> list[InputPartition]:
-        """One per task."""
+        """Return one partition per task."""
         options = self.options
         read = ReadLedger(
             name_of_read(),
@@ -52,14 +52,14 @@ class BinlogReader(Shipped, DataSourceReader):
         return reporting(parts, read)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The batches of one partition; runs on an executor."""
+        """Yield the batches of one partition; runs on an executor."""
         if partition is None:  # Spark's way to say that there are no partitions
             return
         assert isinstance(partition, LogPartition)
         yield from read_partition(self.batches, partition)
 
     def batches(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
-        """As `read`, counting in `ledger`. Raises BinlogError."""
+        """The same as `read`, counting in `ledger`. Raises BinlogError."""
         conformer = Conformer(arrow_schema(self.schema))
         view = ViewReader(self.options, self.schema.names, self.inferred)
         for batch in view.batches(partition, ledger):

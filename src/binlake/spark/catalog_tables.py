@@ -1,10 +1,10 @@
 """Tables of Spark's catalog: `CREATE TABLE orders USING binlog OPTIONS (…)`.
 
-Spark 4.1 to 4.3 gives a table's options to the source when the table is created, mixed with keys of
-its own (`provider`, `owner`, `location`, the table's properties); an option of the user also comes with
-the prefix `option.`. When the table is read the source gets none of them, but the columns with their
-metadata. So the schema that the source infers for a new table carries the options, in the metadata of
-its first column. Of a table whose columns the user wrote, nothing is left.
+Spark 4.1 to 4.3 gives a table's options to the source when the table is created, mixed with keys
+of its own (`provider`, `owner`, `location`, the table's properties); an option of the user also
+comes with the prefix `option.`. When the table is read, the source gets the columns with their
+metadata, but no options. So the schema that the source infers for a new table carries the options,
+in the metadata of its first column. For a table whose columns the user wrote, no options are left.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATHS = ("path", "paths", "location")
 
 
 def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
-    """The user's options of a table that is being created; None if this is no such call."""
+    """Return the user's options of a table that is being created; None for any other call."""
     lower = {key.lower(): text for key, text in given.items()}
     if _OF_A_CATALOG not in lower:
         return None
@@ -40,19 +40,19 @@ def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _plain_path(path: str) -> str:
-    """Spark makes a URI of a local path, without escapes: `file:/logs`."""
+    """Return the path in Spark's URI of a local path, which has no escapes: `file:/logs`."""
     return path.removeprefix("file:") if not path.startswith("file://") else path
 
 
 def carrying(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """The schema of a new table, with its options in the metadata of the first column."""
+    """Return the schema of a new table, with its options in the metadata of the first column."""
     first, *others = schema.fields
     metadata = {**first.metadata, _OPTIONS: json.dumps(dict(options))}
     return StructType([StructField(first.name, first.dataType, True, metadata), *others])
 
 
 def options_of_read(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    """The options of a read: those given with it, and those that a catalog's table carries.
+    """Return the options of a read: its own, and those that a catalog's table carries.
 
     Raises OptionError for a table of the catalog that has lost its options.
     """
@@ -68,8 +68,8 @@ def options_of_read(given: Mapping[str, str], schema: StructType) -> Mapping[str
         raise OptionError(
             "no path to read: Spark keeps no options of a table that was created with columns",
             name="path",
-            hint="create it without columns (CREATE TABLE t USING binlog OPTIONS (…)), or say where "
-            "the log is when you read it: SELECT … FROM t WITH (path = '…', table = '…')",
+            hint="create it without columns (CREATE TABLE t USING binlog OPTIONS (…)), or give the path "
+            "when you read it: SELECT … FROM t WITH (path = '…', table = '…')",
         )
     if not carried:
         return given

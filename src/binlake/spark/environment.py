@@ -5,8 +5,8 @@
     lib/                   its standard library, and the shared libraries that it needs
     packages/              binlake and what it requires
 
-A virtual environment would not do: its interpreter is a link to one that the executors may lack.
-PySpark is not in it; Spark has its own on every executor.
+A virtual environment would not work: its interpreter is a link to one that the executors may lack.
+The archive does not contain PySpark: Spark has its own on every executor.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MODULES = ("pyspark_binlake", "binlake_program")
 _EXTRAS = ("server", "crypto")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[(?P<extras>[^\]]*)\])?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
-# Of the standard library, what only developers use, and other people's packages.
+# Parts of the standard library that only developers use, and packages of other projects.
 _LEFT_OUT = re.compile(
     r"(?:__pycache__|test|tests|idlelib|tkinter|turtledemo|ensurepip|lib2to3|site-packages|dist-packages"
     r"|config-.*|_tkinter.*)"
@@ -60,16 +60,16 @@ exec "$here/bin/{name}" "$@"
 def pack_environment(target: Path, packages: Sequence[str] = ()) -> int:
     """Write the environment of this process to a .tar.gz file; returns the file's size in bytes.
 
-    `packages`: distributions to add, with what they require. Raises OptionError for another name of
-    the file and for packages that are not installed, SourceError where the file cannot be written.
+    `packages`: distributions to add, with what they require. Raises OptionError for another ending
+    of the file and for packages that are not installed, SourceError if the file cannot be written.
     """
     if not target.name.endswith(_ENDS):
         raise OptionError(
-            f"{target}: Spark unpacks archives by their names; {' or '.join(_ENDS)} is expected",
+            f"{target}: Spark recognises archives by their names; use {' or '.join(_ENDS)}",
             name="FILE",
         )
     if sys.platform != "linux":
-        raise SourceError("environments are packed on Linux, for executors on Linux")
+        raise SourceError("run this on Linux, for executors on Linux")
     wanted = _with_requirements(["binlake", *packages])
     try:
         with (
@@ -84,7 +84,7 @@ def pack_environment(target: Path, packages: Sequence[str] = ()) -> int:
         return target.stat().st_size
     except OSError as error:
         raise SourceError(
-            f"{target} cannot be written: {error.strerror or error}", errno=error.errno
+            f"cannot write {target}: {error.strerror or error}", errno=error.errno
         ) from error
 
 
@@ -114,13 +114,13 @@ def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
 
 
 def _shared_libraries(programs: Sequence[Path]) -> dict[str, str]:
-    """The shared libraries that programs are linked to, by name, but for the C library."""
+    """Return the shared libraries that programs are linked to, by name, except the C library."""
     command = ["ldd", *(str(path) for path in programs if not _LEFT_OUT.fullmatch(path.name))]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     except OSError as error:
         raise SourceError(
-            f"ldd cannot be run: {error.strerror}", hint="it comes with the C library"
+            f"cannot run ldd: {error.strerror}", hint="install it with the C library"
         ) from None
     found = dict(re.findall(r"^\s+(\S+) => (/\S+)", listed, re.MULTILINE))
     return {name: path for name, path in found.items() if not _OF_THE_MACHINE.fullmatch(name)}
@@ -130,7 +130,8 @@ def _shared_libraries(programs: Sequence[Path]) -> dict[str, str]:
 
 
 def _with_requirements(names: Sequence[str]) -> list[metadata.Distribution]:
-    """The distributions, with all that they require; of binlake's extras, what is installed.
+    """Return the distributions with all their requirements; of binlake's extras, the installed
+    ones.
 
     Raises OptionError for a name that is not installed.
     """
@@ -156,7 +157,7 @@ def _with_requirements(names: Sequence[str]) -> list[metadata.Distribution]:
 
 
 class _Wanted(NamedTuple):
-    """A distribution by name, with the extras that are wanted."""
+    """Return a distribution by name, with the wanted extras."""
 
     name: str
     extras: tuple[str, ...]

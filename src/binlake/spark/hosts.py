@@ -1,9 +1,9 @@
-"""Is every machine that runs our tasks able to? Asked before any log byte is decoded there.
+"""Check that every machine that runs tasks can work, before any log byte is decoded there.
 
 A reader travels to the executors behind a small function that is pickled *by value*
-(`host_check`): it needs nothing but Python to run, so a host without the package, or with one
-whose core is not compiled, says so in one line that names the host, instead of a stack of
-ModuleNotFoundErrors. `check_hosts` asks the same of a cluster before a bulk job starts.
+(`host_check`). The function needs only Python to run. So a host without the package, or with an
+uncompiled core, reports that in one line that names the host, instead of a stack of
+ModuleNotFoundErrors. `check_hosts` makes the same check of a cluster before a bulk job starts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ T = TypeVar("T")
 # One module stands for the core: they are compiled together or not at all.
 _CORE_MODULE = "binlake.core.cursor"
 
-# The process in the driver that asks a stream's reader, and that ends with the reader's first error.
+# The process in the driver that serves a stream's reader, and that ends with the reader's first
+# error.
 _STREAM_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 _PROBES_PER_CORE = 3
@@ -56,12 +57,12 @@ def core_is_compiled() -> bool:
 
 
 def host_check(compiled: bool, version: str | None = None) -> Callable[[], None]:
-    """A self-contained function that raises RuntimeError where the package cannot work.
+    """Return a self-contained function that raises RuntimeError if the package cannot work.
 
-    `version`: the sender's, if it is known. Another one may mean other things by what is sent.
+    `version`: that of the sender, if known. Another version may interpret the data differently.
 
-    `compiled`: whether the sender's core is compiled. A pure core on an executor would be
-    silently many times slower, so it is an error, unless the sender runs pure too.
+    `compiled`: whether the sender's core is compiled. A pure core on an executor would be silently
+    many times slower, so it is an error, unless the sender's core is pure too.
     """
     suffixes = tuple(EXTENSION_SUFFIXES)
     core_module = _CORE_MODULE
@@ -89,7 +90,7 @@ def host_check(compiled: bool, version: str | None = None) -> Callable[[], None]
             here = None
         if None not in (version, here) and here != version:
             raise RuntimeError(
-                f"{where}: binlake {here} is installed, and the driver runs {version}; install the "
+                f"{where}: binlake {here} is installed, but the driver has {version}; install the "
                 "same version on the driver and on every executor"
             )
         if compiled and not core.origin.endswith(suffixes):
@@ -143,7 +144,7 @@ def _probe(paths: tuple[str, ...]) -> Callable[[int], str]:
 
             for path in paths:
                 check_visible(path)
-        except Exception as error:  # noqa: BLE001 - whatever a host cannot do, it tells
+        except Exception as error:  # noqa: BLE001 - any failure of a host is reported
             return str(error)
         return ""
 
@@ -151,10 +152,10 @@ def _probe(paths: tuple[str, ...]) -> Callable[[int], str]:
 
 
 def check_hosts(spark: SparkSession, paths: Sequence[str]) -> None:
-    """Run a probe on the executors: is the package there and compiled, are the paths visible?
+    """Run a probe on the executors: the package must be there and compiled, and the paths visible.
 
-    Several probes per core are spread over the cluster, so that every host gets one.
-    Raises SourceError with one clause per host that cannot work.
+    Several probes per core are spread over the cluster, so that every host gets one. Raises
+    SourceError with one clause per host that cannot work.
     """
     from pyspark.sql.functions import col, udf
 
@@ -168,7 +169,7 @@ def check_hosts(spark: SparkSession, paths: Sequence[str]) -> None:
 
 
 def cores(spark: SparkSession) -> int:
-    """How many tasks the session can run at once, as far as it tells."""
+    """Return how many tasks the session can run at the same time, as far as it is known."""
     from pyspark.errors import PySparkException
 
     try:
@@ -178,9 +179,9 @@ def cores(spark: SparkSession) -> int:
 
 
 def without_traceback(function: Callable[P, T]) -> Callable[P, T]:
-    """Drop the traceback of our own errors: Spark prints every frame of it to the user.
+    """Drop the traceback of binlake's own errors: Spark prints every frame of it to the user.
 
-    What comes of too little memory becomes one of them.
+    An error that results from too little memory becomes one of them.
     """
 
     @functools.wraps(function)
@@ -199,9 +200,9 @@ def without_traceback(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def without_spark_frames(function: Callable[P, T]) -> Callable[P, T]:
-    """`without_traceback` for what a stream's planning calls: Spark's own frames go, too.
+    """The same as `without_traceback` for the planning of a stream: Spark's own frames go, too.
 
-    Its setting that hides them is not heeded there, but the variable that it stands for is.
+    Spark ignores its setting for that here, but not the corresponding variable.
     """
     brief = without_traceback(function)
 

@@ -1,4 +1,4 @@
-"""The view `ledger`: one row per task, with what it read and what it left out."""
+"""The view `ledger`: one row per task, with the counts of what it read and left out."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def ledger_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read a partition for its ledger alone: one row. Raises BinlogError.
 
-    Everything is decoded as for the rows of `target`: only that tells which values became null.
+    Everything is decoded as for the rows of `target`, because only that shows which values became
+    null.
     """
     for changes in partition.changes(options, target, ledger):
         if target is Target.TYPED:

@@ -1,4 +1,4 @@
-"""How the ledgers of a read's tasks reach the user.
+"""Bring the ledgers of a read's tasks to the user.
 
 Spark offers a Python data source no way back from its tasks to the driver except rows. So every
 task leaves its ledger in a directory, and the task that finds the ledgers of all tasks there adds
@@ -53,12 +53,13 @@ _WATCH_S = 3600.0
 
 @dataclass(frozen=True)
 class ReadLedger:
-    """Where the ledgers of one read, or of one micro-batch, go; every task carries it.
+    """The destination of the ledgers of one read, or of one micro-batch; every task carries it.
 
-    `name` is that of the collected file, without its end. `directory` is the option `ledger_path`,
-    or None. `facts` begin the collected JSON; `label` begins each line of the summary. `awaited`: the
-    driver looks for the sum (`collected_ledger`). `task` counts from 0 to `tasks`. `driver_dirs` are
-    the scratch directories of the driver: a task that has the same ones runs in the driver's JVM.
+    `name` is that of the collected file, without its suffix. `directory` is the option
+    `ledger_path`, or None. `facts` begin the collected JSON; `label` begins each line of the
+    summary. `awaited`: the driver looks for the sum (`collected_ledger`). `task` counts from 0 to
+    `tasks`. `driver_dirs` are the scratch directories of the driver: a task that has the same ones
+    runs in the driver's JVM.
     """
 
     name: str
@@ -71,11 +72,11 @@ class ReadLedger:
     driver_dirs: str = field(default_factory=lambda: os.environ.get("SPARK_LOCAL_DIRS", ""))
 
     def for_task(self, task: int, tasks: int) -> ReadLedger:
-        """The same read, as one of its tasks carries it."""
+        """Return the same read in the form that one of its tasks carries."""
         return replace(self, task=task, tasks=tasks)
 
     def deliver(self, ledger: Ledger) -> None:
-        """The task is done: leave its ledger for the sum. Raises SourceError."""
+        """Store the ledger of a finished task for the sum. Raises SourceError."""
         if self.directory is not None:
             folder = _folder(self.directory)
             whole = folder.sum(self, ledger)
@@ -92,27 +93,29 @@ class ReadLedger:
             tell(self.label, ledger)
 
     def failed(self, ledger: Ledger, error: BinlogError) -> None:
-        """The task has failed: what it saw until then stays in `ledger_path`, with the error."""
+        """Store the ledger of a failed task in `ledger_path`, with the error."""
         if self.directory is not None:
-            with contextlib.suppress(SourceError):  # the error that stops the read is told first
+            with contextlib.suppress(SourceError):  # the error that stops the read takes precedence
                 content = {"error": str(error), **ledger.to_json()}
                 _folder(self.directory).add(
                     self.name, f"failed-{self.task:05d}", _json_line(content)
                 )
 
     def deliver_nothing(self) -> None:
-        """There are no tasks: nothing was to be read. Raises SourceError."""
+        """Handle a read without tasks: there was nothing to read. Raises SourceError."""
         if self.directory is not None:
             _folder(self.directory).write(self, Ledger())
 
 
 def name_of_read() -> str:
-    """A name for a batch read: the time and something unique."""
+    """Return a name for a batch read: the time and something unique."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:12]}"
 
 
 def name_of_batch(file: str, offset: int, *identity: Any) -> str:
-    """A name for the micro-batch that ends at a position; the same when the batch is repeated."""
+    """Return a name for the micro-batch that ends at a position; the same when the batch is
+    repeated.
+    """
     digest = hashlib.sha256(repr(identity).encode()).hexdigest()[:12]
     return f"batch-{file}-{offset:012d}-{digest}"
 
@@ -132,7 +135,7 @@ def tell(label: str, ledger: Ledger) -> None:
 
 
 def batch_sums(ledger: Ledger) -> dict[str, int]:
-    """The numbers of a micro-batch that a stream's progress shows, to be added up."""
+    """Return the numbers of a micro-batch for a stream's progress, which can be summed up."""
     total = ledger.total
     return {
         "batches": 1,
@@ -149,9 +152,10 @@ def batch_sums(ledger: Ledger) -> dict[str, int]:
 
 
 def collected_ledger(read: ReadLedger) -> tuple[Ledger | None, bool]:
-    """The sum of a read's ledgers, None if it is not there; and whether it was printed already.
+    """Return the sum of a read's ledgers, None if it is not there, and whether it was printed
+    already.
 
-    In the driver's scratch directory the sum is only kept until it is asked for.
+    The driver's scratch directory keeps the sum only until this call.
     """
     dirs = os.environ.get("SPARK_LOCAL_DIRS", "")
     found = _LocalFolder(_scratch(dirs)).pop(read.name) if dirs else None
@@ -163,8 +167,8 @@ def collected_ledger(read: ReadLedger) -> tuple[Ledger | None, bool]:
 def watch(read: ReadLedger) -> None:
     """Print the sum of a batch read on this process's stderr once it is in `ledger_path`.
 
-    A thread looks for it. It ends with the process, which Spark keeps for a minute after its last
-    use: the sum of a longer read is on the stderr of the executor with the last task only.
+    A thread waits for it. It ends with the process, which Spark keeps for a minute after its last
+    use. The sum of a longer read is only on the stderr of the executor with the last task.
     """
 
     def look() -> None:
@@ -196,7 +200,9 @@ class _Folder(ABC):
     """A directory with collected ledgers, and those of tasks below `_tasks/<read>/`."""
 
     def sum(self, read: ReadLedger, ledger: Ledger) -> Ledger | None:
-        """Add the ledger of a task; the sum, if all tasks have added theirs. Raises SourceError."""
+        """Add the ledger of a task; return the sum, if all tasks have added theirs. Raises
+        SourceError.
+        """
         if read.tasks == 1:
             return ledger
         self.add(read.name, f"{read.task:05d}", _json_line(ledger.to_json()))
@@ -220,7 +226,7 @@ class _Folder(ABC):
         self.put(f"{read.name}.json", _json_line(content))
 
     def read(self, name: str) -> Ledger | None:
-        """The sum of a read, if it is there. Raises SourceError."""
+        """Return the sum of a read, if it is there. Raises SourceError."""
         text = self.get(f"{name}.json")
         return None if text is None else Ledger.from_json(json.loads(text))
 
@@ -230,7 +236,7 @@ class _Folder(ABC):
 
     @abstractmethod
     def get(self, name: str) -> bytes | None:
-        """The content of a file, None if it is not there."""
+        """Return the content of a file, None if it does not exist."""
 
     @abstractmethod
     def add(self, read: str, task: str, data: bytes) -> None:
@@ -238,11 +244,13 @@ class _Folder(ABC):
 
     @abstractmethod
     def take(self, read: ReadLedger) -> list[bytes] | None:
-        """One ledger of each task if all are there, which are then gone; else None."""
+        """Take one ledger of each task if all are there; else return None."""
 
 
 class _LocalFolder(_Folder):
-    """Directories are renamed in one step, so exactly one task takes the ledgers of all."""
+    """A local directory. Directories are renamed in one step, so exactly one task takes the
+    ledgers of all.
+    """
 
     def __init__(self, directory: str) -> None:
         self._root = Path(local_path(directory))
@@ -260,7 +268,7 @@ class _LocalFolder(_Folder):
                 return None
 
     def pop(self, name: str) -> Ledger | None:
-        """As `read`; then it is gone. Raises SourceError."""
+        """Read the sum and remove it. Raises SourceError."""
         found = self.read(name)
         if found is not None:
             (self._root / f"{name}.json").unlink(missing_ok=True)
@@ -368,15 +376,15 @@ class _RemoteFolder(_Folder):
 
 
 def _one_of_each(names: Iterator[str] | Sequence[str]) -> list[str]:
-    """Of the files of each task one: Spark may have run a task more than once."""
+    """Return one file of each task: Spark may have run a task more than once."""
     by_task = {name.partition("-")[0]: name for name in sorted(names) if name[:1].isdigit()}
     return [by_task[task] for task in sorted(by_task)]
 
 
 def _unwritable(directory: str, error: OSError) -> SourceError:
     return SourceError(
-        f"the ledger cannot be kept in {directory}: {error}",
-        hint="option ledger_path names a directory or URI that the driver and all executors "
+        f"cannot write the ledger to {directory}: {error}",
+        hint="set the option ledger_path to a directory or URI that the driver and all executors "
         "may write to",
     )
 

@@ -1,8 +1,8 @@
-"""What a task reads: a few splits, one after the other, with one decoder. Needs no PySpark.
+"""The input of a task: a few splits, read one after the other with one decoder. Needs no PySpark.
 
-Planning lists the files once and pins their lengths; it reads no byte of a log. Small files
-are packed together and large ones cut, because a task costs about a tenth of a
-second before its first row.
+Planning lists the files once and pins their lengths; it reads no byte of a log. Small files are
+packed together and large ones cut, because a task costs about a tenth of a second before its first
+row.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["LogPart", "packed", "plan_parts"]
 
-# What opening a file counts for, in bytes of log: on an object store it takes a round trip.
+# The cost of opening a file, in bytes of log: on an object store it takes a round trip.
 _FILE_BYTES = 1 << 20
 
 
 @dataclass
 class LogPart:
-    """The splits of one task, in chain order; one decoder goes through all of them."""
+    """The splits of one task, in chain order; one decoder reads all of them."""
 
     splits: tuple[Split, ...]
 
     @property
     def paths(self) -> list[str]:
-        """The files that it reads from."""
+        """Return the files that it reads."""
         return [split.log.path for split in self.splits]
 
     def readers(self, options: ReadOptions, ledger: Ledger) -> Iterator[LogReader]:
-        """A reader per split: of the transactions that start in it. Raises BinlogError."""
+        """Yield a reader per split, of the transactions that start in it. Raises BinlogError."""
         for path in (options.keyring, options.keyring_password_file):
             if path is not None:
                 check_visible(path)
@@ -52,22 +52,22 @@ class LogPart:
             yield LogReader.of_split(split, options, ledger)
 
     def changes(self, options: ReadOptions, target: Target, ledger: Ledger) -> Iterator[Changes]:
-        """Their row changes. Raises BinlogError."""
+        """Yield their row changes. Raises BinlogError."""
         if options.schema is not None:
             check_visible(options.schema)
-        # cores are given to tasks, so a task has one thread unless it is told otherwise
+        # Spark assigns cores to tasks, so a task has one thread by default
         options = replace(options, threads=options.threads or 1)
         spread = Spread[Changes](options, ledger)
         runs = _Runs(self, options, spread.reader_ledger)
-        # a server that the log is read from completes what the log does not tell
+        # the server of a log completes facts that the log lacks
         with closing(declared_schema(options, self.paths)) as schema:
             yield from decoded(runs, spread, target, schema, as_they_are)
 
 
 @dataclass
 class _Runs:
-    """The runs of a part. Of its DDL only renamed columns are kept, in `ledger`: names must not
-    depend on where a part begins.
+    """Yield the runs of a part. Of its DDL only renamed columns are kept, in `ledger`: names must
+    not depend on where a part begins.
     """
 
     part: LogPart
@@ -85,11 +85,11 @@ class _Runs:
 def plan_parts(
     paths: Sequence[str], options: ReadOptions, max_partition_bytes: int
 ) -> list[LogPart]:
-    """Parts of about `max_partition_bytes`. Raises SourceError, OptionError."""
+    """Return parts of about `max_partition_bytes`. Raises SourceError, OptionError."""
     return packed(plan_splits(paths, options, max_partition_bytes), max_partition_bytes)
 
 
 def packed(splits: Sequence[Split], max_partition_bytes: int) -> list[LogPart]:
-    """Parts of about `max_partition_bytes`, small files together."""
+    """Return parts of about `max_partition_bytes`, small files together."""
     groups = pack(splits, max_partition_bytes + _FILE_BYTES, _FILE_BYTES)
     return [LogPart(tuple(group)) for group in groups]

@@ -1,8 +1,8 @@
-"""The logs that a stream follows, as they are at one moment.
+"""The logs that a stream follows, at one moment.
 
-What is looked at grows, is compressed and is purged while one looks. A look therefore says which
-files there are, each with a length that it has at least, and only the newest of them may go on:
-a server begins a file when it is done with the one before.
+Logs grow, are compressed and are purged during a look. A look therefore contains the existing
+files, each with a length that it has at least, and only the newest of them may grow: a server
+begins a file when it is done with the one before.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _MOST_KNOWN = 10_000
 class LogsNow:
     """A look: the files by number, oldest first; `inputs` are what tasks resolve to find them.
 
-    `server_uuid` is "" where nobody tells it. `end` is the boundary that the logs reach, where the
-    source says so itself.
+    `server_uuid` is "" if it is unknown. `end` is the boundary up to which the logs reach, if the
+    source reports it.
     """
 
     inputs: tuple[str, ...]
@@ -52,17 +52,17 @@ class LogsNow:
         return tuple(self.files)
 
     def number_of(self, name: str) -> int | None:
-        """The number of the file of this base name, None if it is not there."""
+        """Return the number of the file of this base name, None if it is not there."""
         return next((n for n, file in self.files.items() if file.name == name), None)
 
     @property
     def shown(self) -> str:
-        """The files, as messages name them."""
+        """The files in the form that messages use."""
         names = [file.name for file in self.files.values()]
         return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
     def between(self, first: int, last: int) -> list[int]:
-        """The numbers from one file to another. Raises PositionLostError if one is missing."""
+        """Return the numbers from one file to another. Raises PositionLostError if one is missing."""
         found = [number for number in self.files if first <= number <= last]
         for before, after in pairwise(found):
             if after != before + 1:
@@ -78,7 +78,7 @@ class LogsNow:
 class StreamLogs(ABC):
     """Where a stream's logs are."""
 
-    #: Seconds between two looks, at least, while nothing is new.
+    #: Minimum seconds between two looks while nothing is new.
     pause_s = 0.0
     #: How many files are opened at the same time to plan a batch.
     opened_together = 1
@@ -136,8 +136,9 @@ class StreamLogs(ABC):
             return dict(zip(numbers, found, strict=True))
 
     def has(self, now: LogsNow, number: int, fingerprint: LogFingerprint) -> bool:
-        """Whether a file that a look has found holds these events; looked into once, since who
-        reads on from there looks again. Raises BinlogError.
+        """Return whether a file of a look holds these events.
+
+        It is checked once, since a reader that continues there checks again. Raises BinlogError.
         """
         if (now.server_uuid, now.files[number].name, fingerprint) not in self._known:
             with self.open(now, number, fingerprint.start) as log:
@@ -147,20 +148,20 @@ class StreamLogs(ABC):
         return True
 
     def saw(self, now: LogsNow, number: int, fingerprint: LogFingerprint) -> None:
-        """A file has these events."""
+        """Note that a file has these events."""
         self._known.add((now.server_uuid, now.files[number].name, fingerprint))
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Release resources."""
         self._known.clear()
 
 
 class DirectoryLogs(StreamLogs):
     """Files: a directory, a glob, an index file, of one server."""
 
-    # what takes long is a store's answer, not the work here
+    # a store's answer takes long, not the work here
     opened_together = 16
 
     def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
@@ -196,8 +197,9 @@ class DirectoryLogs(StreamLogs):
         numbers = [file.number or 0 for file in chain.files]
         if sorted(set(numbers)) != numbers:
             raise SourceError(
-                f"the index file {chain.index} names the logs in an order that is not theirs",
-                hint="name their directory instead",
+                f"the index file {chain.index} lists the logs in another order than that of"
+                " their numbers",
+                hint="give their directory instead",
             )
         if any(file.path == "-" for file in chain.files):
             raise OptionError("standard input cannot be streamed", name="path")

@@ -1,8 +1,8 @@
-"""A task that runs out of memory says what it has and what it needs.
+"""Explain errors of a task that runs out of memory: its limit, and the memory that it needs.
 
-Spark's `spark.executor.pyspark.memory` limits the address space of a Python worker, not the memory that
-is in use. What a worker cannot get then shows as a MemoryError, or as a thread or a library that does
-not start.
+Spark's `spark.executor.pyspark.memory` limits the address space of a Python worker, not the memory
+that is in use. A worker at the limit gets a MemoryError, or cannot start a thread or load a
+library.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["ENOUGH_BYTES", "memory_error"]
 #: The address space in which a task with default options reads any log (docs/spark.md).
 ENOUGH_BYTES = 1 << 30
 
-# what Python and the loader say where the limit is too small to start anything
+# messages of Python and the loader if the limit is too low to start anything
 _STARTS_NOTHING = ("can't start new thread", "failed to map segment", "cannot allocate memory")
 
 
 def memory_error(error: BaseException) -> SourceError | None:
-    """The error to raise in the place of one that came of too little memory; None for others."""
+    """Return the error that replaces one caused by too little memory; None for others."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     is_limited = limit != resource.RLIM_INFINITY
     starved = is_limited and any(words in str(error).lower() for words in _STARTS_NOTHING)

@@ -6,9 +6,9 @@
     …
     metrics.close()
 
-A listener of the session receives the progress of all its streaming queries. Those that read binary logs
-are shown, by their name or id. It works alike on all versions of Spark: what a batch has reached is in its
-end offset.
+A listener of the session receives the progress of all its streaming queries. The metrics show
+those that read binary logs, by their name or id. It works on all versions of Spark, because the
+end offset contains how far a batch has come.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PREFIX = "binlake_stream_"
 
 @dataclass
 class _Query:
-    """What is known of one query. Times are seconds since 1970, NaN: not known."""
+    """The state of one query. Times are seconds since 1970, NaN: unknown."""
 
     name: str
     active: bool = True
@@ -52,11 +52,11 @@ class _Query:
 
     @property
     def lag_s(self) -> float:
-        """Age of the last transaction that was read; 0 while nothing new is there."""
+        """Age of the last transaction read; 0 while there is nothing new."""
         return 0.0 if self.idle else max(0.0, time.time() - self.commit_s)
 
 
-#: Name without `binlake_stream_`, kind, meaning, and how a query has it.
+#: Name without `binlake_stream_`, kind, meaning, and the value of a query.
 STREAM_METRICS: tuple[tuple[str, str, str, Callable[[_Query], float]], ...] = (
     ("active", "gauge", "1 while the query runs", lambda q: q.active),
     ("failed", "gauge", "1 if the query ended with an error", lambda q: q.failed),
@@ -87,10 +87,10 @@ STREAM_METRICS: tuple[tuple[str, str, str, Callable[[_Query], float]], ...] = (
 
 
 class StreamMetrics(StreamingQueryListener):
-    """Keeps what the queries of a session last reported. `collect` gives it to Prometheus.
+    """Keeps the last reports of a session's queries. `collect` returns them to Prometheus.
 
-    Counters begin with the listener. A query that ended stays, with `active` 0, until one of its name
-    starts again.
+    Counters begin with the listener. A query that ended stays, with `active` 0, until a query of
+    the same name starts.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class StreamMetrics(StreamingQueryListener):
         self._queries: dict[str, _Query] = {}  # by run
         self._end: Callable[[], None] = lambda: None
 
-    # -- what Spark calls
+    # -- called by Spark
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
         return
@@ -138,14 +138,14 @@ class StreamMetrics(StreamingQueryListener):
                 query.failed = event.exception is not None
 
     def _forget(self, name: str) -> None:
-        """A query that ended has no more to say when one of its name runs."""
+        """Whether a query that ended is replaced by a running query of the same name."""
         for run in [run for run, query in self._queries.items() if query.name == name]:
             del self._queries[run]
 
-    # -- what Prometheus asks
+    # -- called by Prometheus
 
     def collect(self) -> Iterator[Any]:
-        """The metrics, each with a sample for each query."""
+        """Yield the metrics, each with a sample for each query."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         kinds: dict[str, Any] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
@@ -165,7 +165,7 @@ class StreamMetrics(StreamingQueryListener):
 def stream_metrics(spark: SparkSession, port: int, address: str = "127.0.0.1") -> StreamMetrics:
     """Serve the metrics of a session's streams at http://<address>:<port>/metrics.
 
-    Needs the extra [server]. Raises OptionError without it, SourceError where it cannot listen.
+    Needs the extra [server]. Raises OptionError without it, SourceError if it cannot listen.
     """
     try:
         from prometheus_client import CollectorRegistry, start_http_server
@@ -179,7 +179,7 @@ def stream_metrics(spark: SparkSession, port: int, address: str = "127.0.0.1") -
     try:
         server, thread = start_http_server(port, addr=address, registry=registry)
     except (OSError, OverflowError) as error:
-        raise SourceError(f"metrics cannot be served on {address}:{port}: {error}") from None
+        raise SourceError(f"cannot serve metrics on {address}:{port}: {error}") from None
     bound_connections(server)
     spark.streams.addListener(metrics)
 
@@ -194,7 +194,7 @@ def stream_metrics(spark: SparkSession, port: int, address: str = "127.0.0.1") -
 
 
 def _offset(text: str | None) -> StreamOffset | None:
-    """The end offset of a source, if it is one of ours."""
+    """Return the end offset of a source, if it is binlake's."""
     try:
         return StreamOffset.from_json(json.loads(text or "null"))
     except (SourceError, ValueError):

@@ -1,15 +1,15 @@
-"""What a checkpoint of Spark holds of a stream: a position, as JSON.
+"""The content of Spark's checkpoint of a stream: a position, as JSON.
 
     {"version": 1, "server_uuid": "…", "file": "binlog.000012", "offset": 4711,
      "gtid_set": "3e11fa47-…:1-42", "log_created": 1795269600, "commit_time": "2026-11-21T14:00:00Z",
      "last_events": {"start": 4600, "digest": "0f3a…"}, "ledger": {"batches": 7, "rows": 1234, …}}
 
-Spark writes it down before a batch runs, and hands it back after a restart without looking at it,
-to whatever version of the package runs then: so it has a version, and everything is checked.
+Spark stores it before a batch runs, and returns it unchanged after a restart, perhaps to another
+version of the package. So it has a version, and binlake checks everything.
 
-The end of a stream's first batch also says where that batch begins (`begins_at`). Spark asks for the
-first position anew when it repeats an uncommitted first batch, and "latest" or "earliest" are
-somewhere else by then.
+The end of a stream's first batch also contains the beginning of that batch (`begins_at`). Spark
+asks for the first position again when it repeats an uncommitted first batch, and "latest" or
+"earliest" have moved by then.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ __all__ = ["StreamOffset"]
 
 _VERSION = 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_HINT = "start again with a new checkpoint, and say with starting_offsets where"
+_HINT = "start again with a new checkpoint, and set starting_offsets to where it begins"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """How far a stream came, and what proves that a log is the one it was read from.
+    """How far a stream has come, and the proof that a log is the one it was read from.
 
-    `log_created`: the time in the file's format description, seconds since 1970; None: not known.
-    `shown` are GTIDs that were shown although they lie behind the position: another server, which
-    took over, has them in another order; as the option `exclude_gtid` takes them. `commit_us`: the
-    commit time of the last transaction before the position, microseconds since 1970 UTC; None: not
-    known. `fingerprint`: the events before the position, None: not known. `initial`: nothing was read yet.
-    `begins_at`: where the first batch begins, which ends here. `sums`: what the batches before the one
-    that ends here read and left out (`spark.ledgers.batch_sums`).
+    `log_created`: the time in the file's format description, seconds since 1970; None: unknown.
+    `shown` are GTIDs that were shown although they lie after the position: another server, which
+    took over, has them in another order. They have the form of the option `exclude_gtid`.
+    `commit_us`: the commit time of the last transaction before the position, microseconds since
+    1970 UTC; None: unknown. `fingerprint`: the events before the position, None: unknown.
+    `initial`: nothing was read yet. `begins_at`: where the first batch begins, which ends here.
+    `sums`: the counts of the batches before the one that ends here (`spark.ledgers.batch_sums`).
     """
 
     position: Position
@@ -54,11 +54,11 @@ class StreamOffset:
 
     @property
     def place(self) -> tuple[Position, str]:
-        """What two offsets at the same place have in common."""
+        """What two offsets at the same position have in common."""
         return self.position, self.shown
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-ready; keys that say nothing are left out."""
+        """Return the offset for JSON, without empty keys."""
         value: dict[str, Any] = {"version": _VERSION, **asdict(self.position)}
         if self.log_created is not None:
             value["log_created"] = self.log_created
@@ -67,7 +67,7 @@ class StreamOffset:
         if self.commit_us is not None:
             moment = _EPOCH + timedelta(microseconds=self.commit_us)
             value["commit_time"] = moment.isoformat().replace("+00:00", "Z")
-        # where it ends is not written: it is taken from the position
+        # its end is not written: it is taken from the position
         if self.fingerprint is not None and self.fingerprint.end == self.position.offset:
             value["last_events"] = {
                 "start": self.fingerprint.start,
@@ -83,14 +83,14 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: Any) -> StreamOffset:
-        """What `to_json` made. Raises SourceError for anything else."""
+        """Parse the result of `to_json`. Raises SourceError for anything else."""
         if not isinstance(value, Mapping) or "version" not in value:
-            raise SourceError("the checkpoint holds no position of a binary log", hint=_HINT)
+            raise SourceError("the checkpoint contains no position of a binary log", hint=_HINT)
         if value["version"] != _VERSION:
             raise SourceError(
-                f"the checkpoint's position is of version {value['version']!r}, and only "
-                f"{_VERSION} is known here",
-                hint="a newer binlake wrote it: use that one",
+                f"the checkpoint's position has version {value['version']!r}; this binlake knows "
+                f"{_VERSION}",
+                hint="a newer binlake wrote it: use that version",
             )
         try:
             begins_at = value.get("begins_at")
@@ -121,14 +121,14 @@ class StreamOffset:
             ) from None
 
     def after(self, start: StreamOffset) -> StreamOffset:
-        """The offset as the end of a batch that begins at `start`."""
+        """Return the offset as the end of a batch that begins at `start`."""
         first = start if start.initial else None
         return replace(self, initial=False, begins_at=first)
 
 
 def _of(kind: type, value: Any) -> Any:
     if type(value) is not kind:
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
 
 

@@ -1,8 +1,8 @@
 """Options of the `binlog` data source: every read option, and a few that only Spark needs.
 
-Spark hands over texts under lower-cased names, so `exclude_table`, `excludeTable` and
-`exclude-table` are one option here. A name that is none is an error that names the nearest
-valid one: a misspelled filter that is ignored would show rows nobody asked for.
+Spark passes texts under lower-cased names, so `exclude_table`, `excludeTable` and `exclude-table`
+are one option here. An unknown name is an error that suggests the nearest valid one: if a
+misspelled filter were ignored, a read would show unwanted rows.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ SPARK_OPTIONS: tuple[OptionSpec, ...] = (
 
 
 def parse_start(text: str) -> str | FilePosition:
-    """Parse what `starting_offsets` takes: a position; or the word, or the GTID set, that it is."""
+    """Parse the value of `starting_offsets`: a position, a word, or a GTID set."""
     text = text.strip()
     if text.lower() in ("earliest", "latest"):
         return text.lower()
@@ -166,7 +166,7 @@ _SPECS: dict[str, OptionSpec] = {
 @dataclass(frozen=True, slots=True)
 class StreamOptions(PickledByName):
     """The options that only a stream has. Fields are documented in `STREAM_OPTIONS`;
-    `starting_offsets` is as `parse_start` gives it.
+    `starting_offsets` is the result of `parse_start`.
     """
 
     starting_offsets: str | FilePosition | None = None
@@ -180,8 +180,9 @@ class StreamOptions(PickledByName):
 class SourceOptions(PickledByName):
     """The validated options of one `spark.read.format("binlog")`, or `readStream`.
 
-    `paths` as the user gave them, or the URL of a server; `view` one of `VIEWS`, `read` the options
-    that every surface shares, `stream` those that only a stream has. Sizes are in bytes.
+    `paths` are as the user gave them, or the URL of a server. `view` is one of `VIEWS`, `read` are
+    the options that every surface shares, `stream` those that only a stream has. Sizes are in
+    bytes.
     """
 
     paths: tuple[str, ...]
@@ -228,13 +229,13 @@ class SourceOptions(PickledByName):
         )
 
     def refuse_stream_options(self) -> None:
-        """A batch read: raises OptionError for an option that only streams have."""
+        """Check a batch read. Raises OptionError for an option that only streams have."""
         for field in fields(self.stream):
             if getattr(self.stream, field.name) is not None:
                 raise OptionError(
-                    f"option {field.name} is one of readStream, and this is a batch read",
+                    f"option {field.name} is for readStream, but this is a batch read",
                     name=field.name,
-                    hint="the options since, until, start, stop and gtid choose what is read",
+                    hint="use the options since, until, start, stop and gtid to limit a batch read",
                 )
 
     @property
@@ -244,23 +245,23 @@ class SourceOptions(PickledByName):
 
     @property
     def names_one_table(self) -> bool:
-        """Whether exactly one table is read."""
+        """Whether the options name exactly one table."""
         return _names_one_table(self.read)
 
     @property
     def label(self) -> str:
-        """What is read, as messages name it."""
+        """The source of the read, in the form that messages use."""
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
         return f"{self.paths[0]}{more}" + (f" ({self.table})" if self.names_one_table else "")
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is read, as a ledger in `ledger_path` says it."""
+        """The source of the read, in the form of a ledger in `ledger_path`."""
         return {"inputs": list(self.paths), "view": self.view, "tables": list(self.read.table)}
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What decides which rows a read has."""
+        """The facts that decide which rows a read has."""
         return self.paths, self.view, self.read
 
 
@@ -312,7 +313,7 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
             raise OptionError(
                 "option server and a path exclude each other",
                 name=_SERVER,
-                hint="leave out the path: .load()",
+                hint="call .load() without a path",
             )
         found.append(server)
     if not found:
@@ -325,25 +326,30 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
     for path in found:
         check_no_password(path, "path" if server is None else _SERVER)
         if server is not None or is_server_url(path):
-            ServerUrl.parse_all(path)  # what is no URL is told here, in one line
+            ServerUrl.parse_all(path)  # a malformed URL is reported here, in one line
     return tuple(found)
 
 
 def check_no_password(path: str, option: str) -> None:
-    """Spark shows options in plans, in its UI and in logs, and sends them to every executor."""
+    """Refuse passwords: Spark shows options in plans, in its UI and in logs, and sends them to
+    every executor.
+    """
     _, separator, rest = path.partition("://")
     user = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[0]
     if holds_password(path) if is_server_url(path) else separator and ":" in user:
         raise OptionError(
-            f"option {option}: the URL holds a password, which would show in Spark's plans and logs",
+            f"option {option}: the URL contains a password, which Spark would show in plans"
+            " and logs",
             name=option,
-            hint="leave it out; give it in BINLAKE_PASSWORD, a password file or ~/.my.cnf, on the "
+            hint="remove it, and put it in BINLAKE_PASSWORD, a password file or ~/.my.cnf, on the "
             "driver and on every executor",
         )
 
 
 def _ledger_path(text: str | None) -> str | None:
-    """The option's directory; a local one from the root on, as processes have their own places."""
+    """Return the option's directory; a local one as an absolute path, since processes have their
+    own directories.
+    """
     if text is None:
         return None
     if not text.strip() or is_server_url(text):

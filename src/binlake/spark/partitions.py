@@ -1,4 +1,4 @@
-"""What a task of a Spark read gets: a part of the logs, and where its ledger goes."""
+"""The partitions of a Spark read: a part of the logs, and the destination of its ledger."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["LogPartition", "pack_partitions", "plan_partitions", "read_partition
 
 @dataclass
 class LogPartition(LogPart, InputPartition):
-    """What one task of a read gets; `read` says where the task's ledger goes; None: it is for
-    the caller to keep.
+    """The input of one task of a read. `read` is the destination of the task's ledger; None: the
+    caller keeps it.
     """
 
     read: ReadLedger | None = None
@@ -31,17 +31,17 @@ class LogPartition(LogPart, InputPartition):
 def plan_partitions(
     paths: Sequence[str], options: ReadOptions, max_partition_bytes: int
 ) -> list[LogPartition]:
-    """Splits of about `max_partition_bytes`, packed. Raises SourceError, OptionError."""
+    """Return splits of about `max_partition_bytes`, packed. Raises SourceError, OptionError."""
     return pack_partitions(plan_splits(paths, options, max_partition_bytes), max_partition_bytes)
 
 
 def pack_partitions(splits: Sequence[Split], max_partition_bytes: int) -> list[LogPartition]:
-    """Partitions of about `max_partition_bytes`, small files together."""
+    """Return partitions of about `max_partition_bytes`, small files together."""
     return [LogPartition(part.splits) for part in packed(splits, max_partition_bytes)]
 
 
 def reporting(partitions: Sequence[LogPartition], read: ReadLedger) -> list[InputPartition]:
-    """The partitions of a read whose tasks leave their ledgers where `read` says."""
+    """Return the partitions of a read whose tasks deliver their ledgers to `read`."""
     count = len(partitions)
     return [replace(part, read=read.for_task(n, count)) for n, part in enumerate(partitions)]
 
@@ -49,7 +49,7 @@ def reporting(partitions: Sequence[LogPartition], read: ReadLedger) -> list[Inpu
 def read_partition(
     batches: Callable[[LogPartition, Ledger], Iterator[pa.RecordBatch]], partition: LogPartition
 ) -> Iterator[pa.RecordBatch]:
-    """What `batches` makes of a partition; when it is read to its end its ledger is delivered.
+    """Yield the result of `batches` for a partition, and deliver its ledger at the end.
 
     Raises BinlogError, without the frames that Spark would print.
     """

@@ -1,13 +1,13 @@
-"""The planner of a stream: where it begins, how far the next batch goes, what its tasks read.
+"""The planner of a stream: where it begins, where the next batch ends, and what its tasks read.
 
     planner = StreamPlanner(logs, options)
     start = planner.begin()
     end = planner.advance(start, limits)
     splits = planner.splits(start, end, max_partition_bytes)
 
-An offset is checked against the logs whenever it is used. Where they are not the ones that it was
-made from (another server has taken over, a file of that name was begun anew), the place is found
-again by GTID set, or lost; a stream never begins elsewhere by itself.
+The planner checks an offset against the logs whenever it uses it. If they are not the logs of the
+offset (another server has taken over, or a new file has the same name), the planner finds the
+place again by GTID set, or the place is lost. A stream never begins elsewhere on its own.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["StreamPlanner"]
 
 _LATEST_US = 1 << 62
 _NUMBER = re.compile(r"\.(\d+)$")
-_NEW_CHECKPOINT = "start with a new checkpoint, and say with starting_offsets where"
+_NEW_CHECKPOINT = "start with a new checkpoint, and set starting_offsets to where it begins"
 
 
 class StreamPlanner:
-    """Plans batches over `logs`; `options` are those of the read. Holds nothing between calls."""
+    """Plans batches over `logs`; `options` are those of the read. Has no state between calls."""
 
     def __init__(self, logs: StreamLogs, options: ReadOptions) -> None:
         self._logs = logs
@@ -49,33 +49,37 @@ class StreamPlanner:
     # -- where a new query begins ---------------------------------------------------------------
 
     def earliest(self) -> StreamOffset:
-        """The beginning of the oldest file. Raises BinlogError."""
+        """Return the beginning of the oldest file. Raises BinlogError."""
         now = self._logs.look()
         return self._file_start(now, now.numbers[0])
 
     def latest(self) -> StreamOffset:
-        """The last boundary that there is. Raises BinlogError."""
+        """Return the last existing boundary. Raises BinlogError."""
         return self._latest(self._logs.look())
 
     def _latest(self, now: LogsNow) -> StreamOffset:
         start = self._file_start(now, now.numbers[-1])
-        if start.log_created is None and len(now.numbers) > 1:  # its head is not written yet
+        if start.log_created is None and len(now.numbers) > 1:  # its beginning is not written yet
             start = self._file_start(now, now.numbers[-2])
         return self._advanced(now, start, UNLIMITED, None)
 
     def after_gtids(self, gtids: str) -> StreamOffset:
-        """Before the first transaction that is not in a GTID set. Raises BinlogError."""
+        """Return the place before the first transaction that is not in a GTID set. Raises
+        BinlogError.
+        """
         return self._by_gtids(self._logs.look(), gtids, "option starting_offsets")
 
     def head(self) -> StreamOffset:
-        """About where the logs end, told without reading them. Raises BinlogError."""
+        """Return approximately where the logs end, without reading them. Raises BinlogError."""
         now = self._logs.look()
         newest = now.files[now.numbers[-1]]
         end = now.end or Position(now.server_uuid, newest.name, newest.size or FIRST_EVENT)
         return StreamOffset(end)
 
     def at_time(self, time_us: int) -> StreamOffset:
-        """Before the first transaction that was committed at a time or later. Raises BinlogError."""
+        """Return the place before the first transaction committed at a time or later. Raises
+        BinlogError.
+        """
         now = self._logs.look()
         numbers = now.numbers
         first = next((n for n in reversed(numbers) if self._begun_before(now, n, time_us)), None)
@@ -84,8 +88,8 @@ class StreamPlanner:
             if self._file_start(now, first).position.gtid_set or first > 1:
                 raise PositionLostError(
                     f"{now.files[first].name}, the first log, begins after "
-                    "starting_timestamp: what was changed in between may be purged",
-                    hint="starting_offsets=earliest begins with what is there",
+                    "starting_timestamp: changes in between may have been purged",
+                    hint="use starting_offsets=earliest to begin with the oldest log",
                 )
         for number in numbers[numbers.index(first) :]:
             found = self._sought(
@@ -99,12 +103,14 @@ class StreamPlanner:
         return self._latest(now)
 
     def at_position(self, place: FilePosition) -> StreamOffset:
-        """Before the first transaction at or after FILE:POS. Raises OptionError, BinlogError."""
+        """Return the place before the first transaction at or after FILE:POS. Raises OptionError,
+        BinlogError.
+        """
         now = self._logs.look()
         number = now.number_of(place.file) if place.file else None
         if number is None:
             raise OptionError(
-                f"option starting_offsets: there is no file {place.file!r}",
+                f"option starting_offsets: the source has no file {place.file!r}",
                 name="starting_offsets",
                 hint=f"there are {now.shown}",
             )
@@ -123,8 +129,8 @@ class StreamPlanner:
     def advance(
         self, start: StreamOffset, limits: Limits, until: StreamOffset | None = None
     ) -> StreamOffset:
-        """Where a batch that begins at `start` ends: at a boundary within `limits`, and not beyond
-        `until`. Without anything new, the place of `start`.
+        """Return where a batch that begins at `start` ends: at a boundary within `limits`, and not
+        after `until`. If there is nothing new, it is the place of `start`.
 
         Raises PositionLostError, BinlogError.
         """
@@ -132,7 +138,7 @@ class StreamPlanner:
         return self._advanced(now, self._valid(now, start), limits, until)
 
     def splits(self, start: StreamOffset, end: StreamOffset, split_bytes: int) -> list[Split]:
-        """What the tasks of the batch from `start` to `end` read.
+        """Return the splits that the tasks of the batch from `start` to `end` read.
 
         Raises PositionLostError, BinlogError.
         """
@@ -150,7 +156,7 @@ class StreamPlanner:
         return [*self._ranges(now, begin, end, filters, split_bytes)]
 
     def here(self, offset: StreamOffset) -> StreamOffset:
-        """The same place in the logs that are there now, also after a failover.
+        """Return the same place in the current logs, also after a failover.
 
         Raises PositionLostError, BinlogError.
         """
@@ -167,10 +173,10 @@ class StreamPlanner:
         first, last = self._number(now, begin), self._number(now, end)
         if (first, begin.position.offset) > (last, end.position.offset):
             raise PositionLostError(
-                f"the batch would begin at {begin.position} and end before that, at {end.position}",
-                hint="the checkpoint belongs to another source, or was made with other options",
+                f"the batch would begin at {begin.position}, after its end at {end.position}",
+                hint="the checkpoint belongs to another source or to other options",
             )
-        parts: list[tuple[int, int, int | None]] = []  # of which file, from where, up to where
+        parts: list[tuple[int, int, int | None]] = []  # by file: start and end
         for number in now.between(first, last):
             if filters.byte_range(number) is None:
                 continue
@@ -210,7 +216,7 @@ class StreamPlanner:
         numbers = self._begun(now, numbers)
         if not limits.any:
             numbers = self._only_newest(now, start, numbers)
-        # the GTIDs before a file are told by its head, but for those shown elsewhere
+        # the beginning of a file contains the GTIDs before it, except those shown elsewhere
         known = start.position.gtid_set if numbers[0] == first or start.shown else ""
         counter = RowTotals(self._options) if limits.rows is not None else None
         scan = BoundaryScan(limits, GtidProgress(known), counter, self._on_damage)
@@ -242,20 +248,21 @@ class StreamPlanner:
         return StreamOffset(position, created, shown, commit_us, fingerprint=fingerprint)
 
     def _at_end(self, now: LogsNow, start: StreamOffset, stop: int | None) -> bool:
-        """Whether nothing can be behind `start` in its file."""
+        """Whether no transaction can follow `start` in its file."""
         end = now.files[self._number(now, start)].size if stop is None else stop
         return end is not None and end <= start.position.offset
 
     def _begun(self, now: LogsNow, numbers: list[int]) -> list[int]:
-        """Without the newest file as long as its format description is not whole."""
+        """Drop the newest file as long as its format description is incomplete."""
         if len(numbers) == 1 or numbers[-1] != now.numbers[-1]:
             return numbers
         return numbers if self._logs.created(now, numbers[-1]) is not None else numbers[:-1]
 
     def _only_newest(self, now: LogsNow, start: StreamOffset, numbers: list[int]) -> list[int]:
-        """The newest of the files to scan: its head tells the GTIDs of those before it.
+        """Return the newest of the files to scan: its beginning contains the GTIDs of those before
+        it.
 
-        All of them where it does not, though there are GTIDs.
+        Returns all of them if it does not, although there are GTIDs.
         """
         if len(numbers) == 1:
             return numbers
@@ -279,7 +286,7 @@ class StreamPlanner:
             return StreamOffset(position, log.created)
 
     def _end_of_file(self, now: LogsNow, number: int) -> StreamOffset:
-        """The last boundary in a file; the beginning of the next if there is one."""
+        """Return the last boundary in a file; the beginning of the next file if there is one."""
         following = [n for n in now.numbers if n > number]
         if following:
             return self._file_start(now, following[0])
@@ -300,7 +307,7 @@ class StreamPlanner:
             return StreamOffset(position, log.created)
 
     def _head_has(self, log: LogFile, start: StreamOffset) -> bool:
-        """Whether all that was shown before lies before this file."""
+        """Whether everything that was shown before lies before this file."""
         head = head_gtids(log)
         known = GtidProgress("" if head is None else str(head))
         return known.has_all(GtidProgress(start.position.gtid_set))
@@ -308,24 +315,24 @@ class StreamPlanner:
     # -- is it the same log? --------------------------------------------------------------------
 
     def _valid(self, now: LogsNow, offset: StreamOffset) -> StreamOffset:
-        """The offset, or the same place in the logs that are there now."""
+        """Return the offset, or the same place in the current logs."""
         why = self._misfit(now, offset)
         if why is None:
             return offset
         position = offset.position
         if not position.gtid_set:
             raise PositionLostError(
-                why, hint=f"without GTIDs the place cannot be found again; {_NEW_CHECKPOINT}"
+                why, hint=f"without GTIDs binlake cannot find the place again; {_NEW_CHECKPOINT}"
             )
         if position.server_uuid and now.server_uuid and position.server_uuid != now.server_uuid:
             return self._by_gtids(now, position.gtid_set, why)
         return self._behind_purged(now, offset, why)
 
     def _behind_purged(self, now: LogsNow, offset: StreamOffset, why: str) -> StreamOffset:
-        """The beginning of the oldest log, if the offset was the end of the one before it.
+        """Return the beginning of the oldest log, if the offset was the end of the one before it.
 
-        On one server (or one of which nothing is known) nothing else can be said: logs that were
-        reset number transactions anew, and so one GTID has two meanings.
+        On one server (or an unknown one) nothing else is possible: logs that were reset number
+        transactions from the start, so one GTID has two meanings.
         """
         oldest = self._file_start(now, now.numbers[0])
         seen, head = GtidProgress(offset.position.gtid_set), GtidProgress(oldest.position.gtid_set)
@@ -334,25 +341,26 @@ class StreamPlanner:
         if later and seen.has_all(head) and head.has_all(seen):
             return oldest
         missing = seen.lacks(head) if later else ""
-        purged = f"; these transactions, which it has not seen, are purged: {missing}"
+        purged = f"; the server has purged transactions that it has not seen: {missing}"
         raise PositionLostError(why + (purged if missing else ""), hint=_NEW_CHECKPOINT)
 
     def _misfit(self, now: LogsNow, offset: StreamOffset) -> str | None:
-        """Why an offset is not one of these logs; None if it is."""
+        """Return why an offset does not belong to these logs; None if it does."""
         position = offset.position
         if position.server_uuid and now.server_uuid and position.server_uuid != now.server_uuid:
             return (
-                f"the stream came to {position} of server {position.server_uuid}, and this is "
+                f"the stream had reached {position} of server {position.server_uuid}, but this is "
                 f"server {now.server_uuid}"
             )
         number = now.number_of(position.file)
         if number is None:
             return (
-                f"the stream came to {position}, and that file is not there: there are {now.shown}"
+                f"the stream had reached {position}, but that file does not exist: there are"
+                f" {now.shown}"
             )
         size = now.files[number].size
         if size is not None and size < position.offset > FIRST_EVENT:
-            return f"the stream came to {position}, and that file has only {size} bytes"
+            return f"the stream had reached {position}, but that file has only {size} bytes"
         if offset.log_created not in (None, self._logs.created(now, number)):
             return _another(position)
         if offset.fingerprint is not None and not self._logs.has(now, number, offset.fingerprint):
@@ -360,7 +368,7 @@ class StreamPlanner:
         return None
 
     def _by_gtids(self, now: LogsNow, text: str, why: str) -> StreamOffset:
-        """Before the first transaction that is not in a GTID set."""
+        """Return the place before the first transaction that is not in a GTID set."""
         shown = GtidProgress(text)
         first, head = None, GtidProgress()
         for number in reversed(now.numbers):
@@ -370,16 +378,15 @@ class StreamPlanner:
                 break
         if first is None:
             raise PositionLostError(
-                f"{why}; these transactions, which the stream has not seen, are purged: "
-                f"{shown.lacks(head)}",
+                f"{why}; transactions that the stream has not seen are purged: {shown.lacks(head)}",
                 hint=_NEW_CHECKPOINT,
             )
         here = GtidProgress(self._latest(now).position.gtid_set)
         if not here.has_all(shown):
             raise PositionLostError(
-                f"{why}; these transactions, which the stream has seen, are not in the logs: "
+                f"{why}; transactions that the stream has seen are not in the logs: "
                 f"{here.lacks(shown)}",
-                hint=f"this is not a server that has taken over, or it lags; {_NEW_CHECKPOINT}",
+                hint=f"the server is not a replacement for the other one, or it lags; {_NEW_CHECKPOINT}",
             )
         return self._first_unseen(now, first, shown)
 
@@ -407,13 +414,13 @@ class StreamPlanner:
     # -- filters --------------------------------------------------------------------------------
 
     def _filters(self, now: LogsNow) -> TransactionFilter:
-        """The options' filters; places are those of files by number (see `StreamSplit`)."""
+        """Return the options' filters; places are those of files by number (see `StreamSplit`)."""
         options = self._options
         if options.at is not None:
             raise OptionError(
-                "option at names one transaction, and a stream does not end",
+                "option at selects one transaction, but a stream does not end",
                 name="at",
-                hint="spark.read.format('binlog') reads that transaction",
+                hint="use spark.read.format('binlog') to read that transaction",
             )
         [filters] = TransactionFilter.of_chains(replace(options, start=None, stop=None), [()])
         return replace(
@@ -423,20 +430,20 @@ class StreamPlanner:
         )
 
     def _excluded(self, shown: str) -> GtidFilter:
-        """What is left out: by the option, and because it was shown before."""
+        """Return the excluded GTIDs: those of the option, and those that were shown before."""
         asked = self._options.exclude_gtid
         return parse_gtid_filter(shown if asked is None else f"{asked},{shown}")
 
 
 def _is_of(log: LogFile, offset: StreamOffset) -> bool:
-    """Whether a file is the one in which a stream came to an offset."""
+    """Whether a file is the one in which a stream reached an offset."""
     if offset.log_created not in (None, log.created):
         return False
     return offset.fingerprint is None or offset.fingerprint.is_in(log)
 
 
 def _another(position: Position) -> str:
-    return f"the stream came to {position}, and that file is another log now"
+    return f"the stream had reached {position}, but that file is another log now"
 
 
 def _numbered_position(place: FilePosition | None, option: str) -> ChainPosition | None:
@@ -445,8 +452,9 @@ def _numbered_position(place: FilePosition | None, option: str) -> ChainPosition
     number = _NUMBER.search(place.file)
     if number is None:
         raise OptionError(
-            f"option {option}: {str(place)!r}: which file? A stream's logs come and go",
+            f"option {option}: {str(place)!r}: a position needs a file, because a stream's"
+            " logs come and go",
             name=option,
-            hint="say FILE:POS, for example binlog.000012:4",
+            hint="use FILE:POS, for example binlog.000012:4",
         )
     return ChainPosition(int(number[1]), place.file, place.pos)

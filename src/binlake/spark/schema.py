@@ -1,11 +1,11 @@
 """Arrow schemas as Spark types, and batches as exactly the Arrow schema that Spark expects.
 
-PySpark 4.1 looks only at the names of a task's first batch and takes columns by place, so
-swapped columns of one type would swap their data in silence; 4.2 and later refuse anything but
-the exact schema. `Conformer` therefore makes every batch exact: order, types, nullability.
+PySpark 4.1 checks only the names of a task's first batch and takes columns by place, so swapped
+columns of one type would silently swap their data. 4.2 and later require the exact schema.
+`Conformer` therefore makes every batch exact: order, types, nullability.
 
-Everything is nullable, as it is in every table that Spark reads back from Parquet: so the
-data source and an export of the same log have equal schemas.
+Everything is nullable, as in every table that Spark reads back from Parquet, so the data source
+and an export of the same log have equal schemas.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 # Spark turns a batch into rows; beyond this many rows a batch only costs memory.
 MAX_BATCH_ROWS = 100_000
 
-# Arrow type -> (Spark's type as its JSON spells it, the Arrow type in which Spark takes it)
+# Arrow type -> (Spark's type in its JSON, the Arrow type in which Spark accepts it)
 _PLAIN: dict[pa.DataType, tuple[str, pa.DataType]] = {
     pa.bool_(): ("boolean", pa.bool_()),
     pa.int8(): ("byte", pa.int8()),
@@ -62,7 +62,7 @@ _PLAIN: dict[pa.DataType, tuple[str, pa.DataType]] = {
 
 
 def _spark_type(arrow: pa.DataType, name: str) -> tuple[Any, pa.DataType]:
-    """Spark's type, as in `_PLAIN`. Raises SchemaError where it has none."""
+    """Return Spark's type, as in `_PLAIN`. Raises SchemaError if there is none."""
     plain = _PLAIN.get(arrow)
     if plain is not None:
         return plain
@@ -89,7 +89,7 @@ def _spark_type(arrow: pa.DataType, name: str) -> tuple[Any, pa.DataType]:
 
 
 def _spark_field(field: pa.Field) -> dict[str, Any]:
-    # what MySQL calls the column goes along: schema["id"].metadata["mysql.type"]
+    # keep MySQL's name of the column's type: schema["id"].metadata["mysql.type"]
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
     kind, _ = _spark_type(field.type, field.name)
     return {"name": field.name, "type": kind, "nullable": True, "metadata": metadata}
@@ -100,9 +100,9 @@ def _exact_field(field: pa.Field) -> pa.Field:
 
 
 def spark_schema(arrow: pa.Schema) -> StructType:
-    """The Spark schema of a view's Arrow schema.
+    """Return the Spark schema of a view's Arrow schema.
 
-    Raises SchemaError when two columns differ only in case: Spark cannot tell them apart.
+    Raises SchemaError when two columns differ only in case: Spark cannot distinguish them.
     """
     from pyspark.sql.types import StructType
 
@@ -110,7 +110,7 @@ def spark_schema(arrow: pa.Schema) -> StructType:
 
 
 def spark_schema_json(arrow: pa.Schema) -> str:
-    """The text `spark_schema(arrow).json()`, made without PySpark. Raises SchemaError."""
+    """Return the text `spark_schema(arrow).json()`, made without PySpark. Raises SchemaError."""
     return json.dumps(_spark_struct(arrow), separators=(",", ":"), sort_keys=True)
 
 
@@ -125,14 +125,14 @@ def _refuse_twins(arrow: pa.Schema) -> None:
         twin = seen.setdefault(name.lower(), name)
         if twin is not name:
             raise SchemaError(
-                f"columns {twin!r} and {name!r} are one name to Spark",
+                f"Spark cannot distinguish the columns {twin!r} and {name!r}",
                 field=name,
-                hint="choose another option metadata_prefix, or leave one out with columns",
+                hint="set another metadata_prefix, or exclude one with the option columns",
             )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark's reader expects of batches for `schema`."""
+    """Return the Arrow schema that Spark's reader expects of batches for `schema`."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # 4.2 and later
@@ -141,14 +141,16 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def exact_schema(arrow: pa.Schema) -> pa.Schema:
-    """A decoded schema with the types that Spark takes; what is said of fields and table stays."""
+    """Return a decoded schema with the types that Spark accepts; metadata of fields and table
+    stay.
+    """
     _refuse_twins(arrow)
     fields = [_exact_field(field).with_metadata(field.metadata) for field in arrow]
     return pa.schema(fields, metadata=arrow.metadata)
 
 
 def refuse_variant(schema: StructType) -> None:
-    """Raises SchemaError for a column of the user's schema that is to be a variant."""
+    """Raise SchemaError for a column of the user's schema with the type variant."""
     from pyspark.sql.types import StructType, VariantType
 
     for field in schema.fields:
@@ -156,31 +158,31 @@ def refuse_variant(schema: StructType) -> None:
             raise SchemaError(
                 f"column {field.name}: binlake reads JSON as text, not as variant",
                 field=field.name,
-                hint=f"ask for string in .schema(…), and use parse_json({field.name})",
+                hint=f"use string in .schema(…), and parse_json({field.name})",
             )
         if isinstance(field.dataType, StructType):
             refuse_variant(field.dataType)
 
 
 class Conformer:
-    """Turns decoded batches into batches of exactly the schema that Spark asked for.
+    """Converts decoded batches to batches of exactly the schema that Spark asked for.
 
-    Columns go by name (Spark's names ignore case). A wanted column that a batch lacks is null:
-    an older definition of the table did not have it. A value that the wanted type cannot hold
-    is a SchemaError, never a silent change.
+    Columns are matched by name (Spark's names ignore case). A wanted column that a batch lacks is
+    null: an older definition of the table did not have it. A value that the wanted type cannot
+    hold is a SchemaError, never a silent change.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
 
     def conform(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The batch in the wanted shape, cut into pieces that Spark likes."""
+        """Yield the batch in the wanted schema, cut into pieces of a good size for Spark."""
         exact = self.exact(batch)
         for start in range(0, exact.num_rows, MAX_BATCH_ROWS):
             yield exact.slice(start, MAX_BATCH_ROWS)
 
     def exact(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch in the wanted shape."""
+        """Return the batch in the wanted schema."""
         if batch.schema.equals(self.schema):
             return batch
         places = {name.lower(): i for i, name in enumerate(batch.schema.names)}
@@ -202,7 +204,7 @@ class Conformer:
             ) from None
 
 
-# What Arrow casts without a word and means something else: 1 as 1970-01-02, a time as its µs.
+# Casts that Arrow does silently with another meaning: 1 as 1970-01-02, a time as its µs.
 _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("number", lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind)),
     ("number", pa.types.is_decimal),
@@ -221,8 +223,8 @@ _CASTS = {
 }
 # Spark's own cast between these keeps the wall clock of the session's zone, which no task knows.
 _OF_ZONES = {
-    ("time without a zone", "instant"): "ask for timestamp_ntz (or date) in .schema(…)",
-    ("instant", "time without a zone"): "ask for timestamp in .schema(…)",
+    ("time without a zone", "instant"): "use timestamp_ntz (or date) in .schema(…)",
+    ("instant", "time without a zone"): "use timestamp in .schema(…)",
 }
 
 
@@ -233,12 +235,12 @@ def _kind(arrow: pa.DataType) -> str:
 def _hint(decoded: pa.DataType, wanted: pa.DataType) -> str:
     advice = _OF_ZONES.get((_kind(decoded), _kind(wanted)))
     if advice is None:
-        return "ask for another type in .schema(…)"
+        return "use another type in .schema(…)"
     return f"{advice}, and cast the column in Spark, which takes spark.sql.session.timeZone"
 
 
 def _time_as(column: pa.Array, field: pa.Field, wanted: pa.DataType) -> pa.Array:
-    """A TIME or duration as microseconds, or as the server's text."""
+    """Return a TIME or duration as microseconds, or as the server's text."""
     micros = column.cast(pa.int64())
     if pa.types.is_int64(wanted):
         return micros
@@ -248,8 +250,8 @@ def _time_as(column: pa.Array, field: pa.Field, wanted: pa.DataType) -> pa.Array
 
 
 def _fitted(column: pa.Array, field: pa.Field, wanted: pa.DataType) -> pa.Array:
-    """The same values in another type; `field` describes the column. Raises ArrowInvalid if the
-    type cannot hold one of them.
+    """Return the same values in another type; `field` describes the column. Raises ArrowInvalid if
+    the type cannot hold one of them.
     """
     if column.type == wanted:
         return column
@@ -263,7 +265,7 @@ def _fitted(column: pa.Array, field: pa.Field, wanted: pa.DataType) -> pa.Array:
         column = column.dictionary_decode()
     kinds = (_kind(column.type), _kind(wanted))
     if kinds not in _CASTS and kinds[0] != kinds[1]:
-        raise pa.ArrowInvalid(f"a {kinds[0]} is no {kinds[1]}")
+        raise pa.ArrowInvalid(f"binlake does not convert {kinds[0]} to {kinds[1]}")
     made = column.cast(wanted)
     rounds = pa.types.is_floating(wanted) or pa.types.is_date(wanted) or kinds[1] == "truth"
     if (rounds or kinds[0] == "text") and not made.cast(column.type).equals(column):

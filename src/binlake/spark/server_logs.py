@@ -1,8 +1,8 @@
-"""The logs of a live server, as a stream follows them.
+"""The logs of a live server, for a stream that follows them.
 
-The driver asks the server where its log ends, which is always between two transactions; it and the
-executors read with dumps that do not wait, each from a boundary on. Passwords are in nothing that
-travels: every process finds its own (environment, password file, ~/.my.cnf).
+The driver asks the server where its log ends, which is always between two transactions. The driver
+and the executors read with dumps that do not wait, each from a boundary on. Passwords are in
+nothing that travels: every process finds its own (environment, password file, ~/.my.cnf).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ServerLogs"]
 
 T = TypeVar("T")
 
-#: How long a server that does not answer is waited for, before the query fails.
+#: How long to wait for a server that does not answer, before the query fails.
 PATIENCE_S = 30.0
 _FIRST_PAUSE_S = 0.25
 
@@ -56,7 +56,7 @@ class ServerLogs(StreamLogs):
         return self._patiently(self._ask)
 
     def created(self, now: LogsNow, number: int) -> int | None:
-        # asked whenever an offset is checked, and a dump to ask: so once per file and login
+        # needed whenever an offset is checked, and each needs a dump: so once per file and login
         key = (now.server_uuid, now.files[number].name)
         created = self._created.get(key)
         if created is None:
@@ -84,7 +84,7 @@ class ServerLogs(StreamLogs):
         return LogsNow((str(server.url),), files, server.identity, end)
 
     def _listed(self, server: ServerConnection, newest: str) -> dict[int, LogPath]:
-        """The logs up to the one that was the current one."""
+        """Return the logs up to the current one of the look."""
         self._created.clear()
         files = []
         for log in server.logs():
@@ -100,13 +100,13 @@ class ServerLogs(StreamLogs):
         return numbered(files)
 
     def _connected(self) -> ServerConnection:
-        """The connection that there is, or one to the first server that answers."""
+        """Return the existing connection, or one to the first server that answers."""
         if self._server is None:
             self._server = connect_any(self._urls)
         return self._server
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask again while the server is not there, for a while."""
+        """Retry for a while if the server is not available."""
         deadline, pause = time.monotonic() + PATIENCE_S, _FIRST_PAUSE_S
         while True:
             try:
@@ -116,8 +116,8 @@ class ServerLogs(StreamLogs):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise error.hinted(
-                        f"the server did not answer for {PATIENCE_S:.0f} seconds; the query goes "
-                        "on where it was when it is started again"
+                        f"the server did not answer for {PATIENCE_S:.0f} seconds; start the query "
+                        "again to continue"
                     ) from None
                 time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
                 pause = min(2 * pause, 5.0)

@@ -1,9 +1,9 @@
-"""`binlake.spark.session()`: a Spark session in which the data source works at once.
+"""`binlake.spark.session()`: a Spark session in which the data source works immediately.
 
-A plain session works too where the package is installed in the Python that Spark's workers
-use. What the helper adds is what goes wrong without it: workers that run another Python (the
-variable must be set before the JVM starts), discovery that another broken `pyspark_*` module
-has switched off, and user mistakes buried under Java and Python stacks.
+A plain session works too if the package is installed in the Python that Spark's workers use. The
+helper prevents three problems: workers that run another Python (the variable must be set before
+the JVM starts), discovery that another broken `pyspark_*` module has switched off, and user
+mistakes hidden in Java and Python stacks.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _MINIMUM_JAVA = 17
 _CONFIG = {
     # a user's mistake is a sentence, not a stack
     "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true",
-    # on 4.1 the only check that a batch has the types that were announced
+    # on 4.1 the only check that a batch has the announced types
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
-    # TIMESTAMP columns show as the server's SELECT shows them at time zone +00:00
+    # shows TIMESTAMP columns as the server's SELECT does at time zone +00:00
     "spark.sql.session.timeZone": "UTC",
 }
 _CLASSIC_CONFIG = {
@@ -55,9 +55,9 @@ def session(
     """A new or the running Spark session, prepared for `spark.read.format("binlog")`.
 
     `master` as in Spark (by default what Spark is configured with, else all cores of this
-    machine), or `remote` for Spark Connect (`sc://host`, or `local[2]`); `config` wins over
-    the settings made here. With `log_file`, a JVM that is started writes there what it would
-    else write to stderr. Raises SourceError when Java is missing or too old.
+    machine), or `remote` for Spark Connect (`sc://host`, or `local[2]`); `config` overrides the
+    settings made here. With `log_file`, a new JVM writes there instead of to stderr. Raises
+    SourceError when Java is missing or too old.
     """
     return prepare(start(app_name, master=master, remote=remote, config=config, log_file=log_file))
 
@@ -70,8 +70,10 @@ def start(
     config: Mapping[str, str] | None = None,
     log_file: Path | None = None,
 ) -> SparkSession:
-    """A session as `session` makes it, without the data source: an export needs none, and to
-    register one starts a Python process that looks for others.
+    """Return a session as `session` does, without the data source.
+
+    An export does not need it, and registering one starts a Python process that searches for
+    others.
     """
     from pyspark.sql import SparkSession
 
@@ -95,14 +97,14 @@ def start(
 
 
 def prepare(spark: SparkSession) -> SparkSession:
-    """Register the data source in a session that somebody else made, and return it."""
+    """Register the data source in an existing session, and return that session."""
     spark.dataSource.register(BinlogDataSource)
     return spark
 
 
 @contextmanager
 def _stderr_to(log_file: Path | None) -> Iterator[None]:
-    """Processes started inside have the file for stderr, all their life."""
+    """Give processes started in this block the file as stderr, for their whole life."""
     if log_file is None:
         yield
         return
@@ -118,13 +120,13 @@ def _stderr_to(log_file: Path | None) -> Iterator[None]:
 
 
 def check_java() -> None:
-    """Raise SourceError, saying what to install, unless a Java that Spark can use is there."""
+    """Raise SourceError, with what to install, if there is no Java that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     wanted = f"Spark needs Java {_MINIMUM_JAVA} or newer"
     hint = "install one (Debian, Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME"
     if java is None or not os.access(java, os.X_OK):
-        raise SourceError(f"{wanted}, and none was found", hint=hint)
+        raise SourceError(f"{wanted}, but there is none", hint=hint)
     text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = text.partition('"')[2].partition('"')[0]
     major = version.removeprefix("1.").partition(".")[0].partition("-")[0]

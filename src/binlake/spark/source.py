@@ -1,7 +1,7 @@
 """The data source `binlog`: options in, a schema and a reader out.
 
-Spark makes it anew for every load, in a helper process of the driver, and asks `schema` only
-when the user gave none. What `schema` found travels inside the pickled source to `reader`.
+Spark creates it for every load, in a helper process of the driver, and calls `schema` only when
+the user gave none. The result of `schema` travels inside the pickled source to `reader`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class BinlogDataSource(Shipped, DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format name."""
+        """Return the format name."""
         return "binlog"
 
     @without_traceback
     def schema(self) -> StructType:
-        """The schema of the view that the options ask for."""
+        """Return the schema of the view that the options select."""
         from binlake.spark.catalog_tables import carrying, options_of_new_table
         from binlake.spark.schema import spark_schema
         from binlake.spark.typed import InferredView
@@ -52,7 +52,7 @@ class BinlogDataSource(Shipped, DataSource):
 
     @without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of that view, for the schema that Spark has settled on."""
+        """Return the reader of that view, for the schema that Spark has settled on."""
         from binlake.spark.batch import BinlogReader
 
         options, inferred = self._options_for(schema)
@@ -61,7 +61,7 @@ class BinlogDataSource(Shipped, DataSource):
 
     @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """The reader of that view as a stream, for the schema that the query is pinned to."""
+        """Return the reader of that view as a stream, for the schema to which the query is pinned."""
         from binlake.spark.stream import BinlogStreamReader
         from binlake.spark.typed import PinnedView
 
@@ -70,7 +70,9 @@ class BinlogDataSource(Shipped, DataSource):
         return BinlogStreamReader(options, schema, pinned)
 
     def _options_for(self, schema: StructType) -> tuple[SourceOptions, InferredView | None]:
-        """The options to read with for a schema, and the typed view if that was found in the log."""
+        """Return the options to read with for a schema, and the typed view if it was found in the
+        log.
+        """
         from binlake.spark.catalog_tables import options_of_read
         from binlake.spark.schema import refuse_variant
         from binlake.spark.typed import options_for_schema
@@ -90,7 +92,7 @@ class BinlogDataSource(Shipped, DataSource):
         return options, self._inferred
 
     def _find_again(self, options: SourceOptions, schema: StructType) -> None:
-        """The typed view of a catalog's table, if the log still gives it the table's columns.
+        """Return the typed view of a catalog's table, if the log still has the table's columns.
 
         Otherwise the columns count as given by the user.
         """

@@ -3,9 +3,10 @@
 One instance lives in a helper process of the driver as long as the query runs (`latestOffset`,
 `partitions`); the executors read with others, from pickled partitions alone.
 
-Spark 4.1 asks `latestOffset()` without saying where the batch begins. So the instance remembers
-where the last batch ended; after a restart Spark tells it by asking for the partitions of the last
-batch, or of an empty one at its end. Spark 4.2 says where, and how much (`ReadLimit`).
+Spark 4.1 calls `latestOffset()` without the beginning of the batch. So the instance remembers
+where the last batch ended. After a restart Spark asks for the partitions of the last batch, or of
+an empty one at its end, which reveals it. Spark 4.2 passes the beginning and the limit
+(`ReadLimit`).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         self.pinned = pinned
         self._logs: StreamLogs | None = None
         self._initial: StreamOffset | None = None
-        self._reached: StreamOffset | None = None  # where the last batch that was planned ended
+        self._reached: StreamOffset | None = None  # where the last planned batch ended
         self._guessed = False  # Spark 4.1 asked how far before it told from where
         self._until: StreamOffset | None = None  # where Trigger.AvailableNow ends
 
@@ -68,14 +69,14 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
 
     @without_spark_frames
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
-        """Where a query without a checkpoint begins."""
+        """Return where a query without a checkpoint begins."""
         return self._begin().to_json()
 
     @without_spark_frames
     def latestOffset(  # noqa: N802 - Spark's
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        """Where the next batch ends. Spark 4.1 gives neither its start nor a limit."""
+        """Return where the next batch ends. Spark 4.1 passes neither its start nor a limit."""
         begin = self._reached if start is None else StreamOffset.from_json(start)
         if begin is None:
             return self._first_guess()
@@ -83,7 +84,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
 
     @without_spark_frames
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """What the tasks of the batch from `start` to `end` read."""
+        """Return the partitions of the batch from `start` to `end`."""
         begin, stop = StreamOffset.from_json(start), StreamOffset.from_json(end)
         if start == end:
             self._check_guess()
@@ -97,7 +98,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         return reporting(parts, self._read_ledger(begin, stop))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The batch up to `end` is in the sink; nothing is held for it."""
+        """Note that the batch up to `end` is in the sink; there is nothing to release."""
 
     def stop(self) -> None:
         """The query has ended."""
@@ -107,7 +108,9 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
     # -- from Spark 4.2 on ------------------------------------------------------------------------
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's
-        """Spark knows one kind of limit at a time; all that are set hold (`latestOffset`)."""
+        """Return the limit: Spark knows one kind at a time, but all of them apply
+        (`latestOffset`).
+        """
         from pyspark.sql.streaming import datasource as spark
 
         limits = self._limits
@@ -123,7 +126,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
 
     @without_spark_frames
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
-        """Where the log ends now: Spark's progress shows it beside the batch's end."""
+        """Return where the log ends now: Spark's progress shows it beside the batch's end."""
         return self._planner.head().to_json()
 
     # ---------------------------------------------------------------------------------------------
@@ -142,18 +145,20 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         )
 
     def _limits_for(self, limit: Any) -> Limits:
-        """Spark's wish: its own kinds of limits carry what `_limits` has, but for "everything"."""
+        """Return the limits that Spark asks for: its own kinds contain those of `_limits`, or
+        "everything".
+        """
         return UNLIMITED if type(limit).__name__ == "ReadAllAvailable" else self._limits
 
     def _next(self, begin: StreamOffset, limits: Limits) -> dict[str, Any]:
         end = self._planner.advance(begin, limits, self._until)
         if end.place == begin.place and not begin.initial:
-            return begin.to_json()  # to the letter: nothing is new
+            return begin.to_json()  # exactly equal: nothing is new
         self._reached = replace(end.after(begin), sums=self._sums(begin))
         return self._reached.to_json()
 
     def _read_ledger(self, begin: StreamOffset | None, end: StreamOffset) -> ReadLedger:
-        """Where the ledgers of the batch that ends there go."""
+        """Return the destination of the ledgers of the batch that ends there."""
         options, position = self.options, end.position
         ends = {} if begin is None else {"starts_at": begin.to_json(), "ends_at": end.to_json()}
         return ReadLedger(
@@ -165,7 +170,9 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         )
 
     def _sums(self, begin: StreamOffset) -> dict[str, int]:
-        """The sums of all batches up to `begin`: Spark's progress shows them with the next one."""
+        """Return the sums of all batches up to `begin`: Spark's progress shows them with the next
+        one.
+        """
         if begin.initial:
             return {}
         read = self._read_ledger(None, begin)
@@ -178,27 +185,29 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         return {name: begin.sums.get(name, 0) + count for name, count in latest.items()}
 
     def _first_guess(self) -> dict[str, Any]:
-        """Spark 4.1, before it told of any batch: a new query; or Trigger.AvailableNow, which asks
-        how far to go before it says from where.
+        """Handle Spark 4.1 before its first batch: a new query, or Trigger.AvailableNow, which
+        asks how far to read before it passes the beginning.
         """
         self._guessed = True
         try:
             begin = self._begin()
-        except PositionLostError:  # told by `initialOffset`, if this is a new query
+        except PositionLostError:  # reported by `initialOffset`, if this is a new query
             return self._planner.latest().to_json()
         return self._next(begin, self._limits)
 
     def _check_guess(self) -> None:
-        """Now Spark tells: this is no new query. A limited guess was one from the wrong place."""
+        """Handle the first offset from Spark: this is not a new query. A limited guess started at
+        the wrong place.
+        """
         if self._guessed and self._limits.any:
             raise OptionError(
                 "Spark 4.1 cannot limit the batches of Trigger.AvailableNow after a restart",
                 name="max_bytes_per_batch",
-                hint="leave out the options max_…_per_batch, or use Spark 4.2 or newer",
+                hint="remove the options max_…_per_batch, or use Spark 4.2 or newer",
             )
 
     def _begin(self) -> StreamOffset:
-        """The first offset of a new query, always the same in one process."""
+        """Return the first offset of a new query, always the same in one process."""
         if self._initial is None:
             self._initial = replace(self._starting_offset(), initial=True)
         return self._initial
@@ -216,7 +225,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
     # -- in the executors -------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The batches of one partition."""
+        """Yield the batches of one partition."""
         assert isinstance(partition, LogPartition)
         yield from read_partition(self._batches, partition)
 
@@ -228,20 +237,20 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
 
 
 def logs_of(options: SourceOptions) -> StreamLogs:
-    """Where the logs that the options name are."""
+    """Return the logs that the options name."""
     urls = [path for path in options.paths if is_server_url(path)]
     if not urls:
         return DirectoryLogs(options.paths, options.read)
     if len(options.paths) > 1:
         raise OptionError(
-            "a stream follows one server, and several paths are given",
+            "a stream follows one server, but the options give several paths",
             name="path",
-            hint="servers that replicate one another are one URL: mysql://user@db1,db2/",
+            hint="write servers that replicate one another as one URL: mysql://user@db1,db2/",
         )
     if ServerUrl.parse_all(urls[0])[0].log_name:
         raise OptionError(
-            "a stream follows a server, and the URL names one of its logs",
+            "a stream follows a server, but the URL names one of its logs",
             name="server",
-            hint="leave the log out of the URL; starting_offsets says where to begin",
+            hint="remove the log from the URL, and use starting_offsets for the beginning",
         )
     return ServerLogs(urls[0], options.read)

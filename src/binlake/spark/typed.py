@@ -1,10 +1,10 @@
 """The typed view of one table: its schema, and batches of any of its definitions in it.
 
-Where the user gives no schema, the newest part of the range is looked at (at most
-`schema_scan_bytes`) for the definitions that the table has there, and they are united
-(table/schema/evolution.py). Tasks then convert: a row of an older definition with a value that does
-not fit is not in the view but in `<table>@<n>`, as it is in an export. What the look cannot
-have seen is an error in the task that meets it, not a guess.
+If the user gives no schema, binlake searches the newest part of the range (at most
+`schema_scan_bytes`) for the definitions of the table, and unites them (table/schema/evolution.py).
+Tasks then convert rows: a row of an older definition with a value that does not fit is not in the
+view but in `<table>@<n>`, as in an export. A definition outside the searched part is an error in
+the task that meets it, not a guess.
 """
 
 from __future__ import annotations
@@ -45,19 +45,17 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["InferredView", "PinnedView", "options_for_schema"]
 
-_RESTART = (
-    "start the query again, with the same checkpoint: it takes the table's columns as they are then"
-)
-_LOOK_BYTES = 32 << 20  # one step of the look, from the newest backwards
+_RESTART = "start the query again with the same checkpoint to use the table's current columns"
+_LOOK_BYTES = 32 << 20  # one step of the search, from the newest backwards
 _VERSION = re.compile(r"(?P<table>.+)@(?P<number>\d+)")
-_TABLE_ID_AND_FLAGS = 8  # bytes of a TABLE_MAP body that may differ for one definition
+_TABLE_ID_AND_FLAGS = 8  # bytes of a TABLE_MAP body that may differ within one definition
 
 
 @dataclass(frozen=True, slots=True)
 class InferredView:
     """A typed view whose schema was found in the log.
 
-    `number` is None, or the n of `<table>@<n>`: the rows that were set aside.
+    `number` is None, or the n of `<table>@<n>` for the rows that were set aside.
     """
 
     table: str
@@ -66,9 +64,9 @@ class InferredView:
 
     @classmethod
     def find(cls, options: SourceOptions) -> tuple[InferredView, ReadOptions]:
-        """Look for the table; and the options that its tasks read with.
+        """Search for the table; return the view and the options for its tasks.
 
-        Raises SourceError when the look does not meet it, OptionError for unknown columns.
+        Raises SourceError if the search does not find it, OptionError for unknown columns.
         """
         look = _Look(options)
         table, number = options.table, None
@@ -83,7 +81,8 @@ class InferredView:
             near = difflib.get_close_matches(options.table, look.other_tables, n=1)
             name = f"did you mean {near[0]}? Else" if near else "check the name,"
             raise SourceError(
-                f"no change of table {table} in the newest {look.looked_bytes} bytes of the log",
+                f"the newest {look.looked_bytes} bytes of the log contain no change of table"
+                f" {table}",
                 hint=f"{name} raise option schema_scan_bytes, or give .schema(…)",
             )
         _check_columns(table, found, read)
@@ -103,21 +102,22 @@ class InferredView:
         known = len(self.evolution.versions)
         if self.number is not None and not 1 <= self.number <= known:
             raise OptionError(
-                f"table {self.table} has {known} definitions in this range, no @{self.number}",
+                f"table {self.table} has {known} definitions in this range, but no @{self.number}",
                 name="table",
             )
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the view's batches."""
+        """The names of the view's columns."""
         if self.number is None:
             return self.evolution.schema
         return self.evolution.versions[self.number - 1]
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """The rows of a decoded batch that are in the view, in its schema; None if there are none.
+        """Return the rows of a decoded batch that are in the view, in its schema; None if there
+        are none.
 
-        Raises SchemaError for a definition that the look has not seen and that does not fit.
+        Raises SchemaError for a definition outside the search that does not fit.
         """
         exact = Conformer(exact_schema(batch.schema)).exact(batch)
         fitting, misfits = self.evolution.conform(exact)
@@ -127,7 +127,7 @@ class InferredView:
                 what = f"columns {', '.join(sorted(unseen))}" if unseen else "other types"
                 raise SchemaError(
                     f"an older definition of {self.table} has {what}",
-                    hint="raise option schema_scan_bytes so that it is seen, or give .schema(…)",
+                    hint="raise the option schema_scan_bytes to include it, or give .schema(…)",
                 )
         if self.number is None:
             return fitting
@@ -138,9 +138,9 @@ class InferredView:
 
 @dataclass(frozen=True, slots=True)
 class PinnedView:
-    """The typed view of a stream: the schema that it began with holds as long as it runs.
+    """The typed view of a stream: its initial schema holds as long as it runs.
 
-    A definition that comes later may lack columns (they are null), or have narrower types.
+    A later definition may lack columns (they are null), or have narrower types.
     """
 
     table: str
@@ -148,26 +148,25 @@ class PinnedView:
 
     @classmethod
     def of(cls, view: InferredView) -> PinnedView:
-        """The schema of a view that was found in the log.
+        """Return the schema of a view that was found in the log.
 
-        Raises OptionError for one of `<table>@<n>`: what does not fit has no stream.
+        Raises OptionError for one of `<table>@<n>`: rows that do not fit have no stream.
         """
         if view.number is not None:
             raise OptionError(
-                f"{view.table}@{view.number} is not a stream",
+                f"a stream cannot read {view.table}@{view.number}",
                 name="table",
-                hint="spark.read.format('binlog') reads the rows of older definitions",
+                hint="use spark.read.format('binlog') for the rows of older definitions",
             )
         return cls(view.table, view.schema)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A decoded batch in the view's schema. Raises SchemaError where it does not fit."""
+        """Return a decoded batch in the view's schema. Raises SchemaError if it does not fit."""
         known = {name.lower() for name in self.wanted.names}
         unknown = [name for name in batch.schema.names if name.lower() not in known]
         if unknown:
             raise SchemaError(
-                f"table {self.table} has columns that the stream does not know: "
-                f"{', '.join(unknown)}",
+                f"table {self.table} has columns that are new to the stream: {', '.join(unknown)}",
                 hint=_RESTART,
             )
         try:
@@ -192,7 +191,7 @@ class _Look:
         return Ledger(renamed=self._renamed).renames(*table.split(".", 1))
 
     def definitions(self, read: ReadOptions) -> list[TableTypes]:
-        """The table's definitions, in the order in which they were last used."""
+        """Return the table's definitions, in the order of their last use."""
         splits = plan_splits(self._options.paths, read, _LOOK_BYTES)
         with closing(declared_schema(read, [split.log.path for split in splits])) as schema:
             return self._definitions(splits, read, schema)
@@ -230,9 +229,10 @@ class _Look:
 def _table_maps(
     split: Split, read: ReadOptions, history: SchemaHistory, renamed: list[RenamedColumn]
 ) -> dict[tuple[bytes, int], tuple[EventFormat, ChainPosition]]:
-    """Distinct TABLE_MAP bodies (table id and flags zeroed), each with the versions of the schema
-    that it was used under, and where; in the order of their last use. Columns that DDL renames are
-    added to `renamed`.
+    """Return distinct TABLE_MAP bodies (table id and flags zeroed), each with the versions of the
+    schema for which it was used, and where, in the order of their last use.
+
+    Columns that DDL renames are added to `renamed`.
     """
     found: dict[tuple[bytes, int], tuple[EventFormat, ChainPosition]] = {}
     blank = bytes(_TABLE_ID_AND_FLAGS)
@@ -245,7 +245,10 @@ def _table_maps(
         epoch = history.epoch(position)
         for piece in _pieces(run):
             for body in _bodies(piece):
-                if (body, epoch) != latest:  # most often a statement changes the last one's table
+                if (
+                    body,
+                    epoch,
+                ) != latest:  # most often a statement changes the same table as the last one
                     latest = (body, epoch)
                     found.pop(latest, None)
                     found[latest] = (piece.window.format, position)
@@ -257,9 +260,9 @@ def _pieces(run: Run) -> Iterable[Piece]:
 
 
 def _bodies(piece: Piece) -> Iterator[bytes]:
-    """The TABLE_MAP bodies of a piece, without table id and flags.
+    """Yield the TABLE_MAP bodies of a piece, without table id and flags.
 
-    There are hundreds of thousands in a log, so they are sliced out of the window by hand.
+    There are hundreds of thousands in a log, so they are cut out of the window directly.
     """
     window = piece.window
     block, fmt = window.block, window.format
@@ -273,7 +276,7 @@ def _bodies(piece: Piece) -> Iterator[bytes]:
 
 
 def _distinct(schemas: list[pa.Schema]) -> list[pa.Schema]:
-    """Without repetitions; of equal ones the last counts."""
+    """Return the items without repetitions; of equal ones the last counts."""
     kept: list[pa.Schema] = []
     for schema in reversed(schemas):
         if not any(schema.equals(known) for known in kept):
@@ -297,7 +300,7 @@ def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> No
 
 
 def options_for_schema(read: ReadOptions, names: list[str]) -> ReadOptions:
-    """Options that decode only what a schema given by the user asks for."""
+    """Return options that decode only the columns of a schema given by the user."""
     # Spark's names ignore case
     metadata = {column.full_name(read).lower(): column.option for column in METADATA}
     asked: dict[str, Any] = {

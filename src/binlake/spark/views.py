@@ -1,4 +1,4 @@
-"""What each view of the data source yields: its schema, and the batches of a task."""
+"""The views of the data source: the schema of each, and the batches of a task."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COUNTED = {"tables", "inserts", "updates", "deletes"}
 
 
 def view_schema(options: SourceOptions) -> pa.Schema:
-    """The Arrow schema of a view that does not depend on a table. Raises OptionError."""
+    """Return the Arrow schema of a view that does not depend on a table. Raises OptionError."""
     if options.view == "changes":
         return change_schema(options.read)
     if options.view == "statements":
@@ -47,9 +47,9 @@ def _record_view(name: str, options: ReadOptions) -> View:
 
 
 def view_columns(options: SourceOptions, names: Sequence[str]) -> list[str]:
-    """Columns of such a view by names that the user's schema gives, in any case.
+    """Return columns of such a view by the names in the user's schema, in any case.
 
-    Raises OptionError if it has none of a name.
+    Raises OptionError for an unknown name.
     """
     known = {name.lower(): name for name in view_schema(options).names}
     for name in names:
@@ -66,10 +66,10 @@ def view_columns(options: SourceOptions, names: Sequence[str]) -> list[str]:
 
 
 class ViewReader:
-    """Reads one view, of which only the named columns are wanted.
+    """Reads one view, with only the named columns.
 
-    `inferred` is the typed view as planned, None where the user gave its schema: then batches
-    come as decoded, and it is for the caller to bring them into that schema.
+    `inferred` is the typed view as planned, None if the user gave its schema. Then batches are as
+    decoded, and the caller converts them to that schema.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ViewReader:
         self._inferred = inferred
 
     def batches(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
-        """The batches of one partition, as decoded. Raises BinlogError."""
+        """Yield the batches of one partition, as decoded. Raises BinlogError."""
         if self._view == "changes":
             for changes in partition.changes(self._options, Target.TEXT, ledger):
                 yield change_batch(changes, self._options)
@@ -94,7 +94,9 @@ class ViewReader:
             yield from self._typed(partition, ledger)
         elif self._view == LEDGER.name:
             target = Target.TYPED if self._names_one_table else Target.TEXT
-            read = replace(self._options, columns=())  # here they are the view's, not a table's
+            read = replace(
+                self._options, columns=()
+            )  # here these are the view's columns, not a table's
             yield from ledger_rows(partition, read, target, self._columns, ledger)
         else:
             yield from self._records(partition, ledger)
@@ -110,7 +112,9 @@ class ViewReader:
 
     def _records(self, partition: LogPartition, ledger: Ledger) -> Iterator[pa.RecordBatch]:
         view = view_of(self._view, self._options)
-        options = replace(self._options, columns=())  # here they are the view's, not a table's
+        options = replace(
+            self._options, columns=()
+        )  # here these are the view's columns, not a table's
         count = self._row_counter(options, ledger)
         for reader in partition.readers(options, ledger):
             if self._view == "events":

@@ -167,7 +167,7 @@ class Ledger:
         self._warnings[sentence] = None
 
     def take(self) -> Ledger:
-        """All that it holds, as a ledger of its own; this one begins anew."""
+        """Return everything in it as a separate ledger, and empty this one."""
         taken = Ledger()
         for one in fields(self):
             mine, fresh = getattr(self, one.name), getattr(taken, one.name)

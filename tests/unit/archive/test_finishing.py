@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -161,7 +162,11 @@ def stopped(folder: Folder, name: str, *, bytes: int) -> tuple[subprocess.Popen[
     command = [sys.executable, "-m", finishing.__name__, folder.path, "zstd", "no-index", name]
 
     def partials() -> list[Path]:
-        return list(Path(folder.path).glob("*.partial"))
+        """With bytes in them: an empty one may not be locked yet."""
+        found = [entry for entry in os.scandir(folder.path) if entry.name.endswith(".partial")]
+        with contextlib.suppress(FileNotFoundError):  # it has just been renamed
+            return [Path(entry.path) for entry in found if entry.stat().st_size]
+        return []
 
     for _ in range(50):  # one that is done before we look comes too early
         Path(folder.path_of(f"{name}.zst")).unlink(missing_ok=True)

@@ -34,13 +34,16 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--raw"], "--raw copies logs of a server"),
+        (["--raw"], "--raw copies the logs of a server"),
         (["-R", "--stop-never"], "--stop-never: only with --raw"),
         (["-R", "--raw", "--stop-position=5"], "--stop-position: --raw copies whole logs"),
-        (["-R", "--raw", "-j", "0-1-4"], "--start-position '0-1-4': with --raw it is a number"),
-        (["-B"], "--flashback: binlake sql --undo writes"),
+        (
+            ["-R", "--raw", "-j", "0-1-4"],
+            "--start-position '0-1-4': with --raw it must be a number",
+        ),
+        (["-B"], "--flashback: use binlake sql --undo"),
         (["-j", "here"], "--start-position 'here'"),
-        (["--stop-position=0-1-4,0-1-5"], "a domain is named twice"),
+        (["--stop-position=0-1-4,0-1-5"], "a domain appears twice"),
         (["--start-datetime=yesterday"], "--start-datetime 'yesterday'"),
         (["--server-id=one"], "--server-id: 'one' is not a number"),
         (["--include-gtids=1-2"], "--include-gtids: "),
@@ -48,7 +51,7 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int
         (["--local-load=/nowhere/at/all"], "/nowhere/at/all is not a folder"),
         (["--set-charset=x'; DROP"], "is not the name of a character set"),
         (["--base64-output=sometimes"], "--base64-output"),
-        (["-r", "/nowhere/at/all"], "/nowhere/at/all cannot be written"),
+        (["-r", "/nowhere/at/all"], "cannot write /nowhere/at/all"),
     ],
 )
 def test_a_users_mistake_is_one_line(

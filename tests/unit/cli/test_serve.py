@@ -27,7 +27,7 @@ def logs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], r"replicas need a password to log in with; --password-file FILE, or \$BINLAKE_SERVE_PASSWORD"),
+        ([], r"replicas need a password to log in with; use --password-file FILE or \$BINLAKE_SERVE_PASSWORD"),
         (["--password-file", "missing"], "cannot read the password file missing: No such file"),
         (["--password-file", os.devnull], "the password is empty"),
         (["--password-file", "pw", "--server-uuid", "x"], "'x' is not a UUID"),

@@ -71,7 +71,7 @@ def test_a_script_is_for_one_server(
 ) -> None:
     code, out, err = run(capfd, "sql", str(archive), *flags)
     assert (code, out) == (2, "")
-    assert "for one server, and the input has the logs of 2 sources" in err
+    assert "accepts the logs of one server, and the input has the logs of 2 sources" in err
     code, out, err = run(capfd, "mysqlbinlog", str(archive))
     assert (code, out) == (2, "")
     assert "holds the logs of 2 sources (db1, db2)" in err

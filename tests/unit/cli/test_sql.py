@@ -300,7 +300,7 @@ def test_ddl_of_the_wanted_tables(capfd: pytest.CaptureFixture[str], golden: Pat
 
 
 @pytest.mark.parametrize(("flags", "why"), [
-    (["--undo"], "--undo takes back rows, not --ddl"), (["--op", "insert"], "--ddl and --op exclude each other"),
+    (["--undo"], "--undo reverses row changes only, not --ddl"), (["--op", "insert"], "--ddl and --op exclude each other"),
 ])  # fmt: skip
 def test_ddl_and_what_it_excludes(
     capfd: pytest.CaptureFixture[str], log: Path, flags: list[str], why: str

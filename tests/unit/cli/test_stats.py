@@ -157,8 +157,8 @@ def test_a_digest_of_statements(capfd: pytest.CaptureFixture[str], golden: Path)
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--kind", "ddl"], "--kind is for --statements"),
-        (["--digest"], "--digest is for --statements"),
+        (["--kind", "ddl"], "--kind requires --statements"),
+        (["--digest"], "--digest requires --statements"),
         (["--statements", "--kind", "select"], "--kind select: not one of dml, load, truncate,"),
         (
             ["--statements", "--digest", "--table", "a.b"],
@@ -171,7 +171,7 @@ def test_a_digest_of_statements(capfd: pytest.CaptureFixture[str], golden: Path)
             "--table: binlake does not know which tables a statement changes",
         ),
         (["--statements", "--op", "insert"], "--op: binlake does not know which tables"),
-        (["--statements", "--html", "x.html"], "give one"),
+        (["--statements", "--html", "x.html"], "--statements excludes --html"),
         (["--html", "/no/such/folder/x.html"], "cannot write /no/such/folder/x.html"),
         (["--gtid", "x"], "--gtid"),
     ],

@@ -29,4 +29,4 @@ def test_verbose_names_the_library_of_the_checksums(
 
 def test_verbose_alone_is_wrong_use(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--verbose"]) == 2
-    assert "--verbose goes with --version" in capfd.readouterr().err
+    assert "--verbose requires --version" in capfd.readouterr().err

@@ -45,7 +45,7 @@ def test_a_file(tmp_path: Path) -> None:
     [
         ("[mirror", "[mirrors", "there is no"),
         ('lake = "lake"\n', "", r"\[mirror\] lake: this key is missing"),
-        ("repl@db1", "repl:secret@db1", "holds a password"),
+        ("repl@db1", "repl:secret@db1", "contains a password"),
         ("round_bytes", "round_byte", "did you mean round_bytes"),
         ('"128MB"', '"much"', "expected a size"),
     ],

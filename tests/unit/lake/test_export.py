@@ -18,7 +18,9 @@ def test_passwords_do_not_travel(secret: str, tmp_path: Path) -> None:
     url = "mysql://ada:hush@127.0.0.1/"
     path = url if secret == "path" else "binlog.000001"
     options = ReadOptions.parse({"schema": url} if secret == "schema" else {})
-    with pytest.raises(OptionError, match=f"option {secret}: the URL holds a password") as raised:
+    with pytest.raises(
+        OptionError, match=f"option {secret}: the URL contains a password"
+    ) as raised:
         export(LocalEngine(), [path], str(tmp_path / "lake"), options, progress=lambda *_: None)
     assert "hush" not in str(raised.value)
     assert not (tmp_path / "lake").exists()

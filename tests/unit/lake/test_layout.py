@@ -77,7 +77,7 @@ def test_foreign_files_are_never_replaced(target: Directory) -> None:
 def test_finished_export(target: Directory) -> None:
     commit(target, {"shop/orders": ["1.parquet"]})
     with pytest.raises(
-        OptionError, match=r"finished export.*1 tables, 7 rows; --overwrite replaces it"
+        OptionError, match=r"finished export.*1 tables, 7 rows; use --overwrite to replace it"
     ):
         target.claim("error")
     assert target.claim("replace").tables == ("shop/orders",)
@@ -94,7 +94,7 @@ def test_killed_while_writing(target: Directory) -> None:
     staging = Staging(target, ["binlog.000001"])
     write(target, f"{staging.name}/attempts/1.parquet")
     with pytest.raises(
-        OptionError, match=r"was started .* and did not finish; --overwrite replaces it"
+        OptionError, match=r"was started .* and did not finish; use --overwrite to replace it"
     ):
         target.claim("error")
     commit(target, {"shop/orders": ["1.parquet"]})
@@ -153,7 +153,7 @@ def test_killed_at_any_step_of_a_commit(target: Directory, monkeypatch: pytest.M
             {"a/x": {"1", "2"}, "b/y": {"3"}, "c/z": set()},
             {"a/x": {"4", "5"}, "b/y": set(), "c/z": {"6"}},
         )
-        with pytest.raises(OptionError, match="--overwrite replaces it"):
+        with pytest.raises(OptionError, match="use --overwrite to replace it"):
             target.claim("error")
         commit(target, second)  # and the next run repairs it
         assert content(target) == {"_ledger.json", "a/x/4", "a/x/5", "c/z/6"}

@@ -26,7 +26,7 @@ places = [sys.executable, binlake.__file__, pyarrow.__file__, ssl.__file__]
 print(json.dumps([rows, installed_version(), core_is_compiled(), places]))
 """
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="environments are packed on Linux")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="run this on Linux")
 
 
 @linux_only
@@ -63,6 +63,6 @@ def test_mistakes(tmp_path: Path) -> None:
     if sys.platform == "linux":
         with pytest.raises(OptionError, match="no-such-package is not installed"):
             pack_environment(tmp_path / "environment.tgz", ["no-such-package"])
-        with pytest.raises(SourceError, match="cannot be written: No such file"):
+        with pytest.raises(SourceError, match=r"cannot write .*: No such file"):
             pack_environment(tmp_path / "gone" / "environment.tgz")
     assert list(tmp_path.iterdir()) == []

@@ -65,7 +65,7 @@ def test_another_version(tmp_path: Path) -> None:
     done = elsewhere(HOST_CHECK, host_check(False, "99.1"), str(tmp_path))
     told = done.stderr.strip().splitlines()[-1]
     assert told.startswith("RuntimeError: host ")
-    assert f"binlake {installed_version()} is installed, and the driver runs 99.1" in told
+    assert f"binlake {installed_version()} is installed, but the driver has 99.1" in told
     for version in (installed_version(), None):
         assert elsewhere(HOST_CHECK, host_check(False, version), str(tmp_path)).returncode == 0
 

@@ -141,7 +141,7 @@ def test_a_long_summary_is_cut(capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_directory_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     read = ReadLedger("r1", "/logs", str(tmp_path / "file" / "below"))
-    with pytest.raises(SourceError, match=r"the ledger cannot be kept in .*option ledger_path"):
+    with pytest.raises(SourceError, match=r"cannot write the ledger to .*option ledger_path"):
         read.deliver(Ledger())
 
 

@@ -139,5 +139,5 @@ def test_other_sources_are_not_shown(served: tuple[Session, StreamMetrics, int])
 
 
 def test_a_port_that_is_taken(served: tuple[Session, StreamMetrics, int]) -> None:
-    with pytest.raises(SourceError, match="metrics cannot be served on"):
+    with pytest.raises(SourceError, match="cannot serve metrics on"):
         stream_metrics(Session(), served[2])  # type: ignore[arg-type]

@@ -113,7 +113,7 @@ def test_sizes() -> None:
     ],
 )
 def test_a_password_in_a_url_is_refused(given: dict[str, str]) -> None:
-    with pytest.raises(OptionError, match="holds a password") as caught:
+    with pytest.raises(OptionError, match="contains a password") as caught:
         SourceOptions.parse(given)
     assert "secret" not in str(caught.value)
 

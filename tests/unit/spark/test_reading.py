@@ -166,7 +166,9 @@ def test_a_schema_that_cannot_hold_a_value_is_an_error() -> None:
 
 
 def test_unknown_table_and_columns() -> None:
-    with pytest.raises(SourceError, match=r"no change of table golden.zzz in the newest \d+ bytes"):
+    with pytest.raises(
+        SourceError, match=r"the newest \d+ bytes of the log contain no change of table golden.zzz"
+    ):
         reader(table="golden.zzz")
     with pytest.raises(OptionError, match=r"table golden.a has no column 'ids'; did you mean id"):
         reader(table="golden.a", columns="ids")
@@ -251,7 +253,7 @@ def test_a_schema_cannot_ask_a_view_for_what_it_has_not(view: str) -> None:
 
 def test_a_table_that_is_not_there_is_told_with_one_that_is() -> None:
     with pytest.raises(
-        SourceError, match=r"no change of table golden\.aa .*did you mean golden\.a\?"
+        SourceError, match=r"no change of table golden\.aa; did you mean golden\.a\?"
     ):
         reader(table="golden.aa")
 

@@ -37,5 +37,5 @@ def test_too_old(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(SourceError, match="and none was found; install one"):
+    with pytest.raises(SourceError, match="but there is none; install one"):
         check_java()

@@ -1,4 +1,4 @@
-"""Where `rows` and `tail` write changes: JSON lines, or the generic view as a table."""
+"""Write the changes of `rows` and `tail`: JSON lines, or the generic view as a table."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["FORMATS", "ChangeWriter", "Shaped", "check_format", "open_target"]
 
 #: What `rows` can write.
 FORMATS = ("json", "csv", "csv-guarded", "arrow", "parquet")
-# what spreadsheets take for a formula at the beginning of a cell
+# characters that make a spreadsheet take the cell for a formula
 _FORMULA = r"\A([=+\-@\t\r])"
 _BINARY_FORMATS = ("arrow", "parquet")
 
 
 def check_format(form: str, formats: tuple[str, ...]) -> None:
-    """Raises OptionError for a format that is not among `formats`."""
+    """Raise OptionError for a format that is not among `formats`."""
     if form not in formats:
         raise OptionError(
             f"--format {form}: not one of {', '.join(formats)}", name="format", value=form
@@ -39,7 +39,7 @@ def check_format(form: str, formats: tuple[str, ...]) -> None:
 
 
 class _TableWriter(Protocol):
-    """What writes a table batch by batch."""
+    """Writes a table batch by batch."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None: ...
 
@@ -47,7 +47,7 @@ class _TableWriter(Protocol):
 
 
 class Shaped(NamedTuple):
-    """Changes, and what is written for them; None where that is made when it is written."""
+    """Changes, and their output; None if that is made during writing."""
 
     changes: Changes
     made: TextBuffer | pa.RecordBatch | None
@@ -68,15 +68,15 @@ class ChangeWriter:
             self._table = _WRITERS[form](sink, change_schema(options))
 
     def shape(self, changes: Changes) -> Shaped:
-        """Changes as they are written. May be called by several threads."""
+        """Return the output of changes. May be called by several threads."""
         if self._table is not None:
             return Shaped(changes, change_batch(changes, self._options))
-        # where a limit cuts is known when they are written
+        # the place of a limit is known only during writing
         lines = json_lines(changes, self._options) if self._left is None else None
         return Shaped(changes, lines)
 
     def write(self, shaped: Shaped) -> bool:
-        """Write what `shape` made; whether more is wanted."""
+        """Write the result of `shape`; return whether more is wanted."""
         changes, made = shaped
         if self._table is not None:
             assert isinstance(made, pa.RecordBatch)
@@ -88,7 +88,7 @@ class ChangeWriter:
         return self._counted(changes.count)
 
     def flush(self) -> None:
-        """Hand on what has been written. Raises BrokenPipeError when nobody reads any more."""
+        """Flush the output. Raises BrokenPipeError if the reader of the output is gone."""
         self._target.flush()
         if _is_abandoned(self._target):
             raise BrokenPipeError(errno.EPIPE, "the reader of the output is gone")
@@ -117,13 +117,15 @@ class ChangeWriter:
 
 
 def _is_abandoned(target: BinaryIO) -> bool:
-    """Whether it is a pipe that nobody reads (`| head`): who only waits is not told by a write."""
+    """Whether it is a pipe without a reader (`| head`): a process that only waits does not notice
+    otherwise.
+    """
     try:
         descriptor = target.fileno()
     except OSError:
-        return False  # no file of the system
+        return False  # not a file of the system
     poll = select.poll()
-    poll.register(descriptor, 0)  # errors are always told
+    poll.register(descriptor, 0)  # errors are always reported
     return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
@@ -133,14 +135,14 @@ def open_target(
     form: str,
     opened: Callable[[Path, str], AbstractContextManager[BinaryIO]] = output_file,
 ) -> Iterator[BinaryIO]:
-    """The open output: standard output, or a file as `opened` makes it. Raises OptionError."""
+    """Open the output: standard output, or a file as `opened` makes it. Raises OptionError."""
     if output is None:
         if form in _BINARY_FORMATS and sys.stdout.isatty():
             raise OptionError(
                 f"--format {form} is binary",
                 name="format",
                 value=form,
-                hint="name a file with --output",
+                hint="write to a file with --output",
             )
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -1,7 +1,7 @@
-"""`--help` of a command: its options in groups, its examples as they are typed.
+"""`--help` of a command: its options in groups, its examples unchanged.
 
-Click folds paragraphs and lists options in one run; an example that is folded cannot be copied,
-and forty options in one run cannot be read.
+Click folds paragraphs and lists options in one run. A folded example cannot be copied, and a list
+of forty options is hard to read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EXAMPLES = re.compile(r"^Examples:\s*\n", re.MULTILINE)
 
 
 def _format_text(text: str, formatter: click.HelpFormatter) -> None:
-    """A docstring: paragraphs are folded, what follows `Examples:` is not."""
+    """A docstring: paragraphs are folded, the text after `Examples:` is not."""
     prose, *examples = _EXAMPLES.split(inspect.cleandoc(text), maxsplit=1)
     formatter.write_paragraph()
     with formatter.indentation():
@@ -36,7 +36,7 @@ class HelpCommand(click.Command):
         _format_text(self.help or "", formatter)
 
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write nothing: `format_options` lists the arguments, as no click before 8.5 does."""
+        """Write nothing: `format_options` lists the arguments, which click does only from 8.5 on."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write arguments and options."""

@@ -1,8 +1,8 @@
 """Command-line flags made from `values.options.READ_OPTIONS`, and mysqlbinlog's own names.
 
-A command function takes `options: ReadOptions`; `with_read_options` replaces that parameter by
-one flag per option, so no command spells a filter itself and none can miss one. A command that
-would ignore an option does not have its flag (`with_event_options`, `with_options`).
+A command function takes `options: ReadOptions`; `with_read_options` replaces that parameter by one
+flag per option, so no command spells a filter itself and none can miss one. A command that cannot
+apply an option does not have its flag (`with_event_options`, `with_options`).
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ __all__ = [
 _READING_PANEL = "How it is read and shown"
 _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
-#: What every command that opens logs obeys.
+#: Options of every command that opens logs.
 HOW_LOGS_ARE_OPENED = ("index_directory", "keyring", "keyring_password_file", "max_memory")
 
-#: What a command that shows events can obey: it decodes no rows, and shows bad checksums itself.
+#: Options of a command that shows events: it decodes no rows, and shows bad checksums itself.
 EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, *HOW_LOGS_ARE_OPENED, "on_error"))
 
-#: What the command that shows rows can obey: they are the server's text, in columns of fixed names.
+#: Options of the command that shows rows: they are the server's text, in columns of fixed names.
 ROW_OPTIONS = frozenset(spec.name for spec in READ_OPTIONS) - {
     *("zero_date", "time", "metadata", "metadata_prefix")
 }
@@ -61,14 +61,14 @@ ROW_OPTIONS = frozenset(spec.name for spec in READ_OPTIONS) - {
 #: The same of one live server.
 TAIL_OPTIONS = ROW_OPTIONS - {"source", "threads"}
 
-#: What a command that writes SQL can obey: it shows all columns, of committed changes only, and
+#: Options of a command that writes SQL: it shows all columns, of committed changes only, and
 #: values in one form.
 SQL_OPTIONS = frozenset(
     (*FILTER_OPTIONS, "schema", "verify_checksum", "on_error", "on_unshown", "assume_charset", "batch_bytes",
      "threads", *HOW_LOGS_ARE_OPENED)
 )  # fmt: skip
 
-#: What a command that counts can obey: it looks at no value and names no column.
+#: Options of a command that counts: it reads no value and names no column.
 STATS_OPTIONS = frozenset(
     (*FILTER_OPTIONS, "verify_checksum", "on_error", "on_unshown", "uncommitted", "batch_bytes",
      "threads", *HOW_LOGS_ARE_OPENED)
@@ -76,7 +76,7 @@ STATS_OPTIONS = frozenset(
 
 
 def local_time(text: str) -> str:
-    """A time as mysqlbinlog reads it, in the local zone, as a time with a zone."""
+    """Return a time without a zone as a time in the local zone, as mysqlbinlog reads it."""
     return local_moment(text).isoformat()
 
 
@@ -89,7 +89,7 @@ def local_moment(text: str) -> datetime:
         raise OptionError(f"{text!r}: {error}", value=text) from None
     except OverflowError:
         raise OptionError(
-            f"{text!r}: there is no such time in the local zone", value=text
+            f"{text!r}: this time does not exist in the local zone", value=text
         ) from None
 
 
@@ -104,7 +104,7 @@ def _position_in(file: str) -> Callable[[str], str]:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A flag of mysqlbinlog: the option it fills, and how its text becomes ours."""
+    """A flag of mysqlbinlog: the option that it fills, and the conversion of its text."""
 
     flag: str
     option: str
@@ -126,7 +126,7 @@ MYSQLBINLOG_NAMES: tuple[Alias, ...] = (
 
 
 def renamed_databases(texts: Sequence[str] | None) -> dict[str, str]:
-    """What the values of --rewrite-db, `old->new`, say. Raises OptionError."""
+    """Parse the values of --rewrite-db, `old->new`. Raises OptionError."""
     renames = {}
     for text in texts or ():
         old, arrow, new = (part.strip() for part in text.partition("->"))
@@ -137,7 +137,7 @@ def renamed_databases(texts: Sequence[str] | None) -> dict[str, str]:
 
 
 def with_flags(text: str) -> str:
-    """A message in which options are spelled as flags: `--on-error skip`, not `on_error=skip`, and
+    """Return a message with flags for options: `--on-error skip`, not `on_error=skip`, and
     `--keyring`, not `option keyring`.
     """
     text = _ASSIGNED.sub(lambda found: f"{_flag(found['name'])} {found['value']}", text)
@@ -195,7 +195,8 @@ def _collect(given: dict[str, Any]) -> ReadOptions:
             values[alias.option] = [*values.get(alias.option, []), *map(alias.convert, raw)]
         elif alias.option in values:
             raise OptionError(
-                f"{_flag(alias.flag)} and {_flag(alias.option)} say the same thing; give one",
+                f"{_flag(alias.flag)} and {_flag(alias.option)} have the same meaning; give"
+                " only one",
                 name=alias.flag,
             )
         else:
@@ -213,19 +214,19 @@ def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_row_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options that mean something for rows as text (`ROW_OPTIONS`)."""
+    """Give a command the read options for rows as text (`ROW_OPTIONS`)."""
     specs = [spec for spec in _cli_specs() if spec.name in ROW_OPTIONS]
     return _with(command, specs, MYSQLBINLOG_NAMES)
 
 
 def with_tail_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options that mean something for rows of a live server."""
+    """Give a command the read options for rows of a live server."""
     specs = [spec for spec in _cli_specs() if spec.name in TAIL_OPTIONS]
     return _with(command, specs, MYSQLBINLOG_NAMES)
 
 
 def with_event_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options that mean something for events (`EVENT_OPTIONS`)."""
+    """Give a command the read options for events (`EVENT_OPTIONS`)."""
     specs = [spec for spec in _cli_specs() if spec.name in EVENT_OPTIONS]
     return _with(command, specs, MYSQLBINLOG_NAMES)
 
@@ -237,13 +238,13 @@ def with_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 def with_sql_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options that mean something for SQL (`SQL_OPTIONS`)."""
+    """Give a command the read options for SQL (`SQL_OPTIONS`)."""
     specs = [spec for spec in _cli_specs() if spec.name in SQL_OPTIONS]
     return _with(command, specs, MYSQLBINLOG_NAMES)
 
 
 def with_stats_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options that mean something for counts (`STATS_OPTIONS`)."""
+    """Give a command the read options for counts (`STATS_OPTIONS`)."""
     specs = [spec for spec in _cli_specs() if spec.name in STATS_OPTIONS]
     return _with(command, specs, MYSQLBINLOG_NAMES)
 

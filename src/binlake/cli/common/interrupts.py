@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while something is written that has to be whole."""
+"""Handle Ctrl-C and SIGTERM while output is written that has to be complete."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """SIGTERM interrupts as Ctrl-C does, by KeyboardInterrupt; in `later` both wait for its end.
+    """Make SIGTERM raise KeyboardInterrupt as Ctrl-C does; in `later` both wait for its end.
 
-    In other threads than the main one, which no signal reaches, it does nothing.
+    In threads other than the main one, which receive no signals, it does nothing.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Interrupts:
 
     @contextmanager
     def later(self) -> Iterator[None]:
-        """What is done in here is not interrupted, but what follows. Raises KeyboardInterrupt."""
+        """Delay an interrupt until the end of this block. Raises KeyboardInterrupt there."""
         self._waits = True
         try:
             yield
@@ -52,7 +52,7 @@ class Interrupts:
 
 
 def end_by_signal(end: Callable[[], None]) -> None:
-    """Have SIGTERM and Ctrl-C end work in order, by `end`. A second Ctrl-C does not wait for that."""
+    """Make SIGTERM and Ctrl-C end work in order, by `end`. A second Ctrl-C does not wait for that."""
 
     def on_signal(*_: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)

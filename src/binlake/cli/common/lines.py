@@ -1,4 +1,6 @@
-"""Lines for people, on stdout and stderr: printable whatever a log, a server or a file name holds."""
+"""Lines for people, on stdout and stderr: printable for any content of a log, a server or a file
+name.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +16,26 @@ _MOST_CHARACTERS = 4000
 
 
 def show(line: str) -> None:
-    """One line of a result that people read. JSON and scripts are written as they are."""
+    """Print one line of a result for people. JSON and scripts are written unchanged."""
     print(printable(line))
 
 
 def tell(message: str) -> None:
-    """One line on stderr, of bounded length."""
+    """Print one line on stderr, of bounded length."""
     print(shortened(printable(message), _MOST_CHARACTERS), file=sys.stderr, flush=True)
 
 
 @contextmanager
 def script_output() -> Iterator[Callable[[bytes | memoryview], object]]:
-    """What writes a script to stdout: the bytes as they are, for a client; on a terminal, which nobody
-    replays, with escapes for what is not printable.
+    """Return a writer of a script to stdout: unchanged bytes for a client; on a terminal, escapes
+    for unprintable characters.
     """
     sys.stdout.flush()
     if not sys.stdout.isatty():
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
         return
-    begun = bytearray()  # a line, or a character, of which the rest comes later
+    begun = bytearray()  # an incomplete line or character, whose rest comes later
 
     def write(text: bytes | memoryview) -> None:
         begun.extend(text)

@@ -1,4 +1,4 @@
-"""A result that goes to a file which the user named."""
+"""Write a result to a file that the user named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from binlake.errors import OptionError
 __all__ = ["growing_file", "output_file"]
 
 _STANDARD = (1, 2)
-# How an open descriptor is named: by Linux (whose, which), by macOS (which).
+# The path of an open descriptor: on Linux (process, descriptor), on macOS (descriptor).
 _DESCRIPTOR = re.compile(r"/proc/(\d+)/(?:task/\d+/)?fd/(\d+)|/dev/fd/(\d+)")
 _MOST_LINKS = 40
 _PERMISSIONS = 0o666
@@ -27,12 +27,11 @@ _Naming = Callable[[], AbstractContextManager[None]]
 
 @contextmanager
 def output_file(path: Path, option: str) -> Iterator[BinaryIO]:
-    """A file open for writing, which appears under its name only when it is complete.
+    """Open a file for writing that appears under its name only when it is complete.
 
-    A pipe or a device is written as it is, and so is what is open already (`/dev/stdout`, or the
-    file that standard output goes to): nothing takes its place, and what is in it stays. A link
-    stays, and what it leads to is written. Raises OptionError, naming `option`; errors of the block
-    are passed on.
+    A pipe, a device and an open file (`/dev/stdout`, or the file that standard output goes to) are
+    written directly: they are not replaced, and keep their content. A link stays, and its target
+    is written. Raises OptionError, naming `option`; errors of the block are passed on.
     """
     naming = partial(_naming, path, option)
     with naming():
@@ -57,10 +56,11 @@ def output_file(path: Path, option: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def growing_file(path: Path, option: str) -> Iterator[BinaryIO]:
-    """A file that has what was written so far, however it ends. What it had before is gone.
+    """Open a file that keeps everything written so far, however the block ends. Its old content is
+    lost.
 
-    What is no regular file, or is open already, is written as by `output_file`. Raises OptionError,
-    naming `option`.
+    A file that is not regular, or is open already, is written as by `output_file`. Raises
+    OptionError, naming `option`.
     """
     naming = partial(_naming, path, option)
     with naming():
@@ -72,7 +72,7 @@ def growing_file(path: Path, option: str) -> Iterator[BinaryIO]:
 
 
 class _Output(io.BufferedWriter):
-    """Names the file in what goes wrong with writing it."""
+    """Adds the name of the file to errors of writing it."""
 
     def __init__(self, descriptor: int, naming: _Naming) -> None:
         self._naming = naming
@@ -89,7 +89,9 @@ class _Output(io.BufferedWriter):
 
 @contextmanager
 def _naming(path: Path, option: str) -> Iterator[None]:
-    """Errors of writing a file name it, and the option; that nobody reads a pipe is no error."""
+    """Name the file and the option in errors of writing it; a pipe without a reader is not an
+    error.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -101,7 +103,7 @@ def _naming(path: Path, option: str) -> Iterator[None]:
 
 
 def _as_it_is(path: Path) -> int | None:
-    """A descriptor of what is written as it is, without cutting it off; None: an ordinary file."""
+    """Return a descriptor for direct writing, without truncation; None: an ordinary file."""
     named = _named_descriptor(path)
     if named is not None:
         process, number = named
@@ -120,7 +122,9 @@ def _as_it_is(path: Path) -> int | None:
 
 
 def _named_descriptor(path: Path) -> tuple[int | None, int] | None:
-    """Which process's, None for ours, and which descriptor a path names; None: it names a file."""
+    """Return the process (None for this one) and the descriptor that a path names; None: it names
+    a file.
+    """
     for _ in range(_MOST_LINKS):
         path = Path(os.path.realpath(path.parent), path.name)
         if found := _DESCRIPTOR.fullmatch(str(path)):

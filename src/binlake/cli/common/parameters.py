@@ -61,8 +61,8 @@ class Option:
 
     `panel`: the heading under which `--help` lists it. `min` and `max` limit a number. `count`: it
     has no value, its value is how often it is given. `show_default`: whether `--help` shows the
-    default, or what it shows instead. `callback` is called with the parameter and the value. `choices`
-    are what a shell completes.
+    default, or the text that it shows instead. `callback` is called with the parameter and the
+    value. `choices` are what a shell completes.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ def _names_file(metavar: str | None) -> bool:
 def _completing(
     metavar: str | None, choices: Sequence[str] = ()
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """What a shell completes a value with: the choices, or names of files."""
+    """Return the completion of a value for a shell: the choices, or names of files."""
 
     def complete(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
         if _names_file(metavar) and not choices:
@@ -142,7 +142,7 @@ def _completing(
 def command(
     name: str, function: Callable[..., Any], context_settings: dict[str, Any] | None = None
 ) -> HelpCommand:
-    """A function as a command; its docstring is the help."""
+    """Make a function a command; its docstring is the help."""
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     return HelpCommand(
         name,
@@ -162,7 +162,7 @@ def _parameter(parameter: inspect.Parameter) -> click.Parameter:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What an annotation says: `list[str] | None` is a list of str, and None without a value."""
+    """Parse an annotation: `list[str] | None` is a list of str, and None without a value."""
 
     base: type
     is_list: bool
@@ -179,17 +179,17 @@ class _Kind:
         return cls(annotation, is_list, is_optional)
 
     def click_type(self, min: float | None, max: float | None) -> Any:
-        """The click type that reads one value."""
+        """Return the click type that reads one value."""
         if self.base in _NUMBERS:
             number = _NUMBERS[self.base](min=min, max=max)
-            number.name = "number"  # what an error calls it
+            number.name = "number"  # the name in an error
             return number
         if issubclass(self.base, Enum):
             return click.Choice([member.value for member in self.base])
         return click.Path(path_type=Path) if self.base is Path else click.STRING
 
     def convert(self, _: click.Context, __: click.Parameter, value: Any) -> Any:
-        """The value that the function receives for one that click has read."""
+        """Return the value that the function receives for one that click has read."""
         if self.is_list:
             return list(value) if value or not self.is_optional else None
         return self.base(value) if issubclass(self.base, Enum) else value
@@ -200,7 +200,7 @@ class _Option(click.Option):
 
 
 class _Argument(click.Argument):
-    """An argument that `--help` lists, which click does by itself from 8.5 on only."""
+    """An argument that `--help` lists, which click does only from 8.5 on."""
 
     def __init__(self, *names: Any, help: str, **settings: Any) -> None:
         super().__init__(*names, **settings)

@@ -1,7 +1,7 @@
-"""The flags of commands that talk to a live server: what its URL may say, as flags.
+"""The flags of commands that connect to a live server: the options of its URL, as flags.
 
-A command function takes `server: ServerUrls`; `with_server_flags` replaces that parameter by
-the argument URL and one flag per option of a connection.
+A command function takes `server: ServerUrls`; `with_server_flags` replaces that parameter by the
+argument URL and one flag per option of a connection.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = [
     "with_server_flags_except",
 ]
 
-#: The servers that were named: of several, those that replicate one another.
+#: The servers of the URL; several servers replicate one another.
 ServerUrls: TypeAlias = tuple[ServerUrl, ...]
 
 _PANEL = "Connection (the URL's query takes them too, without --)"
 
-#: Flag -> (option of the URL, what stands for its value). `--server-id` is a filter, so our own
-#: number among the replicas is `--replica-id`.
+#: Flag -> (option of the URL, placeholder of its value). `--server-id` is a filter, so the server
+#: id of binlake as a replica is `--replica-id`.
 CONNECTION_FLAGS: dict[str, tuple[str, str, str]] = {
     "--password-file": ("password-file", "FILE", "file whose first line is the password"),
     "--option-file": ("option-file", "FILE", "option file instead of ~/.my.cnf; none reads none"),
@@ -68,7 +68,7 @@ def with_server_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 def with_server_flags_except(
     *flags: str, or_config: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The same for a command to which some of the flags mean nothing, or something else.
+    """The same for a command in which some of the flags have no meaning, or another one.
 
     With `or_config` the URL may be missing: the command takes `config`, a file that names servers.
     """
@@ -85,7 +85,7 @@ def _with(
         values = {flag: given.pop(_parameter_name(flag)) for flag in flags}
         if or_config and (text is None or given["config"] is not None):
             if given["config"] is None:
-                raise OptionError("a URL is missing, or --config FILE", name="url")
+                raise OptionError("URL is missing: give one, or --config FILE", name="url")
             named = [flag for flag, value in values.items() if value is not None]
             refuse_beside_config(given["config"], ["URL"] * (text is not None) + named)
             return command(server=(), **given)
@@ -116,10 +116,10 @@ def _with(
 
 
 def refuse_beside_config(config: str, given: Sequence[str]) -> None:
-    """Raise OptionError for flags beside `--config` that say what the file says."""
+    """Raise OptionError for flags that belong in the file of `--config`."""
     if given:
         raise OptionError(
-            f"{', '.join(given)}: not together with --config; {config} is where that belongs",
+            f"{', '.join(given)}: not together with --config; set it in {config}",
             name="config",
         )
 

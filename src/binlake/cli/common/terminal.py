@@ -1,7 +1,7 @@
-"""What every command says besides its result: messages and progress, on stderr only.
+"""The messages and progress of commands, on stderr only.
 
-What only some runs need (rich, what reads a log again) is imported where it is used: commands that
-follow a server are waited for.
+Modules that only some runs need (rich, the search for a log's content) are imported where they are
+used: users wait for the start of commands that follow a server.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ def is_watched() -> bool:
 
 @cache
 def console() -> Console:
-    """Stderr as rich writes it: for what is drawn on a terminal."""
+    """Return stderr as rich writes it, for drawing on a terminal."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def note(text: str) -> None:
-    """One line on stderr; options are spelled as flags."""
+    """Print one line on stderr, with flags for options."""
     tell(with_flags(text))
 
 
 def say_time_zone(options: ReadOptions, raw: Sequence[str]) -> None:
-    """Say once that times without a zone were read as UTC.
+    """Report once that times without a zone were read as UTC.
 
-    The texts are looked for in `raw`, the command line, because `options` has moments only.
+    The texts are searched in `raw`, the command line, because `options` contains only moments.
     """
     if options.since is None and options.until is None:
         return
@@ -81,8 +81,8 @@ def _given(flag: str, raw: Sequence[str]) -> list[str]:
 
 
 def chains_of(files: Sequence[str], options: ReadOptions) -> list[Chain]:
-    """The chains of logs that a command reads. Raises SourceError; OptionError where a position or a
-    GTID could mean several.
+    """Return the chains of logs that a command reads. Raises SourceError; OptionError if a
+    position or a GTID is ambiguous.
     """
     from binlake.stream.positions.chosen_chains import chosen_chains
 
@@ -95,7 +95,7 @@ def reading(
 ) -> Iterator[Callable[[Iterable[T]], Iterable[T]]]:
     """A progress bar over the bytes of logs: yields a wrapper for the loop that reads them.
 
-    The bar is shown on a terminal, for logs that take a while; otherwise nothing is.
+    The bar appears on a terminal only, for reads that take a while.
     """
     sizes = [log.size for chain in chains for log in chain.files]
     total = None if None in sizes else sum(size or 0 for size in sizes)
@@ -131,26 +131,26 @@ def reading(
 
 @contextmanager
 def hinting(options: ReadOptions) -> Iterator[None]:
-    """Add what to do to the error of a damaged log."""
+    """Add a hint to the error of a damaged log."""
     try:
         yield
     except FormatError as error:
         from binlake.source.log_file import FIRST_EVENT, SKIP_HINT
 
-        # of a log whose beginning is damaged nothing can be read, so nothing can be skipped
+        # in a log with a damaged beginning nothing can be read, so nothing can be skipped
         if options.on_error == "stop" and (error.event_pos or 0) > FIRST_EVENT:
             error.hinted(SKIP_HINT)
         raise
 
 
 def say_if_nothing_matched(chains: Sequence[Chain], options: ReadOptions, ledger: Ledger) -> None:
-    """Where a read of row changes found nothing that the filters match: say so, and what there is."""
+    """If a read of row changes found nothing that the filters match, print that and what there is."""
     if not ledger.matched(options):
         say_nothing_found(chains, options)
 
 
 def say_nothing_found(chains: Sequence[Chain], options: ReadOptions) -> None:
-    """Where filters left nothing: say so, and what there is."""
+    """If filters left nothing, print that and what there is."""
     if options.filters:
         from binlake.stream.overview import nothing_found
 
@@ -159,13 +159,13 @@ def say_nothing_found(chains: Sequence[Chain], options: ReadOptions) -> None:
 
 
 def fail_if_lost(ledger: Ledger) -> None:
-    """End with exit code 1 if damage cost anything: with --on-error skip no error says so."""
+    """End with exit code 1 if damage cost anything: with --on-error skip there is no error."""
     if ledger.skipped:
         raise Exit(1)
 
 
 def say_result(ledger: Ledger) -> None:
-    """The closing words of a read: what was not shown, skipped or doubtful; nothing if all is well."""
+    """Print what a read did not show, skipped or doubts; nothing if all is well."""
     sys.stdout.flush()
     for line in ledger.remarks():
         note(line)

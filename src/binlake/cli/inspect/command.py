@@ -62,7 +62,7 @@ def inspect(
       binlake inspect binlog.000012 --json | jq -c 'select(.type == "QUERY_EVENT")'
     """
     if as_json and (full or hexdump):
-        raise OptionError("--json shows every field already; leave out --full and --hexdump")
+        raise OptionError("--json shows every field already; remove --full and --hexdump")
     say_time_zone(options, sys.argv)
     chains = chains_of(files, options)
     ledger = Ledger()

@@ -1,6 +1,6 @@
-"""The lines of `inspect --json`: those of ordinary events by `core.event_json`.
+"""The lines of `inspect --json`; `core.event_json` writes those of ordinary events.
 
-The kernel learns from typed events what bytes mean that a log repeats: descriptions of tables, heads of
+The kernel learns the meaning of repeated bytes from typed events: descriptions of tables, heads of
 rows events, status variables.
 """
 
@@ -99,7 +99,7 @@ class EventJsonWriter(EventWriter):
 
 
 def json_of(event: LogEvent) -> str:
-    """The JSON of one event. Raises FormatError, UnsupportedError."""
+    """Return the JSON of one event. Raises FormatError, UnsupportedError."""
     return json.dumps(event.to_json(), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -108,7 +108,9 @@ def _text(value: Any) -> bytes:
 
 
 def _around(fields: Mapping[str, Any], first: str, second: str) -> tuple[bytes, bytes]:
-    """The JSON, without brackets, of the fields between two of them and of those behind both."""
+    """Return the JSON, without brackets, of the fields between two of them and of those after
+    both.
+    """
     names = list(fields)
     low, high = names.index(first), names.index(second)
     between = {name: fields[name] for name in names[low + 1 : high]}
@@ -117,7 +119,7 @@ def _around(fields: Mapping[str, Any], first: str, second: str) -> tuple[bytes, 
 
 
 def _sql_text(collation: int | None) -> SqlText:
-    """Which statements are text as they are, under a client's collation (events/body/texts.py)."""
+    """Return which statements are plain text in a client's collation (events/body/texts.py)."""
     known = None if collation is None else COLLATIONS.get(collation)
     if known is None or known.charset not in CHARSETS or known.charset == "utf8mb4":
         return SqlText.UTF8

@@ -1,4 +1,4 @@
-"""The lines of `inspect`: those of ordinary events by `core.event_lines`."""
+"""The lines of `inspect`; `core.event_lines` writes those of ordinary events."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class EventLineWriter(EventWriter):
 
 
 def line_of(event: LogEvent) -> str:
-    """The line of one event. Raises FormatError, UnsupportedError."""
+    """Return the line of one event. Raises FormatError, UnsupportedError."""
     place = f"{event.window.file.shown}:{event.pos}"
     if event.inner is not None:
         place += f"#{event.inner}"
@@ -75,7 +75,7 @@ def line_of(event: LogEvent) -> str:
 
 @lru_cache(maxsize=1)
 def _summaries(bitmaps: bytes) -> bytes:
-    """By event type: what its line says."""
+    """By event type: the form of its line."""
     summaries = bytearray(Summary.ROWS if count else Summary.TYPED for count in bitmaps)
     for code, summary in _SUMMARIES.items():
         summaries[code] = summary
@@ -84,7 +84,7 @@ def _summaries(bitmaps: bytes) -> bytes:
 
 @lru_cache(maxsize=1)
 def ascii_collations() -> bytes:
-    """By collation id: 1 where every ASCII byte of a statement means itself."""
+    """By collation id: 1 if every ASCII byte of a statement means itself."""
     table = bytearray(max(COLLATIONS) + 1)
     for number, collation in COLLATIONS.items():
         if collation.charset in ("ascii", "latin1") or (

@@ -92,7 +92,7 @@ _SUMMARIES: dict[type[Event], Callable[[Any], str]] = {
 
 
 def summary(event: Event) -> str:
-    """What matters of an event, in one line of bounded length; "" where nothing does."""
+    """Return the main fields of an event, in one line of bounded length; "" if there are none."""
     make = _SUMMARIES.get(type(event))
     text = " ".join(make(event).split()) if make else ""
     cut = _SUMMARY_CHARACTERS
@@ -100,14 +100,14 @@ def summary(event: Event) -> str:
 
 
 def timestamp_text(seconds: int) -> str:
-    """The header's timestamp in UTC, `-` for an artificial event, which has none."""
+    """Return the header's timestamp in UTC, `-` for an artificial event, which has none."""
     if not seconds:
         return "-"
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def one_line(place: str, event: Event) -> str:
-    """`place  time  server id  TYPE  bytes  summary`."""
+    """Return `place  time  server id  TYPE  bytes  summary`."""
     frame = event.frame
     when = timestamp_text(frame.timestamp)
     line = f"{place:<24} {when:<20} {frame.server_id:>10} {event.name:<28} {frame.length:>9}"
@@ -115,7 +115,7 @@ def one_line(place: str, event: Event) -> str:
 
 
 def field_lines(event: Event) -> Iterator[str]:
-    """Every field of the body, indented; lists of several things one to a line."""
+    """Return every field of the body, indented; lists with one item to a line."""
     for name, value in event.to_fields().items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             yield f"    {name}:"
@@ -135,7 +135,7 @@ def _inline(value: Any) -> str:
 
 
 def hex_lines(raw: bytes | memoryview, offset: int) -> Iterator[str]:
-    """A hex dump: file offset, 16 bytes, their ASCII."""
+    """Return a hex dump: file offset, 16 bytes, their ASCII."""
     data = bytes(raw)
     for at in range(0, len(data), _BYTES_PER_LINE):
         part = data[at : at + _BYTES_PER_LINE]

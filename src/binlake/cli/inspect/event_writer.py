@@ -1,8 +1,9 @@
-"""The output of `inspect`, piece by piece: compiled where it can be, else from typed events.
+"""The output of `inspect`, piece by piece: from compiled kernels where possible, else from typed
+events.
 
-A kernel of `core/` writes the lines of ordinary events and stops before any other, whose line is made
-of its typed event. Kernels only see events whose checksum was verified: the bytes of others may say
-anything, and the decoders of the typed events find out.
+A kernel of `core/` writes the lines of ordinary events and stops before any other event, whose
+line comes from its typed event. Kernels only get events whose checksum was verified: the bytes of
+others may have any value, and the decoders of the typed events detect that.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _NO_LIMIT = 1 << 62
 
 
 class LineKernel(Protocol):
-    """What the compiled writers have in common."""
+    """The interface of the compiled writers."""
 
     def write(self, data: Buffer, pos: int, end: int, counted: int, limit: int) -> tuple[int, int]:
-        """Write lines from `data[pos]` on; returns how many, and where they ended."""
+        """Write lines from `data[pos]` on; return how many, and where they ended."""
 
     def take(self) -> TextBuffer:
-        """Hand over what has been written."""
+        """Return the written bytes."""
 
 
 class EventWriter(ABC):
@@ -51,14 +52,14 @@ class EventWriter(ABC):
 
     @abstractmethod
     def kernel_of(self, piece: Piece) -> LineKernel | None:
-        """What writes the ordinary events of a piece of verified events; None if nothing does."""
+        """Return a writer for the ordinary events of a piece of verified events, or None."""
 
     @abstractmethod
     def line_of(self, event: LogEvent) -> str:
-        """The line of one event. Raises FormatError, UnsupportedError."""
+        """Return the line of one event. Raises FormatError, UnsupportedError."""
 
     def learn(self, event: LogEvent) -> None:
-        """Told of an event that the kernel left, after its line was made."""
+        """Take an event that the kernel left, after its line was made."""
         return
 
     @property
@@ -90,7 +91,7 @@ class EventWriter(ABC):
             at += 1
 
     def encoded(self, text: str) -> bytes:
-        """Text as the target takes it."""
+        """Return text in the encoding of the target."""
         return text.encode(self._encoding, self._errors)
 
     def _write_event(self, event: LogEvent) -> None:
@@ -114,8 +115,8 @@ def _is_verified(piece: Piece) -> bool:
 
 @lru_cache(maxsize=16)
 def rows_layout(fmt: EventFormat) -> tuple[bytes, bytes]:
-    """By event type: the bytes of table ids, and the bitmaps of uncompressed rows events (0: it is
-    none; 16 more for version 2).
+    """Return by event type: the bytes of table ids, and the bitmaps of uncompressed rows events
+    (0: not a rows event; 16 more for version 2).
     """
     bitmaps = bytearray(256)
     for code, known in EVENT_TYPES.items():

@@ -241,7 +241,7 @@ def run(
     else:
         if any(is_server_url(text) and holds_password(text) for text in sys.argv[1:]):
             raise OptionError(
-                "the URL holds a password, which Spark's workers are not told",
+                "the URL contains a password, which Spark's workers do not receive",
                 name="url",
                 hint="use its option password-file, ~/.my.cnf or BINLAKE_PASSWORD",
             )

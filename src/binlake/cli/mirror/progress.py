@@ -16,7 +16,9 @@ __all__ = ["CopyBar"]
 
 
 class CopyBar:
-    """Draws how far copies are: chunks, rows, bytes, the time that is left. Draws nothing if stderr is no terminal."""
+    """Draws the progress of copies: chunks, rows, bytes, the remaining time. Draws nothing if
+    stderr is not a terminal.
+    """
 
     def __init__(self) -> None:
         self._progress: Progress | None = None

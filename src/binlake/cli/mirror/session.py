@@ -1,4 +1,6 @@
-"""What the commands of `binlake mirror` share: their group, the arguments of a lake, Spark's session."""
+"""What the commands of `binlake mirror` share: their group, the arguments of a lake, Spark's
+session.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ RUN = "run"
 
 
 class _MirrorGroup(HelpGroup):
-    """What is none of the commands is what `run` takes: `binlake mirror URL LAKE`."""
+    """Passes anything but a command to `run`: `binlake mirror URL LAKE`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -134,7 +136,7 @@ class SparkSettings:
         for setting in conf or ():
             name, equals, value = setting.partition("=")
             if not equals:
-                raise OptionError(f"--conf {setting}: KEY=VALUE is expected", name="--conf")
+                raise OptionError(f"--conf {setting}: expected KEY=VALUE", name="--conf")
             config[name] = value
         return cls(master, iceberg_jar, catalog, config)
 
@@ -153,17 +155,19 @@ def need_libraries() -> None:
 
 
 def need_mirror(lake: str, settings: SparkSettings) -> None:
-    """Raise SourceError, before Spark starts, if a directory of the default catalog holds no mirror."""
+    """Raise SourceError, before Spark starts, if a directory of the default catalog contains no
+    mirror.
+    """
     own = f"spark.sql.catalog.{settings.catalog}."
     if any(name.startswith(own) for name in settings.config) or "://" in lake:
         return
     if not Path(lake, "_binlake").is_dir():
-        raise SourceError(f"{lake} has no mirror", hint="`binlake mirror URL LAKE` begins one")
+        raise SourceError(f"{lake} has no mirror", hint="start one with `binlake mirror URL LAKE`")
 
 
 @contextmanager
 def lake_session(lake: str, session: SparkSettings) -> Iterator[SparkSession]:
-    """A session of our own, whose messages go to a file. Raises BinlogError."""
+    """Open a session, whose messages go to a file. Raises BinlogError."""
     from pyspark.errors import PySparkException
 
     from binlake.mirror.sessions import mirror_session
@@ -184,5 +188,5 @@ def lake_session(lake: str, session: SparkSettings) -> Iterator[SparkSession]:
             spark.stop()
     except PySparkException as error:
         first = str(error).partition("\n")[0]
-        raise BinlogError(f"Spark failed: {first}", hint=f"its own log is {log_file}") from None
+        raise BinlogError(f"Spark failed: {first}", hint=f"see its log, {log_file}") from None
     shutil.rmtree(log_file.parent, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""`binlake mirror verify LAKE`: whether the lake equals the source, down to the differing rows."""
+"""`binlake mirror verify LAKE`: compare the lake with the source, down to the differing rows."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _show_version(_: click.Parameter, asked: bool) -> None:
         raise Exit
 
 
-_ELSEWHERE = _refused("binlake sql --undo writes the statements that take changes back")
+_ELSEWHERE = _refused("use binlake sql --undo, which writes the statements that reverse changes")
 
 
 def _server(*names: str, help: str, **more: Any) -> Any:
@@ -273,9 +273,13 @@ def mysqlbinlog(
     ] = None,
     max_memory: Annotated[
         str | None,
-        Option(metavar="SIZE", panel=_READING, help="Bound on what a log makes the command hold."),
+        Option(
+            metavar="SIZE",
+            panel=_READING,
+            help="Limit on the memory that a log makes the command use.",
+        ),
     ] = None,
-    # said by many scripts; this is how it is here anyway
+    # many scripts pass this; it is the default behaviour here
     _force_if_open: Annotated[
         bool, Option("--force-if-open/--skip-force-if-open", "-F", hidden=True)
     ] = True,
@@ -472,7 +476,7 @@ def mysqlbinlog(
         rewrite_db=renamed_databases(rewrite_db),
         local_load=load_folder(local_load),
     )
-    # loads pyarrow, which --raw has no use for
+    # loads pyarrow, which --raw does not need
     from binlake.replay.logs import chains_to_print, print_logs
 
     ledger = Ledger()
@@ -485,7 +489,7 @@ def mysqlbinlog(
 
 @contextmanager
 def _nothing_to_skip() -> Iterator[None]:
-    """Errors do not advise what the servers' tools, and so this command, have no option for."""
+    """Remove hints for which the servers' tools, and so this command, have no option."""
     try:
         yield
     except FormatError as error:
@@ -503,8 +507,6 @@ def _output(path: str | None) -> Iterator[Callable[[bytes | memoryview], object]
     try:
         file = Path(path).open("wb")  # noqa: SIM115
     except OSError as error:
-        raise SourceError(
-            f"{path} cannot be written: {error.strerror}", errno=error.errno
-        ) from None
+        raise SourceError(f"cannot write {path}: {error.strerror}", errno=error.errno) from None
     with file:
         yield file.write

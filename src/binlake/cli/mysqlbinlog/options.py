@@ -1,4 +1,4 @@
-"""The options of the servers' tools that are about connections and surroundings, as tables.
+"""The options of the servers' tools for connections and the environment, as tables.
 
 `with_tool_options` gives them to the command, which receives the first kind as `connection`.
 """
@@ -15,7 +15,7 @@ from binlake.errors import OptionError
 
 __all__ = ["CONNECTION", "REFUSED", "UNNEEDED", "with_tool_options"]
 
-#: Flag -> (option of a URL, what stands for its value, help).
+#: Flag -> (option of a URL, placeholder of its value, help).
 CONNECTION: dict[str, tuple[str, str, str]] = {
     "--bind-address": ("bind-address", "ADDRESS", "Address of this machine to connect from."),
     "--zstd-compression-level": (
@@ -40,7 +40,8 @@ CONNECTION: dict[str, tuple[str, str, str]] = {
     "--ssl-cipher": ("ssl-cipher", "LIST", "Ciphers up to TLS 1.2."),
     "--tls-version": ("tls-version", "LIST", "Versions of TLS (TLSv1.2,TLSv1.3)."),
 }
-#: Flag -> whether it has a value: taken, and without effect, because nothing here depends on it.
+#: Flag -> whether it has a value: accepted, and without effect, because nothing here depends on
+#: it.
 UNNEEDED: dict[str, bool] = {
     "--character-sets-dir": True,  # character sets are built in
     "--plugin-dir": True,  # so are logins, and the server says which one it wants
@@ -48,26 +49,26 @@ UNNEEDED: dict[str, bool] = {
     "--open-files-limit": True,
     "--print-row-event-positions": False,
     "--gtid-strict-mode": False,
-    "--no-login-paths": False,  # none is read that is not named
+    "--no-login-paths": False,  # binlake reads only files that are named
     "--debug-check": False,
     "--debug-info": False,
 }
-#: Flag -> (whether it has a value, why it is refused, or what does the same).
+#: Flag -> (whether it has a value, why it is refused, or the option to use instead).
 REFUSED: dict[str, tuple[bool, str]] = {
-    "--tls-ciphersuites": (True, "the suites of TLS 1.3 cannot be chosen; --tls-version can"),
-    "--tls-sni-servername": (True, "the name of the host is sent"),
-    "--ssl-fips-mode": (True, "that is for the settings of OpenSSL on this machine"),
-    "--ssl-session-data": (True, "no session of TLS is used again"),
-    "--ssl-session-data-continue-on-failed-reuse": (False, "no session of TLS is used again"),
-    "--ssl-fp": (True, "give --ssl-ca and --ssl-mode=verify_identity"),
-    "--ssl-fplist": (True, "give --ssl-ca and --ssl-mode=verify_identity"),
+    "--tls-ciphersuites": (True, "the suites of TLS 1.3 cannot be chosen; use --tls-version"),
+    "--tls-sni-servername": (True, "binlake sends the name of the host"),
+    "--ssl-fips-mode": (True, "set it in the configuration of OpenSSL on this machine"),
+    "--ssl-session-data": (True, "binlake does not reuse TLS sessions"),
+    "--ssl-session-data-continue-on-failed-reuse": (False, "binlake does not reuse TLS sessions"),
+    "--ssl-fp": (True, "use --ssl-ca and --ssl-mode=verify_identity"),
+    "--ssl-fplist": (True, "use --ssl-ca and --ssl-mode=verify_identity"),
     "--server-id-bits": (True, "a server_id has 32 bits here"),
     "--require-row-format": (False, "see binlake rows --on-unshown error"),
     "--table": (True, "see binlake rows --table, binlake sql --table"),
-    "--skip-print-row-event-positions": (False, "they are no part of what is printed"),
-    "--skip-gtid-strict-mode": (False, "positions are always held to be in order"),
+    "--skip-print-row-event-positions": (False, "the output does not contain them"),
+    "--skip-gtid-strict-mode": (False, "binlake always checks the order of positions"),
     "--print-defaults": (False, "see binlake mysqlbinlog --help"),
-    "--binlog-row-event-max-size": (True, "events are printed as they are in the log"),
+    "--binlog-row-event-max-size": (True, "binlake prints events as they are in the log"),
 }
 _PANEL = "From a server"
 

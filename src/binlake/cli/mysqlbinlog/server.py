@@ -1,4 +1,4 @@
-"""The part of `binlake mysqlbinlog` that is about servers: who, and which of their logs."""
+"""The part of `binlake mysqlbinlog` about servers: the connection, and which of their logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
     "tls_mode",
 ]
 
-#: What stands for a password that is to be asked for: no text that a shell can give.
+#: Stands for a password that the user types: no text that a shell can pass.
 ASK_PASSWORD = "\0"
 
 _PROTOCOLS = ("", "tcp", "socket")
@@ -31,7 +31,7 @@ _PROTOCOLS = ("", "tcp", "socket")
 
 @dataclass(frozen=True, slots=True)
 class LoginOptions:
-    """What the tool's options say of a connection; "" and 0: what ~/.my.cnf says."""
+    """The tool's options for a connection; "" and 0: the values of ~/.my.cnf."""
 
     host: str = ""
     port: int = 0
@@ -50,7 +50,7 @@ class LoginOptions:
 
 
 def server_url(login: LoginOptions) -> ServerUrl:
-    """The URL that a login means; its password is remembered, not in the URL. Raises OptionError."""
+    """Return the URL of a login; its password is remembered, not in the URL. Raises OptionError."""
     host = _host(login)
     url = ServerUrl(
         "mysql", host, 0 if login.socket else login.port, login.user, login.socket
@@ -73,26 +73,30 @@ def server_url(login: LoginOptions) -> ServerUrl:
 
 
 def _host(login: LoginOptions) -> str:
-    """The host of a connection over TCP, or ""; as for the tool, localhost is no address."""
+    """Return the host of a connection over TCP, or ""; as for the tool, localhost is not an
+    address.
+    """
     protocol = login.protocol.lower()
     if protocol not in _PROTOCOLS:
         raise OptionError(f"--protocol {login.protocol!r}: not tcp or socket", name="--protocol")
     if protocol == "tcp" and login.socket:
-        raise OptionError("--protocol tcp: not over --socket", name="--protocol")
+        raise OptionError("--protocol tcp: not with --socket", name="--protocol")
     if protocol == "socket" and not login.socket:
-        raise OptionError("--protocol socket: which?", name="--protocol", hint="--socket FILE")
+        raise OptionError(
+            "--protocol socket: give --socket", name="--protocol", hint="--socket FILE"
+        )
     if login.socket or (login.host == "localhost" and not login.port and not protocol):
         return ""
     return login.host or ("localhost" if protocol else "")
 
 
 def tls_mode(mode: str | None, ssl: bool | None, verify: bool | None) -> str | None:
-    """The mode that MySQL's --ssl-mode, or MariaDB's two flags, mean. Raises OptionError."""
+    """Return the mode of MySQL's --ssl-mode, or MariaDB's two flags. Raises OptionError."""
     if ssl is None and verify is None:
         return mode
     if mode is not None:
         raise OptionError(
-            "--ssl-mode says it all: no --ssl, --ssl-verify-server-cert", name="--ssl-mode"
+            "use --ssl-mode without --ssl and --ssl-verify-server-cert", name="--ssl-mode"
         )
     if verify:
         if ssl is False:
@@ -102,7 +106,7 @@ def tls_mode(mode: str | None, ssl: bool | None, verify: bool | None) -> str | N
 
 
 def compression(compress: bool, algorithms: str | None) -> str | None:
-    """What the tool's two options say of compression. Raises OptionError."""
+    """Return the compression that the tool's two options set. Raises OptionError."""
     if algorithms is None:
         return "zlib" if compress else None
     named = [name.strip().lower() for name in algorithms.split(",")]
@@ -112,25 +116,29 @@ def compression(compress: bool, algorithms: str | None) -> str | None:
                 f"--compression-algorithms {name!r}: not one of zlib, zstd, uncompressed",
                 name="--compression-algorithms",
             )
-    # the first one, as the order says which is liked best; the URL's empty word is none
+    # the first one, since the order is the preference; the URL has an empty word for none
     return "" if named[0] == "uncompressed" else named[0]
 
 
 def password_asked_for(arguments: Sequence[str]) -> list[str]:
-    """A command line with `-p` and `--password` without a text as the tools mean them: ask."""
+    """Mark `-p` and `--password` without a text in a command line: the tools then ask for the
+    password.
+    """
     return [f"--password={ASK_PASSWORD}" if a in ("-p", "--password") else a for a in arguments]
 
 
 def check_raw(remote: bool, raw: bool, given: Sequence[str]) -> None:
-    """Whether what is asked for goes with --raw. Raises OptionError."""
+    """Check that --raw supports the given options. Raises OptionError."""
     if not raw:
         raise OptionError(
             "--stop-never: only with --raw", name="--stop-never",
-            hint="binlake tail URL prints changes as they are made",
+            hint="use binlake tail URL to print changes as they commit",
         )  # fmt: skip
     if not remote:
         raise OptionError(
-            "--raw copies logs of a server", name="--raw", hint="give --read-from-remote-server too"
+            "--raw copies the logs of a server",
+            name="--raw",
+            hint="give --read-from-remote-server too",
         )
     if given:
         raise OptionError(
@@ -139,18 +147,20 @@ def check_raw(remote: bool, raw: bool, given: Sequence[str]) -> None:
 
 
 def raw_position(text: str | None) -> int:
-    """A byte position. Raises OptionError."""
+    """Parse a byte position. Raises OptionError."""
     if text is None:
         return 0
     if not text.isdecimal():
         raise OptionError(
-            f"--start-position {text!r}: with --raw it is a number", name="--start-position"
+            f"--start-position {text!r}: with --raw it must be a number", name="--start-position"
         )
     return int(text)
 
 
 def remote_files(url: ServerUrl, names: Sequence[str], to_last_log: bool) -> list[str]:
-    """The logs of a server as what every command reads. Raises SourceError, ServerError."""
+    """Return the logs of a server in the form that every command reads. Raises SourceError,
+    ServerError.
+    """
     if not to_last_log:
         return [str(url.log(name)) for name in names]
     (chain,) = resolve([str(url)])

@@ -1,4 +1,4 @@
-"""What the options of `binlake mysqlbinlog` that are no plain numbers or texts mean."""
+"""Parse the options of `binlake mysqlbinlog` that are not plain numbers or texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def position_or_gtids(flag: str, text: str | None) -> int | dict[int, int] | None:
-    """A byte position, or MariaDB's GTIDs as sequence numbers by domain. Raises OptionError."""
+    """Parse a byte position, or MariaDB's GTIDs as sequence numbers by domain. Raises OptionError."""
     if text is None:
         return None
     if text.isdecimal():
@@ -33,12 +33,12 @@ def position_or_gtids(flag: str, text: str | None) -> int | dict[int, int] | Non
         ) from None
     found = {gtid.domain_id: gtid.seq_no for gtid in gtids}
     if len(found) != len(gtids):
-        raise OptionError(f"{flag} {text!r}: a domain is named twice", name=flag)
+        raise OptionError(f"{flag} {text!r}: a domain appears twice", name=flag)
     return found
 
 
 def local_seconds(flag: str, text: str | None) -> int | None:
-    """Seconds since 1970 of a local time, rounded up: an event's time has no fraction.
+    """Parse a local time to seconds since 1970, rounded up: an event's time has no fraction.
 
     Raises OptionError.
     """
@@ -51,7 +51,7 @@ def local_seconds(flag: str, text: str | None) -> int | None:
 
 
 def id_numbers(flag: str, texts: list[str] | None) -> frozenset[int]:
-    """Numbers separated by commas, from all uses of an option. Raises OptionError."""
+    """Parse numbers separated by commas, from all uses of an option. Raises OptionError."""
     words = [word.strip() for text in texts or () for word in text.split(",")]
     if bad := [word for word in words if not word.isdecimal()]:
         raise OptionError(f"{flag}: {bad[0]!r} is not a number", name=flag)
@@ -59,7 +59,7 @@ def id_numbers(flag: str, texts: list[str] | None) -> frozenset[int]:
 
 
 def gtid_set(flag: str, texts: list[str] | None) -> GtidSet | None:
-    """MySQL's GTIDs from all uses of an option; None without any. Raises OptionError."""
+    """Parse MySQL's GTIDs from all uses of an option; None without any. Raises OptionError."""
     if not texts:
         return None
     try:
@@ -69,14 +69,14 @@ def gtid_set(flag: str, texts: list[str] | None) -> GtidSet | None:
 
 
 def charset_name(name: str | None) -> str | None:
-    """The name of a character set. Raises OptionError."""
+    """Parse the name of a character set. Raises OptionError."""
     if name is not None and not name.isalnum():
         raise OptionError(f"--set-charset: {name!r} is not the name of a character set")
     return name
 
 
 def load_folder(path: str | None) -> str | None:
-    """A folder that exists. Raises OptionError."""
+    """Check that a folder exists. Raises OptionError."""
     if path is not None and not Path(path).is_dir():
         raise OptionError(f"--local-load: {path} is not a folder", name="--local-load")
     return path

@@ -1,4 +1,4 @@
-"""`binlake sql FILE…`: row changes as SQL statements, or the statements that take them back."""
+"""`binlake sql FILE…`: row changes as SQL statements, or the statements that reverse them."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def sql(
     """
     say_time_zone(options, sys.argv)
     if not undo and (force or verify):
-        raise OptionError("--force and --verify belong to --undo", name="undo")
+        raise OptionError("--force and --verify require --undo", name="undo")
     if ddl and (undo or options.op):
         raise OptionError(
             "--ddl and --op exclude each other"
             if options.op
-            else "--undo takes back rows, not --ddl",
+            else "--undo reverses row changes only, not --ddl",
             name="ddl",
         )
     choices = UndoChoices(
@@ -127,7 +127,8 @@ def sql(
         options = choices.exact(options)
     chains = chains_of(files, options)
     chain = the_only_chain(
-        chains, "--undo is for one server" if undo else "the statements are for one server"
+        chains,
+        "--undo accepts the logs of one server" if undo else "sql accepts the logs of one server",
     )
     # a wrong schema is reported before anything is read or written
     known = replace(options, schema=options.schema or verify)
@@ -148,11 +149,11 @@ def sql(
                     for text in seen(_forward(chain, options, ledger, schema, script, faces)):
                         write(text)
         except MissingContextError:
-            if options.schema is not None:  # why it does not help
+            if options.schema is not None:  # the reason why it does not help
                 for sentence in ledger.warnings:
                     note(sentence)
             raise
-    ledger.json_differences.clear()  # as SQL functions, differences say all that they do
+    ledger.json_differences.clear()  # as SQL functions, differences are complete
     say_result(ledger)
     if script is None or not script.printed:
         say_if_nothing_matched(chains, options, ledger)
@@ -169,7 +170,7 @@ def _forward(
     script: DdlScript | None,
     faces: Redo,
 ) -> Iterator[pa.Buffer | bytes]:
-    """The script of what a chain did."""
+    """Print the script of the changes of a chain."""
     keys = ForeignKeys()
     reading = (chain, options, ledger, schema, keys)
     changes = changes_of(*reading) if script is None else changes_with_ddl(*reading, script)

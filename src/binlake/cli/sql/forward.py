@@ -1,4 +1,6 @@
-"""`binlake sql` without --undo: row changes again, and with --ddl the statements between them."""
+"""`binlake sql` without --undo: statements for the row changes, and with --ddl the statements
+between them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def changes_of(
     schema: DeclaredSchema,
     keys: ForeignKeys,
 ) -> Iterator[Changes]:
-    """The row changes of a chain. Raises BinlogError."""
+    """Yield the row changes of a chain. Raises BinlogError."""
     return read_changes(
         [chain], options, ledger, Target.TEXT, schema, as_they_are,
         lacks=lacks_computed, watched=lambda reader: Watched(reader, keys),
@@ -44,13 +46,15 @@ def changes_with_ddl(
     keys: ForeignKeys,
     script: DdlScript,
 ) -> Iterator[Changes | bytes]:
-    """The same, and the statements of `script` at their places among them. Raises BinlogError."""
+    """Yield the same, and the statements of `script` at their places among them. Raises
+    BinlogError.
+    """
     (reader,) = LogReader.of_chains([chain], options, ledger)
     decoder = _decoder(chain, options, ledger, schema)
     parts = _Parts(decoder.runs(Watched(reader, keys, SHOWN_KINDS)), script)
     try:
         while not parts.ended:
-            # at the end of a part the decoder gives out all that it holds
+            # at the end of a part the decoder yields everything that it holds
             for changes in decoder.decode(parts.next_part()):
                 if changes.tables:
                     yield from _some(script.leave())
@@ -68,10 +72,10 @@ def _some(text: bytes) -> Iterator[bytes]:
 
 
 class _Parts:
-    """Runs, cut before each that may have statements of the script.
+    """Yield runs, cut before each that may have statements of the script.
 
-    The script is asked only when the row changes before the statements are out: its answer depends on
-    whether they were.
+    The script is asked only after the row changes before the statements have been written: its
+    answer depends on that.
     """
 
     def __init__(self, runs: Iterable[Run], script: DdlScript) -> None:
@@ -81,7 +85,7 @@ class _Parts:
         self.ended = False
 
     def next_part(self) -> Iterator[Run]:
-        """The runs up to the next that may have statements."""
+        """Yield the runs up to the next one that may have statements."""
         if self._next is not None:
             first, self._next = self._next, None
             yield first
@@ -93,7 +97,7 @@ class _Parts:
         self.ended = True
 
     def statements(self) -> bytes:
-        """What has to be executed before the next part."""
+        """Return the statements to execute before the next part."""
         return b"" if self._next is None else self._script.before(self._next)
 
 

@@ -1,4 +1,4 @@
-"""`binlake sql --undo`: what it refuses, compares and reports before it prints."""
+"""`binlake sql --undo`: its refusals, comparisons and reports before it prints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["UndoChoices", "UndoRun"]
 
 @dataclass(frozen=True, slots=True)
 class UndoChoices:
-    """What `--generated`, `--rewrite-db`, `--force`, `--check-later` and `--verify` say."""
+    """The options `--generated`, `--rewrite-db`, `--force`, `--check-later` and `--verify`."""
 
     generated: tuple[str, ...] = ()
     databases: Mapping[str, str] = field(default_factory=dict)
@@ -38,13 +38,14 @@ class UndoChoices:
     verify: str | None = None
 
     def exact(self, options: ReadOptions) -> ReadOptions:
-        """The options of an undo: nothing may be missing between the changes that it takes back.
+        """Return the options of an undo: no change between the undone ones may be missing.
 
         Raises OptionError.
         """
         if options.on_error == "skip":
             raise OptionError(
-                "--undo and --on-error skip exclude each other: later changes may depend on what is skipped",
+                "--undo and --on-error skip exclude each other: later changes may depend on"
+                " skipped ones",
                 name="on_error",
             )
         if self.verify is not None and not is_server_url(self.verify):
@@ -57,7 +58,7 @@ class UndoChoices:
 
 
 class UndoRun:
-    """One undo of some logs. Nothing is printed before all has been read and checked."""
+    """One undo of some logs. It prints nothing before it has read and checked everything."""
 
     def __init__(
         self,
@@ -80,7 +81,8 @@ class UndoRun:
             self._comparison = ServerComparison(ServerUrl.parse_all(choices.verify))
 
     def print(self, seen: Callable[[Iterable[Changes]], Iterable[Changes]]) -> bool:
-        """Print the statements; whether the server of --verify differs. `seen` is told of progress.
+        """Print the statements; return whether the server of --verify differs. `seen` receives the
+        progress.
 
         Raises BinlogError.
         """
@@ -91,11 +93,11 @@ class UndoRun:
         faces = Undo(self._choices.generated, self._choices.databases, guards)
         script = backward_script(seen(self._of_one_transaction()), faces, self._keys)
         try:
-            head = next(script, None)  # all has been read by then
+            head = next(script, None)  # everything has been read by then
         except (IncompleteError, FormatError) as error:
-            error.hint = "choose what is after it, or before it: --start, --stop, --at"
+            error.hint = "choose the changes before or after it with --start, --stop or --at"
             if isinstance(error, IncompleteError):
-                error.hint += "; --force undoes only the row changes"
+                error.hint += "; use --force to undo only the row changes"
             raise
         conflicts = [] if self._comparison is None else list(self._comparison.conflicts())
         for sentence in conflicts:
@@ -113,7 +115,7 @@ class UndoRun:
             listed = [
                 f"{name} ({counted(n, 'change')})" for name, n in sorted(faces.sequences.items())
             ]
-            self._ledger.warn(f"sequences are not set back: {', '.join(listed)}")
+            self._ledger.warn(f"undo does not set back sequences: {', '.join(listed)}")
         if self._choices.check_later:
             for chain, undone in self._undone:
                 for sentence in undone.later(
@@ -122,7 +124,7 @@ class UndoRun:
                     self._ledger.warn(sentence)
 
     def _references(self, database: str, table: str) -> Sequence[tuple[str, ForeignKey]]:
-        """The foreign keys that refer to a table, where the log lacks what they did."""
+        """Return the foreign keys that refer to a table, if the log lacks their effects."""
         return () if self._keys.are_logged else self._history.references(database, table)
 
     def _new_history(self, chain: Chain) -> SchemaHistory:
@@ -138,7 +140,7 @@ class UndoRun:
             yield from undone.watch(decoder.read(Watched(reader, self._keys)))
 
     def _of_one_transaction(self) -> Iterator[Changes]:
-        """The changes. Raises OptionError at the end if --at means several transactions."""
+        """Yield the changes. Raises OptionError at the end if --at means several transactions."""
         yield from self._changes()
         at, count = self._options.at, self._ledger.transactions[Outcome.COMMITTED]
         if at is not None and count > 1:
@@ -146,5 +148,5 @@ class UndoRun:
                 f"--at {at} means {count} transactions, and --undo would undo all of them",
                 name="at",
                 value=at,
-                hint="name one by its position, FILE:POS (binlake stats --statements lists them)",
+                hint="give the position of one as FILE:POS (binlake stats --statements lists them)",
             )

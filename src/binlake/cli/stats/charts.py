@@ -1,9 +1,9 @@
 """Small charts as inline HTML and SVG: no script, no library, nothing loaded from elsewhere.
 
-Text is HTML, so that it keeps its size however narrow the page is; only the bars of a timeline
-are SVG, which stretches. Colours are classes that the page defines, so that a chart follows its
-light or dark scheme. Every bar has a title, which browsers show as a tooltip. `STYLE` is the
-style sheet that the charts need.
+Text is HTML, so that it keeps its size on a narrow page; only the bars of a timeline are SVG,
+which stretches. Colours are classes that the page defines, so that a chart follows its light or
+dark scheme. Every bar has a title, which browsers show as a tooltip. `STYLE` is the style sheet
+that the charts need.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ break-inside:avoid}
 
 _WIDTH, _HEIGHT = 1000, 180
 _MOST_SLOTS = 400
-#: The share of a row that the longest bar takes: its value stands behind it.
+#: The share of a row that the longest bar takes; its value follows it.
 _LONGEST_PERCENT = 80
 
 

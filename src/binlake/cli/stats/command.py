@@ -1,4 +1,6 @@
-"""`binlake stats FILE…`: who wrote how much, and when; the largest transactions; every statement."""
+"""`binlake stats FILE…`: write volume by table, time, server and thread; the largest transactions;
+every statement.
+"""
 
 from __future__ import annotations
 
@@ -106,14 +108,14 @@ def stats(
         for flag, value in (("--html", html), ("--by", by), ("--top", None if digest else top)):
             if value is not None:
                 raise OptionError(
-                    f"--statements lists every statement, {flag} is for the report; give one",
+                    f"--statements excludes {flag}, which is for the report",
                     name=flag,
                 )
         print_statements(chains, options, chosen)
         return
     if kind or digest:
         flag = "--kind" if kind else "--digest"
-        raise OptionError(f"{flag} is for --statements", name=flag)
+        raise OptionError(f"{flag} requires --statements", name=flag)
     ledger = Ledger()
     bars = _CHART_BARS if html is not None or as_json else _TEXT_BARS
     with hinting(options), reading(chains, ledger) as seen:
@@ -122,7 +124,7 @@ def stats(
         )
     document = found.to_json(ledger)
     if by is not None and document["time"]["unit"] != by:
-        note(f"the logs span too long a time for --by {by}")
+        note(f"the time span of the logs is too long for --by {by}")
     if html is not None:
         names = [file.shown for chain in chains for file in chain.files]
         with output_file(html, "html") as file:

@@ -1,6 +1,6 @@
-"""The document of `binlake stats --json` as one page: nothing is loaded, no script runs.
+"""The document of `binlake stats --json` as one page that loads nothing and runs no script.
 
-All texts of the log are escaped; a policy in the page forbids whatever would slip through.
+All texts of the log are escaped; in addition, a policy in the page forbids scripts and loading.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _tally(title: str, tally: Row, name: str, note: str) -> Iterator[str]:
         said = f"{counted(left, 'other')}: {bytes_text(others['bytes'])}, {counted(others['rows'], 'row change')}"
         yield f"<p>{escape(said)}</p>"
     if not tally["exact"]:
-        yield "<p>There are very many; small ones are counted among the others.</p>"
+        yield "<p>There are very many; the others include small ones.</p>"
 
 
 def _ddl(ddl: Row) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`binlake stats --statements`: every statement that the logs hold as text, or their digests."""
+"""`binlake stats --statements`: every statement that the logs contain as text, or their digests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ __all__ = ["StatementChoices", "print_statements"]
 
 @dataclass(frozen=True, slots=True)
 class StatementChoices:
-    """What `--kind`, `--digest`, `--top` and `--json` say; without kinds, all but transaction control."""
+    """The options `--kind`, `--digest`, `--top` and `--json`; without kinds, all but transaction
+    control.
+    """
 
     kinds: frozenset[str]
     digest: bool
@@ -44,7 +46,9 @@ class StatementChoices:
     def of(
         cls, words: Sequence[str] | None, digest: bool, top: int | None, as_json: bool
     ) -> StatementChoices:
-        """The choices; `words` are those of KIND_WORDS, also several with commas. Raises OptionError."""
+        """Parse the options; `words` are those of KIND_WORDS, also several with commas. Raises
+        OptionError.
+        """
         kinds: set[str] = set()
         for word in (word.strip().lower() for text in words or () for word in text.split(",")):
             if word not in KIND_WORDS:
@@ -105,5 +109,5 @@ def _digests(
         for transaction in reader.transactions(digests.on_ddl):
             digests.add(transaction)
     if digests.left_out:
-        note(f"{counted(digests.left_out, 'digest')} with the fewest bytes are left out")
+        note(f"{counted(digests.left_out, 'digest')} with the fewest bytes are not listed")
     yield from islice(digests.entries(), choices.top)

@@ -18,7 +18,7 @@ __all__ = [
     "unit_time",
 ]
 
-#: For what the log does not tell.
+#: For values that the log does not record.
 UNKNOWN = "unknown"
 
 _BAR = 30
@@ -43,7 +43,7 @@ def bytes_text(count: int) -> str:
 
 
 def duration_text(seconds: int) -> str:
-    """`1 h 02 min`, `3 min 05 s`, `4 s`; logs tell it in whole seconds."""
+    """Return `1 h 02 min`, `3 min 05 s` or `4 s`; logs have whole seconds."""
     if seconds < 60:
         return f"{seconds} s" if seconds else "< 1 s"
     minutes, rest = divmod(seconds, 60)
@@ -58,17 +58,17 @@ def short_time(ts: str | None) -> str:
 
 
 def unit_time(ts: str, unit: str) -> str:
-    """The start of a unit of time (a key of UNITS), to the digits that the unit needs; UTC."""
+    """Return the start of a unit of time (a key of UNITS), to the digits that the unit needs; UTC."""
     return ts[: _UNIT_WIDTHS[unit]].replace("T", " ")
 
 
 def known(value: Any) -> str:
-    """A value that the log may not tell."""
+    """Return a value that the log may lack."""
     return UNKNOWN if value is None else str(value)
 
 
 def count_text(value: int | None) -> str:
-    """A number of rows; unknown where they could not be counted."""
+    """Return a number of rows; unknown if they could not be counted."""
     return UNKNOWN if value is None else f"{value:,}"
 
 
@@ -178,7 +178,9 @@ def _ddl(document: Row) -> Iterator[str]:
 
 
 def one_line(sql: str | None, most: int | None = None) -> str:
-    """A statement without line breaks and other control characters, cut at `most` characters."""
+    """Return a statement without line breaks and other control characters, cut at `most`
+    characters.
+    """
     text = " ".join((sql or "").split())
     text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
     return text if most is None or len(text) <= most else text[: most - 1] + "…"

@@ -1,4 +1,6 @@
-"""Values of a server's answers, which may hold anything: numbers are checked before they are used."""
+"""Values in a server's answers, which may contain anything: numbers are checked before they are
+used.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _WHOLE = re.compile(r"\d{1,20}", re.ASCII)
 
 
 def whole_number(text: str | None, name: str) -> int:
-    """A whole number that is not negative, 0 for NULL and "". `name` is for the error.
+    """Return a whole number that is not negative, 0 for NULL and "". `name` is for the error.
 
     Raises ServerError.
     """
@@ -28,7 +30,7 @@ def whole_number(text: str | None, name: str) -> int:
 
 
 def decimal_number(text: str | None, name: str) -> float:
-    """A finite number, 0 for NULL and "". `name` is for the error. Raises ServerError."""
+    """Return a finite number, 0 for NULL and "". `name` is for the error. Raises ServerError."""
     try:
         number = float(text or 0)
     except ValueError:

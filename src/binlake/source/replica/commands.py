@@ -1,8 +1,8 @@
-"""What replicas and sources say to one another beside events: commands, and answers of a source.
+"""The protocol between replicas and sources besides events: commands, and answers of a source.
 
-Both directions: a client encodes and decodes what `serve` decodes and encodes. Layouts: MySQL
-sql/rpl_source.cc and sql-common/client.cc, MariaDB sql/sql_repl.cc.
-All integers little-endian.
+The module has both directions: a client encodes and decodes what `serve` decodes and encodes.
+Layouts: MySQL sql/rpl_source.cc and sql-common/client.cc, MariaDB sql/sql_repl.cc. All integers
+little-endian.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ _MAX_TEXT = 255
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """COM_REGISTER_SLAVE: how a replica is listed. `rank` and `source_id` are 0 from all clients."""
+    """COM_REGISTER_SLAVE: how the source lists a replica. `rank` and `source_id` are 0 from all
+    clients.
+    """
 
     server_id: int
     host: str = ""
@@ -166,7 +168,7 @@ class Ack:
 
 
 def error_of(payload: bytes | memoryview) -> ServerError:
-    """What an ERR packet says: code, SQL state, one line of text."""
+    """The content of an ERR packet: code, SQL state, one line of text."""
     raw = bytes(payload)
     code = int.from_bytes(raw[1:3], "little")
     state, text = "", raw[3:]

@@ -1,8 +1,8 @@
-"""PyMySQL, made safe towards a hostile server, and able to compress.
+"""A subclass of PyMySQL's connection that is safe with a hostile server, and supports compression.
 
 PyMySQL runs queries and reads their results. This subclass gives it our receiver, the login of
-`login` (PyMySQL never knows the password), limits on the size and the duration of every answer, and
-the compressed protocol. Only this module, `login_rules` and `connection` know PyMySQL.
+`login` (PyMySQL never knows the password), limits on the size and the duration of every answer,
+and the compressed protocol. Only this module, `login_rules` and `connection` know PyMySQL.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         self._read_timeout = self._write_timeout = max(self._patience_s, _QUERY_SECONDS)
 
     def _opened(self) -> socket.socket:
-        """A connected socket; PyMySQL would leave one open that is refused."""
+        """Return a connected socket; PyMySQL would leave a refused one open."""
         where = self.unix_socket or f"{self.host}:{self.port}"
         try:
             if not self.unix_socket:
@@ -120,7 +120,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
 
     @property
     def compression(self) -> str:
-        """How the connection is compressed: "", zlib or zstd."""
+        """The compression of the connection: "", zlib or zstd."""
         return self._compression
 
     @property
@@ -130,7 +130,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
 
     @property
     def is_verified(self) -> bool:
-        """Whether the server is known to be the right one, not only whoever answers."""
+        """Whether the server is known to be the right one."""
         return self.channel not in (ChannelKind.PLAIN, ChannelKind.TLS_UNVERIFIED)
 
     @property
@@ -145,7 +145,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
 
     @property
     def receiver(self) -> Receiver:
-        """What has been received, and what will be."""
+        """The receiver and its counts."""
         if self._sock is None:
             raise pymysql.OperationalError(CR.CR_SERVER_LOST, "the connection is closed")
         receiver = self._receiver
@@ -159,10 +159,10 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         return receiver
 
     def send(self, payload: bytes) -> None:
-        """Send one packet that is no command: sequence 0, nothing is waited for."""
+        """Send one packet that is not a command: sequence 0, without waiting for an answer."""
         self._write_bytes(struct.pack("<I", len(payload)) + payload)
 
-    # -- what PyMySQL calls ------------------------------------------------------------------
+    # -- called by PyMySQL -------------------------------------------------------------------
 
     def _request_authentication(self) -> None:
         """Log in; PyMySQL has read the greeting."""
@@ -191,9 +191,9 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
             self._receiver = CompressedReceiver(self._sock, self._compression)
 
     def _starts_tls(self, offered: int) -> bool:
-        """Whether TLS begins now; tells the credentials how the channel is protected.
+        """Begin TLS if the policy wants it; tell the credentials how the channel is protected.
 
-        Raises AuthError where TLS is required and the server offers none.
+        Raises AuthError if TLS is required and the server does not offer it.
         """
         is_socket = self._credentials.channel is ChannelKind.UNIX_SOCKET
         is_mariadb = "mariadb" in self.server_version.lower()
@@ -235,7 +235,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         super()._execute_command(command, sql)
 
     def begin_stream(self, silence_s: float) -> Receiver:
-        """The receiver for a stream of events: it has no end, but may be silent for so long only."""
+        """Return the receiver for a stream of events: without an end, but with a limit on silence."""
         self._deadline = None
         self._read_timeout = silence_s
         return self.receiver
@@ -256,7 +256,8 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
             limit = _MAX_LOGIN_BYTES if self._is_logging_in else _MAX_ANSWER_BYTES
             raise pymysql.OperationalError(
                 CR.CR_MALFORMED_PACKET,
-                f"the server's answer to the {'login' if self._is_logging_in else 'query'} takes more "
+                f"the server's answer to the {'login' if self._is_logging_in else 'query'}"
+                " takes more "
                 f"than {limit >> 10} KB: refused",
             )
 

@@ -1,4 +1,4 @@
-"""What can be said about a live server by those who examine it (`health`)."""
+"""A finding of the check of a live server (`health`)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ __all__ = ["Finding", "Look", "Severity", "is_on", "kept", "quoted"]
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
-    PROBLEM = "problem"  # data will be lost, wrong, or not to be had
+    PROBLEM = "problem"  # data will be lost, wrong, or unavailable
     WARNING = "warning"  # it works, and will cost something
     NOTE = "note"  # good to know
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about a server: `what` is the case, `why` that matters, `sql` mends it ("": none)."""
+    """A finding about a server: `what` is the case, `why` it matters, `sql` fixes it ("": no
+    statement does).
+    """
 
     severity: Severity
     topic: str
@@ -35,21 +37,21 @@ class Finding:
     sql: str = ""
 
 
-#: One look at a server by who wants to follow it in some way.
+#: One check of a server for a follower.
 Look: TypeAlias = "Callable[[ServerConnection, FollowOptions], Iterator[Finding]]"
 
 
 def kept(server: ServerConnection, sql: str) -> str:
-    """The statement in the form that outlives a restart, where the server has one."""
+    """Return the statement in the form that outlives a restart, if the server has one."""
     persists = server.flavour == "mysql" and server.version >= (8, 0, 0)
     return sql.replace("SET GLOBAL", "SET PERSIST") if persists else sql
 
 
 def is_on(value: str | None) -> bool:
-    """Whether the value of a variable says yes; a server without the variable does not."""
+    """Whether the value of a variable is on; a server without the variable returns false."""
     return (value or "").lower() in ("on", "1", "yes")
 
 
 def quoted(*names: str) -> str:
-    """A name for SQL, of its parts."""
+    """Return a name for SQL from its parts."""
     return ".".join(f"`{name.replace('`', '``')}`" for name in names)

@@ -1,4 +1,4 @@
-"""A replica of a live server: blocks of its logs, for ever, whatever happens on the way.
+"""A replica of a live server: blocks of its logs, without an end, across failures.
 
     follower = Follower("mysql://repl@db1,db2/", Position("", "binlog.000012", 4711))
     for item in follower:
@@ -6,9 +6,9 @@
         else: …                             # Idle: nothing more for now
         follower.acknowledge(item.file, item.offset)
 
-A lost connection is made again, after a pause that grows, and goes on at the next event of the
-same file. Where the server does not come back and others are known, it goes on at the first
-transaction that has not come whole, on one that has the rest, by GTID.
+After a lost connection the follower reconnects, after a growing pause, and continues at the next
+event of the same file. If the server does not come back and you named others, the follower
+continues by GTID at the first incomplete transaction, on a server that has the rest.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from binlake.values.position import Position
 __all__ = ["Block", "FollowOptions", "Follower", "Idle", "Item"]
 
 _RECEIVE_BYTES = 8 << 20
-# So often is each of several servers asked for a position that it says it cannot serve.
+# How often each of several servers is tried for a position that it reports as unavailable.
 _ROUNDS = 5
 
-# ER_SOURCE_FATAL_ERROR_READING_BINLOG and what its text means.
+# ER_SOURCE_FATAL_ERROR_READING_BINLOG and the meanings of its text.
 _FATAL = 1236
 _TWICE = re.compile(r"same server_uuid|same server_id|same server id", re.IGNORECASE)
 _DAMAGED = re.compile(
@@ -74,11 +74,11 @@ _PASSING = (1053, 1077, 1317, 1927, 3168)
 class Follower:
     """Follows the servers of `urls` (the first that answers) from `start` on.
 
-    `start.file` "" begins at what is not in `start.gtid_set`, and with that empty too at the
-    oldest log. `start.server_uuid` says whose the file is; on another server the GTID set counts.
-    Iterating raises PositionLostError (what is wanted is nowhere any more), AuthError,
-    ServerError, ChecksumError; `close`, from another thread too, ends it. `say` is told, in one
-    line, when a connection is lost.
+    `start.file` "" begins after `start.gtid_set`, and if that is empty too, at the oldest log.
+    `start.server_uuid` is the server of the file; on another server the GTID set counts. Iterating
+    raises PositionLostError (the position is nowhere any more), AuthError, ServerError,
+    ChecksumError; `close`, from another thread too, ends it. `say` receives one line when a
+    connection is lost.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Follower:
         self.urls = _parsed(urls)
         self._say = say
         given = FollowOptions.of(self.urls[0]) if options is None else options
-        # two with one UUID would throw each other out, also where they have their options in common
+        # two with one UUID would disconnect each other, also when they share their options
         self.options = replace(given, replica_uuid=str(uuid.uuid4()))
         self.server: ServerConnection | None = None
         self._start = start
@@ -290,7 +290,8 @@ class Follower:
                 else "(the oldest log)"
             )
             raise PositionLostError(
-                f"{server.where} is {server.identity}, not {self._identity}, of which what is before"
+                f"{server.where} is {server.identity}, not {self._identity}, of which what is"
+                " before"
                 f" the start {start} is not known",
                 hint="a start by GTID can be followed on another server, too",
             )

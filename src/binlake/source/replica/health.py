@@ -1,7 +1,7 @@
-"""What of a live server will make trouble for whoever follows its logs, and the SQL that mends it.
+"""Check a live server for problems with following its logs, and give the SQL to fix them.
 
-Every question is answered by the server itself: privileges by using them, not by reading
-grants. A server that does not know a variable is not asked about it.
+The server itself answers every question: privileges are checked by using them, not by reading
+grants. Variables that a server does not know are not checked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _REPLICATION_FILTERS = (
 
 
 def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
-    """Everything there is to say about a server, problems first. Raises ServerError when it is lost."""
+    """Yield all findings about a server, problems first. Raises ServerError when the connection is
+    lost.
+    """
     found: list[Finding] = []
     for look in _LOOKS:
         try:
@@ -43,7 +45,9 @@ def examine(server: ServerConnection, options: FollowOptions) -> list[Finding]:
             if error.code in _DENIED:
                 continue  # `_privileges` says which one is missing
             found.append(
-                Finding(_NOTE, "privileges", f"not everything could be asked: {error.message}", "")
+                Finding(
+                    _NOTE, "privileges", f"not everything could be checked: {error.message}", ""
+                )
             )
     if any("SET GLOBAL" in finding.sql for finding in found):
         why = "what is to stay goes into the server's option file, too"
@@ -59,10 +63,10 @@ def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Fi
     needed = [
         (_PROBLEM, "SHOW BINARY LOGS", monitor, "without it the server does not list its logs"),
         # a table that every server has
-        (_WARNING, "SHOW CREATE TABLE mysql.db", "SELECT", "definitions of tables cannot be asked for"),
+        (_WARNING, "SHOW CREATE TABLE mysql.db", "SELECT", "binlake cannot get the definitions of tables"),
     ]  # fmt: skip
     if splits:
-        why = "whether the server, as a replica, is up to date cannot be asked for"
+        why = "binlake cannot check whether the server, as a replica, is up to date"
         needed.append((_NOTE, _replication_status(server), "REPLICA MONITOR", why))
     for severity, sql, privilege, why in needed:
         try:
@@ -81,17 +85,17 @@ def _privileges(server: ServerConnection, options: FollowOptions) -> Iterator[Fi
             check_allowed(replica, options)
     except BinlogError as error:
         yield Finding(
-            _PROBLEM, "privileges", f"{user} may not follow: {error.message}",
-            "it is what replicas need", f"GRANT REPLICATION SLAVE ON *.* TO {user}",
+            _PROBLEM, "privileges", f"{user} has no permission to follow: {error.message}",
+            "replicas need this privilege", f"GRANT REPLICATION SLAVE ON *.* TO {user}",
         )  # fmt: skip
 
 
 def _number(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
-    """The number that the follower is to have."""
+    """Check the server id of the follower."""
     wanted = options.replica_id
     if wanted and wanted in replica_ids(server):
         whose = "the server itself" if wanted == server.server_id else "another replica"
-        why = "two with one number throw each other out; without one a free one is chosen"
+        why = "replicas with the same server id disconnect each other; without this option binlake chooses a free one"
         yield Finding(_PROBLEM, "connection", f"server-id {wanted} is that of {whose}", why)
 
 
@@ -102,11 +106,13 @@ def _account(server: ServerConnection) -> str:
 
 def _connection(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
     if not server.driver.is_encrypted:
-        why = "whoever can listen reads every change; ssl-mode=verify_ca with ssl-ca requires TLS"
+        why = (
+            "anyone who can listen reads every change; ssl-mode=verify_ca with ssl-ca requires TLS"
+        )
         yield Finding(_WARNING, "connection", "the connection is not encrypted", why)
     elif not server.driver.is_verified:
         why = (
-            "whoever can take its place is believed; ssl-mode=verify_identity with ssl-ca checks it"
+            "binlake trusts any server in its place; ssl-mode=verify_identity with ssl-ca checks it"
         )
         yield Finding(_NOTE, "connection", "the server's certificate is not checked", why)
 
@@ -119,9 +125,12 @@ def _clock(server: ServerConnection, options: FollowOptions) -> Iterator[Finding
     if abs(apart) - (after - before) / 2 > _CLOCK_WARNING_S:
         severity = _PROBLEM if abs(apart) > _CLOCK_PROBLEM_S else _WARNING
         ahead = "ahead of" if apart > 0 else "behind"
-        why = "lag, and what times mean, are wrong by as much; set the clocks (NTP)"
+        why = "the lag and all times are wrong by that much; synchronise the clocks (NTP)"
         yield Finding(
-            severity, "clock", f"the server's clock is {abs(apart):.1f} s {ahead} ours", why
+            severity,
+            "clock",
+            f"the server's clock is {abs(apart):.1f} s {ahead} the clock of this machine",
+            why,
         )
 
 
@@ -137,42 +146,45 @@ def _replication(server: ServerConnection, options: FollowOptions) -> Iterator[F
                 error = row.get(f"last_{key.partition('_')[0]}_error") or "stopped"
                 what = f"{name}: {key.partition('_')[0].upper()} thread is {state or 'unknown'}: {error}"
                 yield Finding(
-                    _PROBLEM, "replication", what, "what its source does does not come here",
+                    _PROBLEM, "replication", what, "changes of its source do not arrive here",
                     _start_of(server, channel),
                 )  # fmt: skip
         lag = row.get("seconds_behind_source") or row.get("seconds_behind_master")
         yield from _on_purpose(name, row)
         if lag and lag.isdecimal() and whole_number(lag, "the lag") > _LAG_S:
             yield Finding(
-                _WARNING, "replication", f"{name} is {lag} s behind", "the data read here is as old"
+                _WARNING,
+                "replication",
+                f"{name} is {lag} s behind",
+                "the data read here lags as much",
             )
     updates = server.variable("log_replica_updates") or server.variable("log_slave_updates")
     if rows and not is_on(updates):
-        why = "what it receives as a replica is in none of its logs; it is set where the server starts"
+        why = "changes that it receives as a replica are in none of its logs; set it at the server's start"
         yield Finding(_PROBLEM, "replication", "log_replica_updates is OFF", why)
 
 
 def _on_purpose(name: str, row: dict[str, str | None]) -> Iterator[Finding]:
-    """What a replica does not do, or later, because it was told so."""
+    """Check for replication that is delayed or filtered."""
     delay = row.get("sql_delay") or "0"
     if delay != "0":
-        why = "what is read here is older by as much"
+        why = "the data read here is older by that much"
         yield Finding(_NOTE, "replication", f"{name} is delayed by {delay} s", why)
     for key in _REPLICATION_FILTERS:
         if row.get(key):
-            why = "what that leaves out of its source's changes is not in its logs"
+            why = "excluded changes of its source are not in its logs"
             yield Finding(_WARNING, "replication", f"{name}: {key} is {row[key]}", why)
 
 
 def _replication_status(server: ServerConnection) -> str:
-    """The question for the state of all its channels."""
+    """Return the query for the state of all its channels."""
     if server.flavour == "mariadb":
         return "SHOW ALL SLAVES STATUS"
     return "SHOW REPLICA STATUS" if server.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
 
 
 def _start_of(server: ServerConnection, channel: str) -> str:
-    """The statement that starts replication by a channel."""
+    """Return the statement that starts replication by a channel."""
     named = "'" + channel.replace("'", "''") + "'"
     if server.flavour == "mariadb":
         return f"START SLAVE {named}" if channel else "START SLAVE"
@@ -187,7 +199,7 @@ def _named_rows(server: ServerConnection, sql: str) -> list[dict[str, str | None
 
 def _tables(server: ServerConnection, options: FollowOptions) -> Iterator[Finding]:
     without_key = server.rows(
-        # not table_constraints: MariaDB shows those only to who may change the table
+        # not table_constraints: MariaDB shows those only to users who may change the table
         "SELECT t.table_schema, t.table_name FROM information_schema.tables t "
         "LEFT JOIN information_schema.statistics s ON s.table_schema = t.table_schema "
         "AND s.table_name = t.table_name AND s.non_unique = 0 "
@@ -202,8 +214,8 @@ def _tables(server: ServerConnection, options: FollowOptions) -> Iterator[Findin
         2,
     )
     for rows, what, why, mended in (
-        (without_key, "without a key", "their rows cannot be told apart", _with_key),
-        (others, "of an engine without transactions", "a crash can leave tables and log apart", _transactional),
+        (without_key, "without a key", "their rows cannot be identified", _with_key),
+        (others, "of an engine without transactions", "after a crash, tables and log can differ", _transactional),
     ):  # fmt: skip
         if rows:
             listed = [(row[0] or "", row[1] or "") for row in rows[:_LISTED]]
@@ -216,10 +228,10 @@ def _tables(server: ServerConnection, options: FollowOptions) -> Iterator[Findin
 
 
 def _with_key(server: ServerConnection, table: tuple[str, str]) -> str:
-    """What gives a table a primary key."""
+    """Return the clause that gives a table a primary key."""
     columns = server.table(f"SHOW COLUMNS FROM {quoted(*table)}")[1]
     counted = [row[0] or "" for row in columns if "auto_increment" in (row[-1] or "").lower()]
-    if counted:  # there can be one only
+    if counted:  # there can be only one
         return f"ADD PRIMARY KEY ({quoted(counted[0])})"
     taken = {(row[0] or "").lower() for row in columns}
     name = "id"
@@ -234,7 +246,7 @@ def _transactional(server: ServerConnection, table: tuple[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """What tells servers from one another."""
+    """The identifiers of a server among others."""
 
     where: str
     server_id: int
@@ -243,14 +255,14 @@ class Who:
 
     @classmethod
     def of(cls, server: ServerConnection) -> Who:
-        """What a server says of itself."""
+        """Return the identifiers of a server."""
         sets_for_good = kept(server, "SET GLOBAL") != "SET GLOBAL"
         return cls(server.where, server.server_id, server.identity, sets_for_good)
 
 
 def clashes(servers: Sequence[Who]) -> list[list[Finding]]:
-    """For each of several servers that stand in for one another, what it has in common with one
-    before it and must not.
+    """Check several servers that replace one another: yield the identifiers that one shares with
+    one before it and must not share.
     """
     found: list[list[Finding]] = []
     for index, one in enumerate(servers):
@@ -262,7 +274,7 @@ def clashes(servers: Sequence[Who]) -> list[list[Finding]]:
                 mine.append(
                     Finding(
                         _PROBLEM, "servers", f"server_id {one.server_id} is that of {other.where}, too",
-                        "they ignore each other's changes, and GTIDs of MariaDB mean two things",
+                        "they ignore each other's changes, and GTIDs of MariaDB are ambiguous",
                         f"SET {how} server_id = {free}",
                     )
                 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What of a server's variables will make trouble: what it logs, how safely, and for how long."""
+"""Check a server's variables: what it logs, how safely, and for how long."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What a variable should be; `wants` are lower-case values that are fine. A `flavour` is of that
-    one only; before version `settable` it is set where the server starts.
+    """The required value of a variable. `wants` are lower-case values that are fine. A `flavour`
+    limits the check to that one; before version `settable` the variable can only be set at the
+    server's start.
     """
 
     name: str
@@ -34,15 +35,15 @@ class _Setting:
 _SETTINGS = (
     _Setting("binlog_format", ("row",), _PROBLEM, "statements are logged, not the rows that they change", "SET GLOBAL binlog_format = 'ROW'"),
     _Setting("binlog_row_image", ("full", "full_nodup"), _WARNING, "rows come without the columns that did not change", "SET GLOBAL binlog_row_image = 'FULL'"),
-    _Setting("binlog_row_metadata", ("full",), _WARNING, "names, signs, character sets and keys are not in the log", "SET GLOBAL binlog_row_metadata = 'FULL'"),
+    _Setting("binlog_row_metadata", ("full",), _WARNING, "the log lacks names, signs, character sets and keys", "SET GLOBAL binlog_row_metadata = 'FULL'"),
     _Setting("binlog_row_value_options", ("",), _WARNING, "JSON columns come as differences, which need the row before", "SET GLOBAL binlog_row_value_options = ''"),
     _Setting("mysql56_temporal_format", ("on",), _WARNING, "tables made now log times without their fractional digits' number", "SET GLOBAL mysql56_temporal_format = ON", "mariadb"),
-    _Setting("binlog_checksum", ("crc32",), _WARNING, "damage on disk or on the way is not noticed", "SET GLOBAL binlog_checksum = 'CRC32'"),
+    _Setting("binlog_checksum", ("crc32",), _WARNING, "damage on disk or in transit goes unnoticed", "SET GLOBAL binlog_checksum = 'CRC32'"),
     _Setting("binlog_error_action", ("abort_server",), _PROBLEM, "the server continues without a log if it cannot write the log", "SET GLOBAL binlog_error_action = 'ABORT_SERVER'", "mysql"),
     _Setting("sync_binlog", ("1",), _PROBLEM, "a crash can undo transactions that were already sent", "SET GLOBAL sync_binlog = 1"),
     _Setting("innodb_flush_log_at_trx_commit", ("1",), _PROBLEM, "after a crash tables and log can differ", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"),
-    _Setting("gtid_mode", ("on",), _WARNING, "without GTIDs following cannot go on at another server", "SET GLOBAL enforce_gtid_consistency = ON; SET GLOBAL gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON", "mysql", (5, 7, 6)),
-    _Setting("gtid_strict_mode", ("on", "1"), _WARNING, "sequence numbers may go back, and a GTID position then means less than it says", "SET GLOBAL gtid_strict_mode = ON", "mariadb"),
+    _Setting("gtid_mode", ("on",), _WARNING, "without GTIDs a follower cannot continue on another server", "SET GLOBAL enforce_gtid_consistency = ON; SET GLOBAL gtid_mode = OFF_PERMISSIVE; SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = ON", "mysql", (5, 7, 6)),
+    _Setting("gtid_strict_mode", ("on", "1"), _WARNING, "sequence numbers may go back, and a GTID position is then ambiguous", "SET GLOBAL gtid_strict_mode = ON", "mariadb"),
     _Setting("read_binlog_speed_limit", ("0",), _NOTE, "kB/s: the server sends no more than that to a replica", "SET GLOBAL read_binlog_speed_limit = 0", "mariadb"),
 )  # fmt: skip
 
@@ -61,7 +62,7 @@ def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Findi
             what = f"{setting.name} is {value or 'empty'}"
             sql, why = kept(server, setting.sql), setting.why
             if server.version < setting.settable:
-                sql, why = "", f"{why}; it is set where the server starts"
+                sql, why = "", f"{why}; set it at the server's start"
             yield Finding(setting.severity, "settings", what, why, sql)
     if server.variable("binlog_row_metadata") is None:
         why = "they come from DDL in the log, --schema, or the server as it is today"
@@ -69,7 +70,7 @@ def _logging(server: ServerConnection, options: FollowOptions) -> Iterator[Findi
         yield Finding(_NOTE, "names", what, why)
     for name in ("binlog_encryption", "encrypt_binlog"):
         if is_on(server.variable(name)):
-            why = "they are sent, and archived, decrypted; reading the files themselves needs --keyring"
+            why = "the server sends them decrypted; to read the files themselves, use --keyring"
             yield Finding(_NOTE, "encryption", f"{name} is ON", why)
 
 
@@ -80,7 +81,7 @@ def _filters(server: ServerConnection, options: FollowOptions) -> Iterator[Findi
         ("binlog_do_db", "binlog_ignore_db"), rows[0][2:4] if rows else (), strict=False
     ):
         if value:
-            why = "changes of other databases are in no log; it is set where the server starts"
+            why = "changes of other databases are in no log; set it at the server's start"
             yield Finding(_PROBLEM, "settings", f"{name} is {value}", why)
 
 
@@ -93,11 +94,11 @@ def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
     turned_off = server.variable("binlog_expire_logs_auto_purge") == "OFF"
     rules = [f"for {kept_s / _DAY_S:g} days"] if kept_s and not turned_off else []
     rules += [f"up to {most:,} bytes together"] if most else []
-    why = f"kept {' and '.join(rules)}" if rules else "kept until somebody purges them"
+    why = f"kept {' and '.join(rules)}" if rules else "kept without a limit"
     yield Finding(_NOTE, "retention", f"{len(logs)} logs, {span}, {size:,} bytes", why)
     if kept_s and kept_s < _DAY_S:
         sql = f"SET GLOBAL {name} = {_DAY_S * 3 if 'seconds' in name else 3}"
-        why = "a reader that is away for longer than that loses changes"
+        why = "a reader that is away for longer loses changes"
         yield Finding(
             _PROBLEM, "retention", f"logs are kept for {kept_s} seconds", why, kept(server, sql)
         )
@@ -112,11 +113,11 @@ def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
         yield Finding(_WARNING, "retention", "binlog_expire_logs_auto_purge is OFF", why, sql)
     yield from _waits_for_replicas(server, most)
     if purged := server.purged():
-        yield Finding(_NOTE, "retention", f"purged: {purged}", "these cannot be read here any more")
+        yield Finding(_NOTE, "retention", f"purged: {purged}", "binlake cannot read them any more")
 
 
 def _kept_seconds(server: ServerConnection) -> tuple[str, int]:
-    """The variable that says for how long logs are kept, and that time; 0: for ever."""
+    """Return the variable that sets how long logs are kept, and that time; 0: without a limit."""
     seconds = server.variable("binlog_expire_logs_seconds")
     days = server.variable("expire_logs_days")
     kept_days = decimal_number(days, "expire_logs_days")
@@ -127,7 +128,9 @@ def _kept_seconds(server: ServerConnection) -> tuple[str, int]:
 
 
 def _waits_for_replicas(server: ServerConnection, most_bytes: int) -> Iterator[Finding]:
-    """MariaDB from 11.4 on purges by itself only while so many replicas are connected."""
+    """Check MariaDB from 11.4 on, which purges automatically only while so many replicas are
+    connected.
+    """
     text = server.variable("slave_connections_needed_for_purge")
     if text is None:
         return
@@ -141,7 +144,8 @@ def _waits_for_replicas(server: ServerConnection, most_bytes: int) -> Iterator[F
         yield Finding(_WARNING, "retention", what, why, sql)
     elif needed > max(1, connected):
         why = (
-            f"replicas, {connected} follow now: nothing is purged by itself, and logs fill the disk"
+            f"replicas, but {connected} follow now: the server purges nothing, and logs fill"
+            " the disk"
         )
         yield Finding(_WARNING, "retention", what, why, sql)
 
@@ -167,5 +171,5 @@ def _semi_sync(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
     yield Finding(_PROBLEM, "settings", "the source is not semi-synchronous", why, sql)
 
 
-#: The looks of this module.
+#: The checks of this module.
 SETTINGS_LOOKS = (_logging, _filters, _retention, _semi_sync)

@@ -1,10 +1,11 @@
-"""The login, from the server's greeting to its OK: one packet at a time, by the table of `login_rules`.
+"""The login, from the server's greeting to its OK, packet by packet, by the table of
+`login_rules`.
 
     server  greeting: challenge, method
-    client  SSLRequest, then TLS            (where the server offers it and we want it)
+    client  SSLRequest, then TLS            (if both sides want it)
     client  capabilities, user, answer, method, attributes
     server  AuthSwitchRequest               (0xFE: another method, another challenge)
-    server  AuthMoreData                    (0x01: the method goes on)
+    server  AuthMoreData                    (0x01: the method continues)
     server  OK, or ERR
 
 A server may ask for another method several times: MariaDB's accounts can have alternatives.
@@ -100,13 +101,15 @@ class Login:
         self.method = CACHING_SHA2 if sha2 else NATIVE
 
     def first_answer(self) -> bytes:
-        """The answer that goes with the user's name."""
+        """Return the answer that goes with the user's name."""
         if self.method == CACHING_SHA2:
             return self._credentials.caching_sha2(self._nonce)
         return self._credentials.native(self._nonce)
 
     def finish(self) -> bytes:
-        """Answer the server until it is satisfied; its OK packet. Raises AuthError, and as `Wire`."""
+        """Answer the server until it is satisfied; return its OK packet. Raises AuthError, and as
+        `Wire`.
+        """
         packet = self._wire.read_payload()
         for _ in range(_MOST_ROUNDS):
             kind = packet[0] if packet else None
@@ -126,7 +129,8 @@ class Login:
         answer = _ANSWERS.get(self.method)
         if answer is None:
             raise self._error(
-                f"the server asks for a login by {shown_method(name)}, which binlake does not know; "
+                f"the server asks for a login by {shown_method(name)}, which binlake does not"
+                " know; "
                 "give the user one of: " + ", ".join(sorted(_ANSWERS))
             )
         return answer(self, data)
@@ -183,7 +187,7 @@ class Login:
         return self._sent(self._credentials.as_it_is(CLEAR))
 
     def _dialog(self, question: bytes) -> bytes:
-        """One question for the password; a second factor cannot be answered."""
+        """Answer one question for the password; a second factor cannot be answered."""
         password = self._credentials.as_it_is(DIALOG)
         kind = question[0] if question else _PASSWORD_QUESTION
         if kind & _QUESTION_KINDS != _PASSWORD_QUESTION:
@@ -216,12 +220,12 @@ _ANSWERS: dict[str, Callable[[Login, bytes], bytes]] = {
 
 
 def _nonce_of(data: bytes) -> bytes:
-    """The challenge of an AuthSwitchRequest, without the zero byte behind it."""
+    """Return the challenge of an AuthSwitchRequest, without the zero byte after it."""
     return data[:_NONCE_BYTES]
 
 
 def info_of_ok(packet: bytes) -> bytes:
-    """The text of an OK packet, b"" where it has none."""
+    """Return the text of an OK packet, b"" if it has none."""
     at = 1
     for _ in range(2):  # affected rows, insert id
         at += 1 + {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(packet[at] if at < len(packet) else 0, 0)
@@ -231,5 +235,5 @@ def info_of_ok(packet: bytes) -> bytes:
 
 
 def shown_method(name: bytes) -> str:
-    """The name of a login method that a server sent, for a message."""
+    """Return the name of a login method that a server sent, for a message."""
     return ascii(name.decode("latin-1")[:64])[1:-1]

@@ -138,30 +138,30 @@ class Credentials:
         return self._server_key is not None
 
     def sends(self, method: str) -> Sends:
-        """What the table says for this method on this channel."""
+        """Return the table's rule for this method on this channel."""
         return RULES[method][self.channel]
 
     def native(self, nonce: bytes) -> bytes:
-        """The answer of mysql_native_password."""
+        """Return the answer of mysql_native_password."""
         password = self._revealed(NATIVE)
         stored = hashlib.sha1(hashlib.sha1(password).digest()).digest()
         self._stored = _StoredHash(stored, nonce)
         return bytes(_auth.scramble_native_password(password, nonce))
 
     def caching_sha2(self, nonce: bytes) -> bytes:
-        """The fast answer of caching_sha2_password."""
+        """Return the fast answer of caching_sha2_password."""
         self._stored = None
         return bytes(_auth.scramble_caching_sha2(self._revealed(CACHING_SHA2), nonce))
 
     def ed25519(self, nonce: bytes, greeting_nonce: bytes) -> bytes:
-        """The answer of client_ed25519."""
+        """Return the answer of client_ed25519."""
         password = self._revealed(ED25519)
         signature = bytes(_auth.ed25519_password(password, nonce))
         self._stored = _StoredHash(_ed25519_public_key(password), greeting_nonce)
         return signature
 
     def parsec(self, nonce: bytes, salt: bytes, greeting_nonce: bytes) -> bytes:
-        """The answer of parsec. Raises AuthError for a salt or nonce that cannot be."""
+        """Return the answer of parsec. Raises AuthError for an invalid salt or nonce."""
         try:
             answer, public_key = parsec.answer(self._revealed(PARSEC), nonce, salt)
         except ValueError as error:
@@ -170,7 +170,7 @@ class Credentials:
         return answer
 
     def as_it_is(self, method: str) -> bytes:
-        """The password itself, where the channel protects it."""
+        """Return the password itself, if the channel protects it."""
         if self.is_empty:
             return b"\0"
         if self.sends(method) is not Sends.PASSWORD:
@@ -178,7 +178,7 @@ class Credentials:
         return self._revealed(method) + b"\0"
 
     def encrypted(self, method: str, nonce: bytes, sent_key: bytes | None) -> bytes:
-        """The password, encrypted to the given key, or to the one that the server has sent."""
+        """Return the password, encrypted to the given key, or to the one that the server has sent."""
         allowed = self.sends(method)
         key = self._server_key
         if key is None and allowed is Sends.TO_ANY_KEY:
@@ -208,18 +208,20 @@ class Credentials:
             expected = _PROOF_MARK + digest.hexdigest().upper().encode()
         if not expected or not hmac.compare_digest(info, expected):
             raise AuthError(
-                f"{self._where}: the server does not prove with the password that the TLS certificate "
-                "is its own: it is older than MariaDB 11.4, or somebody else answers",
+                f"{self._where}: the server does not prove with the password that the TLS"
+                " certificate "
+                "is its own: it is older than MariaDB 11.4, or another server answers",
                 hint="ssl-ca names the authority that signed the certificate; "
                 "ssl-mode=preferred accepts any certificate",
             )
 
     def refusal(self, method: str) -> AuthError:
-        """The error for a method that the table refuses on this channel."""
+        """Return the error for a method that the table refuses on this channel."""
         name = method.partition(" ")[0]
         if method == OLD:
             return AuthError(
-                f"{self._where}: the server asks for a login by {name}, which gives the password away",
+                f"{self._where}: the server asks for a login by {name}, which gives the"
+                " password away",
                 hint="give the user a newer login method",
             )
         ways = "ssl-mode=verify_ca or verify_identity with ssl-ca verifies the server's certificate"
@@ -234,7 +236,7 @@ class Credentials:
         )
 
     def _revealed(self, method: str) -> bytes:
-        """The password for a method that the table does not refuse."""
+        """Return the password for a method that the table does not refuse."""
         if self.sends(method) is Sends.REFUSED and not self.is_empty:
             raise self.refusal(method)
         return self._password.reveal().encode() if self._password is not None else b""
@@ -244,7 +246,7 @@ class Credentials:
 
 
 def _ed25519_public_key(password: bytes) -> bytes:
-    """The public key that MariaDB stores for a user of ed25519."""
+    """Return the public key that MariaDB stores for a user of ed25519."""
     from nacl import bindings
 
     scalar = _auth._scalar_clamp(hashlib.sha512(password).digest()[:32])

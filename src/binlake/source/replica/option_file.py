@@ -1,8 +1,8 @@
-"""The group [client] of an options file (~/.my.cnf): what people have already told their clients.
+"""The group [client] of an option file (~/.my.cnf): the settings of the servers' clients.
 
-And of ~/.mylogin.cnf, which mysql_config_editor writes: the same, obscured with a key that lies beside
-it. After 4 unused bytes 20 of which the key is folded; then pieces: a length (int32), and so
-many bytes in AES-128-ECB, padded as PKCS #7.
+Also ~/.mylogin.cnf, which mysql_config_editor writes: the same, obscured with a key in the file.
+Its layout is 4 unused bytes, 20 bytes from which the key is folded, then pieces: a length (int32),
+and that many bytes in AES-128-ECB, padded as PKCS #7.
 
 Format: https://dev.mysql.com/doc/refman/8.4/en/option-files.html. Of it: groups, `name=value`,
 `name`, quotes, escapes, comments and `!include`.
@@ -23,7 +23,7 @@ _GROUP = re.compile(r"\[(?P<name>[^\]]+)\]")
 _GROUPS = ("client", "binlake")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " ", '"': '"', "'": "'"}
 _MAX_FILE = 1 << 20
-_MAX_INCLUDES = 10  # within one another, as the servers' clients allow
+_MAX_INCLUDES = 10  # nested, as the servers' clients allow
 _MAX_FILES = 100
 _LOGIN_HEAD_BYTES = 24
 
@@ -68,7 +68,7 @@ def _login_options(name: str) -> dict[str, str]:
 
 
 def _revealed(data: bytes) -> str:
-    """The text of such a file. Raises ValueError."""
+    """Return the text of such a file. Raises ValueError."""
     from binlake.source.aes import Aes
 
     head, at = _LOGIN_HEAD_BYTES, 4
@@ -90,7 +90,7 @@ def _revealed(data: bytes) -> str:
 
 
 def _path(text: str) -> Path:
-    """A path of a user; `~name` of a user that there is not stays as it is."""
+    """Return a user's path; `~name` of an unknown user stays unchanged."""
     return Path(os.path.expanduser(text))  # noqa: PTH111 - Path.expanduser raises RuntimeError
 
 
@@ -103,7 +103,7 @@ class _Files:
         self._left = _MAX_FILES
 
     def read(self, path: Path, *, required: bool, depth: int = 0) -> None:
-        """Take the options of a file. Raises OptionError."""
+        """Read the options of a file. Raises OptionError."""
         self._left -= 1
         if self._left < 0:
             raise OptionError(
@@ -130,7 +130,7 @@ class _Files:
         self.take(data.decode("utf-8", "surrogateescape"), depth=depth)
 
     def take(self, text: str, *, depth: int) -> None:
-        """Take the options in the text of a file."""
+        """Read the options in the text of a file."""
         group = ""
         for raw in text.splitlines():
             line = raw.strip()

@@ -1,8 +1,8 @@
-"""Packets: what a stream of them holds, and how they are made.
+"""Packets: reading them from a stream, and making them.
 
-A payload of 2**24 - 1 bytes or more is split; every packet of exactly that length goes on in
-the next, which may be empty. Both directions: `PacketReader` is the client's,
-`framed` and `event_packet` are a source's.
+A payload of 2**24 - 1 bytes or more is split; every packet of exactly that length continues in the
+next, which may be empty. Both directions: `PacketReader` is the client's, `framed` and
+`event_packet` are a source's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "framed",
 ]
 
-#: The length of a packet that goes on in the next one.
+#: The length of a packet that continues in the next one.
 MAX_PACKET_BYTES = (1 << 24) - 1
 
 OK_STATUS = 0x00
@@ -39,8 +39,9 @@ _LENGTH_AT = 9
 
 
 class Answer(NamedTuple):
-    """One packet of a stream that needs a look: `status` OK_STATUS with an event, ERROR_STATUS
-    with an ERR packet, EOF_STATUS with nothing. `wants_ack`: the source waits for one.
+    """One packet of a stream that is not a plain event: `status` is OK_STATUS with an event,
+    ERROR_STATUS with an ERR packet, EOF_STATUS with nothing. `wants_ack`: the source waits for an
+    acknowledgement.
     """
 
     status: int
@@ -51,8 +52,8 @@ class Answer(NamedTuple):
 class PacketReader:
     """Takes the packets of a stream out of a receiver.
 
-    `plain[type]` is not 0 for event types that need no look. With `semi_sync` two bytes more
-    stand before each event. An event longer than `max_event_bytes` is refused.
+    `plain[type]` is not 0 for event types that need no inspection. With `semi_sync` two more bytes
+    precede each event. An event longer than `max_event_bytes` is refused.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class PacketReader:
         self._max_event_bytes = max_event_bytes
 
     def copy_plain(self, out: bytearray, out_pos: int, offset: int) -> tuple[int, int]:
-        """Copy plain events that have come to `out[out_pos:]`; next out_pos, why that ended.
+        """Copy plain received events to `out[out_pos:]`; return the next out_pos, and why that
+        ended.
 
         `offset` is where the next event lies in the source's file. Receives nothing.
         """
@@ -74,11 +76,11 @@ class PacketReader:
             self._wrapped, self._plain,
         )  # fmt: skip
         if reason == FULL and not out_pos:
-            reason = SPECIAL  # longer than the whole of `out`: taken as one
+            reason = SPECIAL  # longer than the whole of `out`: taken as one event
         return out_pos, reason
 
     def has_whole(self) -> bool:
-        """Whether the next packet has come to its end."""
+        """Whether the next packet is complete."""
         receiver = self.receiver
         if receiver.held < PACKET_HEADER_BYTES:
             return False
@@ -86,7 +88,7 @@ class PacketReader:
         return receiver.held - PACKET_HEADER_BYTES >= int.from_bytes(head, "little")
 
     def take(self) -> Answer:
-        """The next packet, received as far as it has not come yet. Raises ServerError, OSError."""
+        """Return the next packet; receive the missing rest. Raises ServerError, OSError."""
         receiver = self.receiver
         size = self._header()
         if size == 0:
@@ -112,7 +114,9 @@ class PacketReader:
         return head[0] | head[1] << 8 | head[2] << 16
 
     def _event(self, size: int, goes_on: bool) -> bytes:
-        """An event of which `size` bytes are in the packet begun, perhaps more in the next."""
+        """Return an event of which `size` bytes are in the current packet, perhaps more in the
+        next.
+        """
         if size < _EVENT_HEADER:
             raise ServerError(f"the source sends an event of {size} bytes")
         head = self.receiver.take(_EVENT_HEADER)
@@ -135,13 +139,13 @@ class PacketReader:
             goes_on = part == MAX_PACKET_BYTES
         if have != length or have + (part if goes_on else 0) > length:
             raise ServerError(
-                f"the source sends an event that says it has {length} bytes, and has not"
+                f"the source sends an event whose header declares a wrong length of {length} bytes"
             )
         return b"".join(pieces)
 
 
 def framed(payload: bytes | memoryview, sequence: int = 0) -> Iterator[bytes | memoryview]:
-    """The packets of a payload, headers and pieces of it, to be sent one after the other."""
+    """Return the packets of a payload, headers and pieces of it, in the order of sending."""
     view = memoryview(payload)
     at = 0
     while True:
@@ -157,7 +161,7 @@ def framed(payload: bytes | memoryview, sequence: int = 0) -> Iterator[bytes | m
 def event_packet(
     event: bytes | memoryview, sequence: int, *, semi_sync: bool = False, wants_ack: bool = False
 ) -> bytes:
-    """An event as a source sends it, whole packets with their headers."""
+    """Return an event as a source sends it, whole packets with their headers."""
     mark = bytes([OK_STATUS]) + (
         bytes([SEMI_SYNC_MAGIC, ACK_FLAG * wants_ack]) if semi_sync else b""
     )

@@ -27,7 +27,7 @@ _MOST_DOUBLINGS = 10
 
 
 def check_salt(salt: bytes) -> tuple[int, bytes]:
-    """Rounds and salt of what a server sends of a user. Raises ValueError."""
+    """Return rounds and salt from the server's packet about a user. Raises ValueError."""
     if len(salt) < 3 or salt[:1] != b"P":
         raise ValueError("parsec: the server names no way to derive a key that is known")
     if salt[1] > _MOST_DOUBLINGS:
@@ -38,9 +38,9 @@ def check_salt(salt: bytes) -> tuple[int, bytes]:
 
 
 def answer(password: bytes, server_nonce: bytes, extended_salt: bytes) -> tuple[bytes, bytes]:
-    """The client's proof, and the public key that the server keeps for the user.
+    """Return the client's proof, and the public key that the server keeps for the user.
 
-    Raises ValueError for a nonce or a salt that does not have the right form.
+    Raises ValueError for a nonce or a salt in the wrong form.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

@@ -1,8 +1,8 @@
-"""Where the password of a connection comes from, and who may see it: nobody.
+"""Find the password of a connection, without showing it to anyone.
 
-In this order: the URL, a password file, the environment variable BINLAKE_PASSWORD (then the
-servers' own, MYSQL_PWD), the group [client] of the options file (~/.my.cnf), and, when the
-server refuses a login without a password, a question on the terminal.
+The sources, in this order, are the URL, a password file, the environment variable BINLAKE_PASSWORD
+(then the servers' own, MYSQL_PWD), and the group [client] of the option file (~/.my.cnf). If the
+server refuses a login without a password, binlake asks on the terminal.
 
 A password that was in a URL or was typed is remembered for the process: the URL's text travels
 through chains, plans and messages, and the password must not.
@@ -25,7 +25,7 @@ _ENVIRONMENT = ("BINLAKE_PASSWORD", "MYSQL_PWD")
 
 
 class Account(NamedTuple):
-    """Whom a password belongs to."""
+    """The account to which a password belongs."""
 
     user: str
     host: str
@@ -34,7 +34,7 @@ class Account(NamedTuple):
 
 
 class Secret:
-    """A text that does not show itself, is not pickled, and is asked for by name."""
+    """A text that does not show itself, is not pickled, and is only available by name."""
 
     __slots__ = ("_text",)
 
@@ -64,10 +64,10 @@ def remember(account: Account, password: str) -> None:
 def given_password(
     account: Account, password_file: str, from_option_file: str | None
 ) -> Secret | None:
-    """The password of an account without asking anybody; None if there is none.
+    """Return the password of an account without asking the user; None if there is none.
 
-    `from_option_file` is what the options file says. Raises OptionError for a password file
-    that cannot be read.
+    `from_option_file` is the value in the option file. Raises OptionError for a password file that
+    cannot be read.
     """
     known = _remembered.get(account)
     if known is not None:
@@ -81,7 +81,7 @@ def given_password(
 
 
 def ask(account: Account, where: str) -> Secret | None:
-    """Ask for the password on the terminal and remember it; None where there is nobody to ask."""
+    """Ask for the password on the terminal and remember it; return None if there is no terminal."""
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     typed = getpass.getpass(f"Password of {account.user or getpass.getuser()} at {where}: ")
@@ -90,7 +90,7 @@ def ask(account: Account, where: str) -> Secret | None:
 
 
 def password_of_file(path: str) -> str:
-    """The first line of a password file. Raises OptionError."""
+    """Return the first line of a password file. Raises OptionError."""
     try:
         with Path(path).open("rb") as file:
             line = file.read(_MAX_PASSWORD_FILE).partition(b"\n")[0]

@@ -1,7 +1,7 @@
-"""Which transactions have come whole: the GTIDs to ask another server from.
+"""Track which transactions have arrived completely: the GTIDs for continuing on another server.
 
-MySQL's sets hold every GTID; of MariaDB the last GTID of each domain counts, which is what a
-replica there tells a source.
+MySQL's sets hold every GTID. For MariaDB the last GTID of each domain counts, as a replica there
+reports to a source.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _QUERY_TYPES = (QUERY_EVENT, _MARIADB_QUERY_COMPRESSED)
 
 
 class Progress:
-    """The GTIDs that were there at the beginning (`start`, as the flavour spells them) and those
-    of the transactions that have come since. Raises OptionError.
+    """The GTIDs at the beginning (`start`, in the notation of the flavour) and those of the
+    transactions since then. Raises OptionError.
     """
 
     def __init__(self, flavour: str, start: str) -> None:
@@ -63,7 +63,7 @@ class Progress:
         self._events = 0  # of the open transaction, its GTID not counted
 
     def feed(self, data: bytes, start: int, frames: FrameBlock, fmt: EventFormat | None) -> None:
-        """Events have come: `frames` of `data`, which lies at offset `start`."""
+        """Take received events: `frames` of `data`, which lies at offset `start`."""
         count, last = len(frames), -1
         for first, last in gtid_runs(data, start, frames):
             self.settle()
@@ -87,7 +87,7 @@ class Progress:
         self._mysql.add_interval(one[1:17], "", low, high)
 
     def settle(self) -> None:
-        """The transaction that came last is whole: the next begins, or the source is at its end."""
+        """Count the last transaction as complete: the next begins, or the source is at its end."""
         gtid, self._open = self._open, None
         if isinstance(gtid, Gtid):
             self._mysql.add(gtid.sid, gtid.gno, gtid.tag)
@@ -95,7 +95,7 @@ class Progress:
             self._maria.add(gtid)
 
     def gtid_set(self) -> str:
-        """The GTIDs of all whole transactions, as the flavour spells them."""
+        """Return the GTIDs of all complete transactions, in the notation of the flavour."""
         if self._open is not None and self._is_whole():
             self.settle()
         if self.flavour == "mariadb":
@@ -127,7 +127,7 @@ class Progress:
             gno = int.from_bytes(data[body + 17 : body + 25], "little")
             if not 0 < gno < GNO_END:
                 raise MalformedError(
-                    f"transaction number {gno} cannot be", event_pos=frames.offset[index]
+                    f"impossible transaction number {gno}", event_pos=frames.offset[index]
                 )
             self._open = Gtid(bytes(data[body + 1 : body + 17]), gno, "")
 
@@ -145,7 +145,7 @@ class Progress:
         word = event.sql_raw[:9].upper()
         if word.startswith((b"COMMIT", b"ROLLBACK")) and b" TO" not in event.sql_raw[:14].upper():
             return True
-        # a statement that commits by itself stands alone behind its GTID
+        # a statement that commits itself stands alone after its GTID
         return self._standalone or (
             self._events == 1 and not word.startswith((b"BEGIN", b"XA START"))
         )

@@ -1,4 +1,4 @@
-"""The bytes that a server sends, in one big buffer: of a plain connection or a compressed one.
+"""The bytes that a server sends, in one big buffer, from a plain or a compressed connection.
 
 Everything that is read from a server passes `Receiver`: the login, answers to queries, and the
 events of a stream, whose packets are taken out of the buffer by the kernel `core.packets`.
@@ -30,7 +30,7 @@ __all__ = [
 #: Header of a packet of the compressed protocol: length as sent (3), sequence (1), inflated length (3).
 COMPRESSED_HEADER = struct.Struct("<HBBHB")
 
-# What a socket that does not wait says where nothing has come; TLS has words of its own.
+# The socket's report that nothing has come; TLS has its own.
 _NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 _FIRST_BUFFER = 256 << 10
@@ -38,14 +38,14 @@ _RECEIVE_LEAST = 32 << 10
 
 
 class SilenceError(OSError):
-    """Nothing has come within the time that was given."""
+    """Nothing has come within the given time."""
 
 
 class Receiver(ABC):
     """A buffer of received bytes: `data[start:end]` has not been taken yet.
 
-    `data` may be another object after `fill`. `timeout` is how many seconds a silent peer is
-    waited for (None: for ever), `deadline` the monotonic time at which waiting ends in any case.
+    `data` may be another object after `fill`. `timeout` is how many seconds to wait for a silent
+    peer (None: without a limit), `deadline` the monotonic time at which waiting ends in any case.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -59,21 +59,21 @@ class Receiver(ABC):
 
     @property
     def held(self) -> int:
-        """How many bytes are there to be taken."""
+        """How many bytes can be taken."""
         return self.end - self.start
 
     @abstractmethod
     def fill(self) -> None:
-        """Receive at least one byte more. Raises SilenceError, OSError, EOFError at the end."""
+        """Receive at least one more byte. Raises SilenceError, OSError, EOFError at the end."""
 
     @abstractmethod
     def fill_at_once(self) -> bool:
-        """Receive what has come already, waiting for nothing; whether anything had. Raises OSError,
-        EOFError at the end.
+        """Receive bytes that have arrived already, without waiting; return whether there were any.
+        Raises OSError, EOFError at the end.
         """
 
     def is_readable(self, seconds: float = 0.0) -> bool:
-        """Whether bytes come within so many seconds; `fill_at_once` is to take them."""
+        """Whether bytes arrive within so many seconds; `fill_at_once` then takes them."""
         pending = getattr(self.sock, "pending", None)
         if pending is not None and pending():
             return True
@@ -81,7 +81,7 @@ class Receiver(ABC):
         return bool(self._poll.poll(seconds * 1000))
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes. Memory is taken as they come. Raises as `fill`."""
+        """Return the next `size` bytes. Memory is allocated as they arrive. Raises as `fill`."""
         while self.held < size:
             self.fill()
         taken = bytes(memoryview(self.data)[self.start : self.start + size])
@@ -89,12 +89,12 @@ class Receiver(ABC):
         return taken
 
     def grow(self, size: int) -> None:
-        """Receive up to `size` bytes at once from now on."""
+        """Receive up to `size` bytes per call from now on."""
         if len(self.data) < size:
             self._room(size - self.held)
 
     def _room(self, size: int) -> None:
-        """Make room for `size` bytes behind `end`."""
+        """Make room for `size` bytes after `end`."""
         if self.start == self.end:
             self.start = self.end = 0
         if len(self.data) - self.end >= size:
@@ -109,16 +109,16 @@ class Receiver(ABC):
         self.start, self.end = 0, held
 
     def _receive(self, view: memoryview) -> int:
-        """Receive into `view`; how many bytes."""
+        """Receive into `view`; return how many bytes."""
         self.sock.settimeout(self._patience())
         try:
             return self._received(view)
         except TimeoutError:
-            self._patience()  # the deadline may be what has ended the waiting
-            raise SilenceError("the server says nothing") from None
+            self._patience()  # the deadline may have ended the wait
+            raise SilenceError("the server is silent") from None
 
     def _receive_at_once(self, view: memoryview) -> int:
-        """The same without waiting: 0 where nothing has come."""
+        """The same without waiting: 0 if nothing has come."""
         if self.sock.gettimeout() != 0:  # to set it is a system call
             self.sock.settimeout(0)
         try:
@@ -137,7 +137,7 @@ class Receiver(ABC):
             return self.timeout
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise SilenceError("the server takes too long")
+            raise SilenceError("the server took too long")
         return left if self.timeout is None else min(left, self.timeout)
 
 
@@ -198,7 +198,7 @@ class CompressedReceiver(Receiver):
         return True
 
     def _has_whole(self) -> bool:
-        """Whether the next compressed packet has come to its end."""
+        """Whether the next compressed packet is complete."""
         raw = self._raw
         if raw.held < COMPRESSED_HEADER.size:
             return False
@@ -216,9 +216,9 @@ class CompressedReceiver(Receiver):
 
 
 def inflated(data: bytes, size: int, unpacker: zstandard.ZstdDecompressor | None) -> bytes:
-    """The `size` bytes of a compressed packet, zlib's without `unpacker`.
+    """Return the `size` bytes of a compressed packet, zlib's without `unpacker`.
 
-    Memory is taken for `size` bytes, whatever the data says of itself. Raises ValueError.
+    Memory is allocated for `size` bytes, whatever the data declares. Raises ValueError.
     """
     try:
         if unpacker is None:
@@ -227,10 +227,10 @@ def inflated(data: bytes, size: int, unpacker: zstandard.ZstdDecompressor | None
             # the library takes as much memory as the frame's header says
             told = zstandard.frame_content_size(data)
             if told > size:
-                raise ValueError(f"it holds {told} bytes, not the {size} it says")
+                raise ValueError(f"it contains {told} bytes, but declares {size}")
             plain = unpacker.decompress(data, max_output_size=size)
     except (zlib.error, zstandard.ZstdError) as error:
         raise ValueError(str(error)) from None
     if len(plain) != size:
-        raise ValueError(f"it holds {len(plain)} bytes, not the {size} it says")
+        raise ValueError(f"it contains {len(plain)} bytes, but declares {size}")
     return plain

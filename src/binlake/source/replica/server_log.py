@@ -1,13 +1,13 @@
-"""Logs of a live server as if they were files: what lets every command that takes a file take a URL.
+"""Logs of a live server as files, so that every command that takes a file takes a URL.
 
     server_logs("mysql://repl@db1/")                        its logs: (URL, name, length)
     open_server_log("mysql://repl@db1/binlog.000012")       the bytes of one
 
 The bytes are those of the server's file as `mysqlbinlog --raw` writes them: an encrypted log
-comes decrypted, and a log in use without the flag that says so. Reading is a dump that
-goes forward; going back, or far ahead to the start of an event, is another dump. Who says when a log
-is opened from which event on it will be read gets one dump from there, which has what the file
-begins with in front of it: the format description, and nothing else of what lies before.
+arrives decrypted, and a log in use without its flag. Reading is a dump that goes forward; going
+back, or far ahead to the start of an event, is another dump. If the caller names the first event
+when it opens a log, one dump starts there. The beginning of the file precedes it: the format
+description, and no other event before the start.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ from binlake.values.position import Position
 
 __all__ = ["open_server_log", "server_logs"]
 
-# A server that says so often that it has no more has lost what it listed.
+# A server that reports its end so often has lost what it listed.
 _PATIENCE = 5
 
 
 def server_logs(text: str) -> list[tuple[str, str, int]]:
-    """The logs that a URL means, oldest first: (URL without password, name, length in bytes).
+    """Return the logs that a URL means, oldest first: (URL without password, name, length in
+    bytes).
 
-    Of several servers the first that answers counts. Raises SourceError where the URL names a
-    log that is not there, ServerError, AuthError, OptionError.
+    If the URL names several servers, the first that answers counts. Raises SourceError if the URL
+    names a log that does not exist, ServerError, AuthError, OptionError.
     """
     return _logs_of(*ServerUrl.parse_all(text))
 
 
 def open_server_log(text: str, size: int | None = None, start: int = 0) -> StreamReader:
-    """The bytes of one log, up to `size` or its length now. Raises as `server_logs`.
+    """Return the bytes of one log, up to `size` or its current length. Raises as `server_logs`.
 
-    `start` is the event from which on it will be read. The server sends it from there, if that is
-    an event (`begins_at`), else from its beginning.
+    `start` is the event at which reading will start. The server sends the log from there, if that
+    is an event (`begins_at`), else from its beginning.
     """
     url = ServerUrl.parse(text)
     if not url.log_name:
@@ -63,8 +64,10 @@ def _logs_of(*urls: ServerUrl) -> list[tuple[str, str, int]]:
 
 
 class _ServerLogReader(StreamReader):
-    """Reading goes forward. What is asked for far ahead is the start of an event: of the range
-    that is wanted. So it begins another dump, and what lies before it never crosses the network.
+    """Reads a log forward.
+
+    A request far ahead is the start of an event: the start of the wanted range. So it begins
+    another dump, and the bytes before it never cross the network.
     """
 
     def __init__(self, url: ServerUrl, size: int, start: int = 0) -> None:
@@ -80,7 +83,7 @@ class _ServerLogReader(StreamReader):
         return self._begin(0)
 
     def _begin(self, offset: int) -> _LogStream:
-        """A dump from the start of an event on, of the file that was read before."""
+        """Return a dump from the start of an event on, of the file that was read before."""
         if self._stream is not None:
             self._created = self._stream.created or self._created
         self._stream = _LogStream(self._url, self._length, offset, self._created)
@@ -92,14 +95,14 @@ class _ServerLogReader(StreamReader):
             super()._start()
 
     def _start_inside(self, offset: int) -> bool:
-        """Begin at an event; whether the server has one there."""
+        """Begin at an event; return whether the server has one there."""
         stream = self._begin(offset)
         try:
             self._head = stream.head()
         except (AuthError, ConnectionLostError):
             stream.close()
             raise
-        except ServerError:  # what is wrong is told by who reads up to there
+        except ServerError:  # the reader of the bytes before reports the error
             self._head = b""
         if not self._head:
             stream.close()
@@ -141,7 +144,7 @@ class _LogStream:
         self._follower = Follower(
             url.log(""),
             Position("", url.log_name, self._start),
-            # its readers verify checksums, and say what they found
+            # its readers verify checksums, and report them
             FollowOptions.of(url, verify_checksum=False, attempts=5, created=created),
         )
         magic = (BINLOG_MAGIC[start:size],) if start < FIRST_EVENT else ()
@@ -149,12 +152,12 @@ class _LogStream:
 
     @property
     def created(self) -> int | None:
-        """The time of the file's format description, None while it has not come."""
+        """The time of the file's format description, None before it has come."""
         return self._follower.created
 
     def head(self) -> bytes:
-        """Magic and format description of a log that is sent from a place inside, where the
-        server has an event; else b"". Raises ServerError.
+        """Return magic and format description of a log that is sent from a place inside, if the
+        server has an event there; else b"". Raises ServerError.
         """
         first = next(self._pieces, b"")
         self._pieces = chain((first,), self._pieces)
@@ -162,7 +165,7 @@ class _LogStream:
         return BINLOG_MAGIC + described if first and described else b""
 
     def read(self, size: int) -> bytes:
-        """The next bytes, however many; b"" at the end."""
+        """Return the next bytes, however many; b"" at the end."""
         return next(self._pieces, b"")
 
     def close(self) -> None:

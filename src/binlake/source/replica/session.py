@@ -87,7 +87,7 @@ class FollowOptions:
 
     @classmethod
     def of(cls, url: ServerUrl, **given: object) -> FollowOptions:
-        """What the URL's query says; `given` wins. Raises OptionError."""
+        """Return the options in the URL's query; `given` overrides them. Raises OptionError."""
         options: dict[str, object] = {
             "replica_id": _number(url, "server-id", _SERVER_ID_BITS),
             "report_host": url.option("report-host"),
@@ -156,7 +156,7 @@ def start_dump(
     """Become a replica and ask for the log: `file` from `offset` on, or what is not in `gtids`.
 
     A place beyond 4 GB can be named only to MySQL 8 with GTIDs; others send such a file from its
-    start. `own_id` is the number of a connection of ours that was lost, which the server may not
+    start. `own_id` is the number of an earlier, lost connection, which the server may not
     have noticed yet: it ends that one now. Raises ServerError, OptionError.
     """
     replica_id = own_id or _chosen_id(server, options)
@@ -256,10 +256,12 @@ def _flags(server: ServerConnection, options: FollowOptions) -> int:
 
 
 def _chosen_id(server: ServerConnection, options: FollowOptions) -> int:
-    """A number that no other replica has. Raises OptionError for a wanted one that is taken."""
+    """Return a server id that no other replica has. Raises OptionError for a wanted one that is
+    taken.
+    """
     wanted = options.replica_id
     if wanted:
-        # a process of ours that was killed is listed until the server's next heartbeat to it
+        # after a kill, the server lists the old connection until its next heartbeat to it
         deadline = time.monotonic() + _ZOMBIE_S
         while wanted in replica_ids(server):
             if wanted == server.server_id or time.monotonic() > deadline:
@@ -267,7 +269,7 @@ def _chosen_id(server: ServerConnection, options: FollowOptions) -> int:
                     f"{server.where} has a replica (or is itself) number {wanted}",
                     name="replica_id",
                     value=wanted,
-                    hint="two with one number throw each other out; leave it away to have one chosen",
+                    hint="replicas with the same server id disconnect each other; remove the option to let binlake choose one",
                 )
             time.sleep(0.2)
         return wanted

@@ -1,8 +1,8 @@
 """One dump: from the packets of a source to blocks of events as they lie in its files.
 
-A source repeats at each beginning what its files begin with, and says in events of its own
-where it is. `DumpStream` takes those out, so that what is left are the bytes
-of the files, and knows of each where it lies.
+At each start, a source repeats the beginning of its file, and announces its position in artificial
+events. `DumpStream` removes those, so that the bytes of the files remain, and it knows the
+position of each.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = ["Block", "DumpStream", "Idle", "Item", "is_earlier_log"]
 _CHECKSUM_BYTES = 4
 _SKIP_REPLICATION = 0x8000
 _MASK32 = 0xFFFFFFFF
-# Who looks at the beginning of a log does not wait for the rest of a large block.
+# A reader of the beginning of a log should not wait for the rest of a large block.
 _FIRST_BLOCK_BYTES = 64 << 10
 _WHOLE_FILE = 1 << 64
-# After this long without a byte the consumer is told that it has all there is for now.
+# After this long without a byte the consumer learns that it has everything for now.
 _QUIET_S = 0.05
-# Who has sent so much at once is about to send more: waited for, it makes fewer and larger blocks.
+# After so much at once the source is about to send more: waiting makes fewer and larger blocks.
 _BULK_BYTES = 64 << 10
 _BREATH_S = 0.002
 
@@ -55,7 +55,7 @@ _LOOKED_AT = (
     HEARTBEAT_LOG_EVENT_V2,
     START_ENCRYPTION_EVENT,
 )
-#: 0 for the event types that may say something about the stream.
+#: 0 for the event types that may contain information about the stream.
 PLAIN_TYPES = bytes(code not in _LOOKED_AT for code in range(256))
 
 
@@ -104,7 +104,7 @@ class DumpStream:
     `file` and `offset` are always where the next event lies. `created` is the timestamp of the
     current file's format description, `format` the format that it sets, `progress` counts the
     transactions that come. What lies before `known`,
-    a place where an event begins, has come by another connection: it is passed over. Iterating ends
+    a place where an event begins, came over another connection: it is skipped. Iterating ends
     where a dump that does not wait ends; raises ServerError, ChecksumError, OSError and EOFError (lost).
     """
 
@@ -130,7 +130,7 @@ class DumpStream:
         self._out = bytearray(min(block_bytes, _FIRST_BLOCK_BYTES))
         self._held = 0
         self._known_file, self._known_offset = known
-        self._pass_to = 0  # what lies before this offset of the current file has come already
+        self._pass_to = 0  # bytes before this offset of the current file have been received already
         self._announced = False
         self._told_quiet = False
         self._frames = FrameBlock(1 << 14)
@@ -171,10 +171,10 @@ class DumpStream:
                     yield self._idle(confirmed=False)
                 receiver.fill()
             except (OSError, EOFError):
-                yield from self._flush()  # what has come whole need not come again
+                yield from self._flush()  # completely received events need not come again
                 raise
 
-    # -- what comes --------------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------
 
     def _look(self, answer: Answer) -> Iterator[Item]:
         """What a packet says that is not a plain event."""
@@ -201,12 +201,14 @@ class DumpStream:
         else:
             yield from self._event(frame, raw)
             if answer.wants_ack:
-                # said before it is handed on: it may be durable when that returns
+                # reported before delivery: it may be durable when that returns
                 self.awaited = (self.file, self.offset)
                 yield from self._flush()
 
     def _announce(self, raw: bytes) -> None:
-        """The artificial ROTATE before each file: its name, and where in it the source begins."""
+        """Handle the artificial ROTATE before each file: its name, and where in it the source
+        begins.
+        """
         raw = _without_checksum(raw)
         frame = read_frame(raw, 0, 0)
         event = decode_event(frame, raw[HEADER_BYTES:], None)
@@ -244,11 +246,11 @@ class DumpStream:
             yield from self._flush()
 
     def _repeats_start(self, frame: Frame) -> bool:
-        """Whether an event belongs to the start of the file, which lies far behind."""
+        """Whether an event belongs to the start of the file, which lies far before the position."""
         return frame.type_code == START_ENCRYPTION_EVENT and frame.log_pos == 0
 
     def _event(self, frame: Frame, raw: bytes) -> Iterator[Item]:
-        """An event of the file that is no plain packet, or lies elsewhere than expected."""
+        """Handle an event of the file that is not a plain packet, or lies elsewhere than expected."""
         end = self.offset + frame.length
         if frame.log_pos not in (0, end & _MASK32):
             if not self._gaps:
@@ -287,12 +289,12 @@ class DumpStream:
                 f"{self.file}:{self.offset}",
                 hint="something that it sent was lost, or its log was reset",
             )
-        if not same:  # it has passed over what we have
+        if not same:  # it has skipped bytes that were received already
             self.offset = position
         self._settle()
         return self._idle(confirmed=True)
 
-    # -- what goes on ------------------------------------------------------------------------
+    # -- delivering --------------------------------------------------------------------------
 
     def _grow(self) -> None:
         """Make room for larger blocks: who takes the first ones may not want more than those."""
@@ -309,7 +311,9 @@ class DumpStream:
         self.offset += len(raw)
 
     def _settle(self) -> None:
-        """The source is between two transactions; while it repeats what is known, not where we are."""
+        """Note that the source is between two transactions; the position stays while it repeats
+        known bytes.
+        """
         if self._announced and self.offset >= self._pass_to:
             self.progress.settle()
 
@@ -355,7 +359,7 @@ class DumpStream:
             raise error
 
     def _news(self, data: bytes, start: int) -> bytes:
-        """What of events from offset `start` on has not come already. Raises ServerError."""
+        """Return the part of events from offset `start` on that is new. Raises ServerError."""
         known, at = self._pass_to - start, 0
         while at < min(known, len(data)):
             at += read_frame(data, start, at).length
@@ -368,7 +372,7 @@ class DumpStream:
         return data[at:]
 
     def _kept(self, block: Block, frames: FrameBlock) -> Iterator[Block]:
-        """The block without the events that are to be dropped."""
+        """Return the block without the events to be dropped."""
         if not self._drops or not any(
             flag & _SKIP_REPLICATION for flag in frames.flags[: len(frames)]
         ):
@@ -410,16 +414,16 @@ def is_earlier_log(name: str, other: str) -> bool:
 
 
 def _extended(position: int, near: int) -> int:
-    """The 64-bit offset at or after `near` - 2**31 whose low 32 bits are `position`."""
+    """Return the 64-bit offset at or after `near` - 2**31 whose low 32 bits are `position`."""
     base = max(0, near - (1 << 31))
     return base + ((position - base) & _MASK32)
 
 
 def _without_checksum(raw: bytes) -> bytes:
-    """An artificial event without its CRC32.
+    """Return an artificial event without its CRC32.
 
-    Whether it has one follows no single rule: the connection's variable, or
-    the format of the file before. Four bytes that happen to be the right CRC are one in 2**32.
+    No single rule determines whether it has one: it depends on the connection's variable, or the
+    format of the file before. Four bytes equal the right CRC by chance once in 2**32.
     """
     if len(raw) >= HEADER_BYTES + _CHECKSUM_BYTES and stored_crc32(raw) == event_crc32(raw):
         return raw[:-_CHECKSUM_BYTES]

@@ -1,4 +1,4 @@
-"""TLS to a live server: what the options ask for, and what a connection becomes by them."""
+"""TLS to a live server: the policy of the options, and the resulting connection."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _VERSIONS = {"tlsv1.2": ssl.TLSVersion.TLSv1_2, "tlsv1.3": ssl.TLSVersion.TLSv1_
 
 @dataclass(frozen=True, slots=True)
 class TlsPolicy:
-    """`context` is None where TLS is not wanted. `mode` is "" where nobody has chosen one: then a
-    MariaDB has to prove its certificate, as for its own client. `names_mariadb`: the URL does.
+    """`context` is None if TLS is not wanted. `mode` is "" if the user has chosen none: then a
+    MariaDB has to prove its certificate, as for its own client. `names_mariadb`: the URL names
+    MariaDB.
     """
 
     context: ssl.SSLContext | None
@@ -33,7 +34,7 @@ class TlsPolicy:
     def channel(
         self, *, is_socket: bool, is_mariadb: bool, offered: bool, has_password: bool
     ) -> ChannelKind | None:
-        """How the connection will be protected; None where the policy refuses it."""
+        """Return how the connection will be protected; None if the policy refuses it."""
         proven = self._proven(is_socket, is_mariadb, has_password)
         if self.context is None or not offered:
             if proven or (self.context is not None and self.mode not in ("", "preferred")):
@@ -44,19 +45,19 @@ class TlsPolicy:
         return ChannelKind.TLS_PROVEN if proven else ChannelKind.TLS_UNVERIFIED
 
     def missing(self) -> tuple[str, str]:
-        """Why a server without TLS is refused, and what to do."""
+        """Return why a server without TLS is refused, and what to do."""
         if self.mode:
             return (
                 f"ssl-mode={self.mode} requires TLS, but the server does not offer it",
                 "enable TLS on the server, or choose another ssl-mode",
             )
         return (
-            "the server does not offer TLS, which a login to MariaDB with a password requires by default",
+            "the server does not offer TLS, which MariaDB logins with a password require by default",
             "ssl-mode=preferred connects without TLS where the server has none",
         )
 
     def secured(self, sock: socket.socket, host: str) -> ssl.SSLSocket:
-        """The same connection with TLS. Raises ssl.SSLError, OSError."""
+        """Return the same connection with TLS. Raises ssl.SSLError, OSError."""
         assert self.context is not None
         return self.context.wrap_socket(sock, server_hostname=host)
 
@@ -91,7 +92,7 @@ def _context(files: dict[str, str], ciphers: str, mode: str) -> ssl.SSLContext:
         context = ssl.create_default_context(
             cafile=files["ssl-ca"] or None, capath=_folder(files["ssl-capath"])
         )
-        # the certificates that servers make for themselves do not keep to RFC 5280
+        # certificates that servers make for themselves do not follow RFC 5280
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.check_hostname = mode == "verify_identity"
         context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("verify") else ssl.CERT_NONE
@@ -110,7 +111,7 @@ def _context(files: dict[str, str], ciphers: str, mode: str) -> ssl.SSLContext:
 
 
 def _folder(path: str) -> str | None:
-    """A folder of certificates, None for none; OpenSSL says nothing where there is none."""
+    """Check a folder of certificates, None for none; OpenSSL does not report a missing one."""
     if path and not Path(path).is_dir():
         raise NotADirectoryError(f"{path} is not a folder")
     return path or None

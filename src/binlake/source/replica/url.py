@@ -34,9 +34,9 @@ __all__ = [
     "without_password",
 ]
 
-#: The schemes that name live servers. They say what the reader expects; the server says what it is.
+#: The schemes of live servers. They set the expected flavour; the server reports its own.
 SERVER_SCHEMES = ("mysql", "mariadb")
-#: Where servers listen when nobody says otherwise.
+#: The default port of servers.
 DEFAULT_PORT = 3306
 
 _MAX_PORT = 65535
@@ -46,7 +46,7 @@ _HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>\d*)
 _OPTION = re.compile(r"[\w-]+=")
 _NEXT_URL = re.compile(r",(?=(?:mysql|mariadb)://)", re.IGNORECASE)
 
-#: What may stand in the query of a URL, and what it means.
+#: The options in the query of a URL, and their meaning.
 URL_OPTIONS: dict[str, str] = {
     "socket": "unix socket of the server, instead of host and port",
     "password-file": "file whose first line is the password",

@@ -190,7 +190,7 @@ class ColumnType(ABC):
 
     @property
     def charset(self) -> str | None:
-        """Name of the character set; None for types that have none or where nobody tells."""
+        """Name of the character set; None for types without one, and if it is unknown."""
         return None
 
     def field(self) -> pa.Field:

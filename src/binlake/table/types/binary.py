@@ -1,4 +1,4 @@
-"""BINARY, VARBINARY, BLOB: bytes. Also text columns whose character set nobody tells.
+"""BINARY, VARBINARY, BLOB: bytes. Also text columns with an unknown character set.
 
 Wire: a length of 1 to 4 bytes, then the bytes. A BINARY(n) loses its trailing 0x00 in the log
 and is padded again. In JSON: `0x` and lower-case hex, or base64 by option.

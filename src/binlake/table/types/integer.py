@@ -1,7 +1,7 @@
 """Integers and YEAR: TINYINT to BIGINT, signed and unsigned.
 
 Wire: 1, 2, 3, 4 or 8 bytes little-endian; only optional metadata (or a schema) tells the sign.
-Where nobody tells, the value is read as signed and a warning says so.
+If it is unknown, the value is read as signed and a warning says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A JSON document's text as the binary document that it was rendered from.
 
 Text does not tell a date from a string, or an integer's width: those types are taken from the
-stored document, and everything else (counts, sizes, offsets, order, values) is made anew, laid out
+stored document, and everything else (counts, sizes, offsets, order, values) is computed again, laid out
 as the server does it: entries of keys, entries of values, keys, values. Source:
 sql-common/json_binary.cc, serialize_json_value.
 """

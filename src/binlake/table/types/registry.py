@@ -101,7 +101,7 @@ def _inflated(
 
 
 def column_charset(column: ColumnDefinition, context: ColumnContext) -> str | None:
-    """Name of a character column's set; "binary" for bytes, None when nobody tells.
+    """Name of a character column's set; "binary" for bytes, None if it is unknown.
 
     What the log or a schema says wins over the option assume_charset.
     """
