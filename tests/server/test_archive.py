@@ -358,7 +358,7 @@ def test_keep_days(server: Server, tmp_path: Path) -> None:
     folder = only_directory(tmp_path)
     kept = [spanning, *newer]
     assert sorted(contents(folder)) == kept
-    assert all(f"{name} is removed" in done.stderr for name in old)
+    assert all(f"removed {name}" in done.stderr for name in old)
     assert (folder / "binlog.index").read_text().split() == [f"./{name}" for name in kept]
     assert {path.name for path in folder.iterdir()} == {
         "archive.json", "archive.lock", "binlog.index", newer[-1],

@@ -120,6 +120,6 @@ def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
     bad = tmp_path / "bad.pem"
     bad.write_text("-----BEGIN CERTIFICATE-----\nxx\n-----END CERTIFICATE-----\n")
     for path in (str(bad), str(tmp_path / "missing.pem")):
-        with pytest.raises(OptionError, match="no certificate"):
+        with pytest.raises(OptionError, match="are not a certificate"):
             ServerTls(path, path)
     assert ServerTls(None, None).self_made
