@@ -8,6 +8,7 @@ from typing import Self
 from binlake.source.chain import LogPath
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
+from binlake.source.stores.heads import ObjectHeads
 from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.options import ReadOptions
 
@@ -17,11 +18,13 @@ __all__ = ["DEFAULT_ACCESS", "Access"]
 @dataclass(frozen=True, slots=True)
 class Access:
     """Opens all logs of a read in the same way. `keyring` opens encrypted ones; `max_memory` is
-    the option of that name, in bytes. Picklable.
+    the option of that name, in bytes. `heads` keeps the beginnings of objects for callers that
+    open them repeatedly. Picklable without `heads`.
     """
 
     keyring: Keyring | None = None
     max_memory: int = DEFAULT_MAX_MEMORY
+    heads: ObjectHeads | None = None
 
     @classmethod
     def of(cls, options: ReadOptions) -> Self:
@@ -35,8 +38,11 @@ class Access:
 
     def open(self, path: str | LogPath, ordinal: int = 0, start: int = 0) -> LogFile:
         """Open a log as `LogFile.open` does."""
+        kept = None
+        if self.heads is not None and isinstance(path, LogPath) and path.version:
+            kept = self.heads.of(path.path, path.version)
         return LogFile.open(
-            path, ordinal, keyring=self.keyring, start=start, max_memory=self.max_memory
+            path, ordinal, None, self.keyring, start, max_memory=self.max_memory, kept=kept
         )
 
 

@@ -20,6 +20,7 @@ import re
 import secrets
 import stat
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -30,6 +31,8 @@ from binlake.source.durable import sync_file
 from binlake.source.inflate import MAGIC_BYTES, decompressor_for
 from binlake.source.reader import ByteReader, holds_secret, source_error, what, without_secrets
 from binlake.source.replica.url import is_server_url
+from binlake.source.stores.errors import credentials_of
+from binlake.source.stores.heads import KeptHead
 from binlake.source.streams import StreamReader
 
 __all__ = [
@@ -100,19 +103,19 @@ _HEAD_BYTES = 64 << 10
 class RemoteReader(ByteReader):
     """A file of a pyarrow.fs file system, read by ranges. Its length is pinned when it is opened.
 
-    Reads inside the first 64 KB share one request.
+    Reads inside the first 64 KB share one request, or need none if `kept` contains these bytes.
+    Opening the object is a request, too; with `kept` only a read beyond them opens it.
     """
 
-    def __init__(self, uri: str, size: int | None = None) -> None:
+    def __init__(self, uri: str, size: int | None = None, kept: KeptHead | None = None) -> None:
         self.name = uri
-        file_system, path = file_system_for(uri)
-        try:
-            self._file = file_system.open_input_file(path)
-            actual = self._file.size()
-        except OSError as error:
-            raise source_error(uri, error) from error
-        self.size: int = _pinned(uri, actual, size)
-        self._head: bytes | None = None
+        self._kept = kept
+        self._head = None if kept is None else kept.data
+        self._opening = threading.Lock()
+        self._opened: Any = None
+        self._closed = False
+        self.size: int = self._open().size() if self._head is None or size is None else size
+        self.size = _pinned(uri, self.size, size)
 
     def read_at(self, offset: int, size: int) -> bytes:
         wanted = min(size, self.size - offset)
@@ -122,11 +125,27 @@ class RemoteReader(ByteReader):
             return self._request(offset, wanted)
         if self._head is None:
             self._head = self._request(0, min(_HEAD_BYTES, self.size))
+            if self._kept is not None:
+                self._kept.keep(self._head)
         return self._head[offset : offset + wanted]
 
+    def _open(self) -> Any:
+        with self._opening:
+            if self._closed:
+                raise SourceError(f"{self.name} is closed")
+            if self._opened is None:
+                file_system, path = file_system_for(self.name)
+                try:
+                    self._opened = file_system.open_input_file(path)
+                    self._opened.size()
+                except OSError as error:
+                    raise source_error(self.name, error) from error
+            return self._opened
+
     def _request(self, offset: int, wanted: int) -> bytes:
+        file = self._open()
         try:
-            data: bytes = self._file.read_at(wanted, offset)
+            data: bytes = file.read_at(wanted, offset)
         except (OSError, ValueError) as error:
             raise source_error(self.name, error) from error
         if len(data) < wanted:
@@ -136,16 +155,20 @@ class RemoteReader(ByteReader):
         return data
 
     def close(self) -> None:
-        self._head = None
-        self._file.close()
+        with self._opening:
+            self._closed, self._head = True, None
+            if self._opened is not None:
+                self._opened.close()
 
 
-def open_reader(path: str, size: int | None = None, start: int = 0) -> ByteReader:
+def open_reader(
+    path: str, size: int | None = None, start: int = 0, kept: KeptHead | None = None
+) -> ByteReader:
     """Open a local path, a pyarrow.fs URI, or "-" (standard input); inflate .gz and .zst.
 
     `size` pins the length that was seen when the work was planned (ignored for compressed inputs
-    and pipes). `start` is the event at which reading of a server's log will start. Raises
-    SourceError.
+    and pipes). `start` is the event at which reading of a server's log will start. `kept` holds the
+    beginning of an object. Raises SourceError.
     """
     if path == "-":
         return StreamReader("-", _open_stdin, reopenable=False)
@@ -154,7 +177,7 @@ def open_reader(path: str, size: int | None = None, start: int = 0) -> ByteReade
 
         return open_server_log(path, size, start)
     if is_uri(path):
-        reader: ByteReader = RemoteReader(path, size)
+        reader: ByteReader = RemoteReader(path, size, kept)
     else:
         if not _is_regular(path):
             return StreamReader(path, lambda: Path(path).open("rb", buffering=0), reopenable=False)
@@ -186,17 +209,6 @@ def local_path(path: str) -> str:
     return path
 
 
-_OF_S3 = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of the machine"
-_OF_GCS = "GOOGLE_APPLICATION_CREDENTIALS, gcloud auth application-default login, or the machine"
-_OF_AZURE = "AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, az login, or the machine"
-# By scheme: the ways to give a store credentials without showing them.
-_CREDENTIALS = {
-    **dict.fromkeys(("s3", "s3a", "s3n"), f"they come from {_OF_S3}"),
-    **dict.fromkeys(("gs", "gcs"), f"they come from {_OF_GCS}"),
-    **dict.fromkeys(("abfs", "abfss"), f"they come from {_OF_AZURE}"),
-}
-
-
 def refuse_secrets(uri: str) -> None:
     """Raise SourceError if the URI of a store contains credentials."""
     if holds_secret(uri) and not is_server_url(uri):
@@ -204,10 +216,7 @@ def refuse_secrets(uri: str) -> None:
             f"{without_secrets(uri)}: binlake refuses credentials in a URI, because process"
             " lists, plans and"
             " messages show them",
-            hint=_CREDENTIALS.get(
-                uri.partition("://")[0].lower(),
-                "put them where the tools of the store look for them",
-            ),
+            hint=credentials_of(uri) or "put them where the tools of the store look for them",
         )
 
 

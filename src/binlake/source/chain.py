@@ -27,7 +27,7 @@ from binlake.errors import SourceError
 from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.bytes import local_path, open_reader
 from binlake.source.chain_names import named_apart
-from binlake.source.locations import Location, has_wildcards, location
+from binlake.source.locations import Listed, Location, has_wildcards, location
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.values.log_names import LogName
 
@@ -66,7 +66,7 @@ class LogPath:
 
     `number` is the numeric suffix (None if the name has none), `size` the length in bytes if it is
     known without opening the file. `source` is the name of its chain where the input has several
-    (source/chain_names.py), else "".
+    (source/chain_names.py), else "". `version` is that of the listing (`Listed`).
     """
 
     path: str
@@ -74,6 +74,7 @@ class LogPath:
     number: int | None = None
     size: int | None = None
     source: str = ""
+    version: str = ""
 
     @property
     def base(self) -> str:
@@ -258,10 +259,10 @@ def _expand(path: str, index_directories: Sequence[str]) -> _Found:
         if not has_wildcards(path):
             raise SourceError(f"{store.shown} does not exist")
         matches = store.matches()
-        logs = [match for match in matches if not beside_logs(match[0])]
+        logs = [match for match in matches if not beside_logs(match.path)]
         if not logs:
             raise SourceError(f"nothing matches {store.shown}")
-        ignored = [match for match, _ in matches if beside_logs(match)]
+        ignored = [match.path for match in matches if beside_logs(match.path)]
         return _Found(_sorted(_log_path(*match) for match in logs), ignored)
     if path.endswith(".index"):
         return _index_logs(store, index_directories)
@@ -294,20 +295,20 @@ def _what_is_there(files: int) -> str:
 def _add_archive(found: _Found, store: Location) -> None:
     """Return the logs of a sub-directory, if it is an archive."""
     entries = store.entries()
-    if any(log_name(path) == ARCHIVE_STATE for path, _ in entries):
+    if any(log_name(entry.path) == ARCHIVE_STATE for entry in entries):
         _add_logs(found, entries)
 
 
-def _add_logs(found: _Found, entries: Sequence[tuple[str, int | None]]) -> None:
+def _add_logs(found: _Found, entries: Sequence[Listed]) -> None:
     """Return the logs of one directory, in order, and ignore other files."""
-    names = [log_name(path) for path, _ in entries]
+    names = [log_name(entry.path) for entry in entries]
     indexes = {name.removesuffix(".index") for name in names if name.endswith(".index")}
     logs = []
-    for path, size in entries:
-        if _is_log(path, indexes):
-            logs.append(_log_path(path, size))
+    for entry in entries:
+        if _is_log(entry.path, indexes):
+            logs.append(_log_path(*entry))
         else:
-            found.ignored.append(path)
+            found.ignored.append(entry.path)
     found.files += _sorted(logs)
 
 
@@ -363,10 +364,10 @@ def _index_logs(store: Location, directories: Sequence[str]) -> _Found:
     return _Found(files, [], missing, store.shown)
 
 
-def _log_path(path: str, size: int | None) -> LogPath:
+def _log_path(path: str, size: int | None, version: str = "") -> LogPath:
     name = log_name(path)
     named = LogName.parse(name)
-    return LogPath(path, name, None if named is None else named.number, size)
+    return LogPath(path, name, None if named is None else named.number, size, version=version)
 
 
 def _sorted(files: Iterable[LogPath]) -> list[LogPath]:

@@ -9,13 +9,13 @@ import re
 import stat
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from binlake.errors import SourceError
 from binlake.source.bytes import file_system_for, is_uri, refuse_secrets
 from binlake.source.reader import source_error
 
-__all__ = ["Location", "has_wildcards", "location"]
+__all__ = ["Listed", "Location", "has_wildcards", "location"]
 
 _WILDCARDS = re.compile(r"[*?\[]")
 _MAX_INDEX_BYTES = 64 << 20
@@ -29,6 +29,18 @@ def location(path: str) -> Location:
 def has_wildcards(path: str) -> bool:
     """Whether a path that does not exist may be meant as a glob."""
     return _WILDCARDS.search(path) is not None
+
+
+class Listed(NamedTuple):
+    """A file of a listing. `size` is in bytes, None if the place does not provide it.
+
+    `version` is the size and time of an object, so it changes when the object is replaced. It is ""
+    for local files.
+    """
+
+    path: str
+    size: int | None
+    version: str = ""
 
 
 class Location(ABC):
@@ -47,16 +59,16 @@ class Location(ABC):
         """Return the length in bytes of the file, None if the place does not provide it."""
 
     @abstractmethod
-    def entries(self) -> list[tuple[str, int | None]]:
-        """Return the files of the directory, not those below it: (path, size)."""
+    def entries(self) -> list[Listed]:
+        """Return the files of the directory, not those below it."""
 
     @abstractmethod
     def directories(self) -> list[str]:
         """Return the directories in the directory, in the order of their names."""
 
     @abstractmethod
-    def matches(self) -> list[tuple[str, int | None]]:
-        """Return the files that the wildcards match: (path, size)."""
+    def matches(self) -> list[Listed]:
+        """Return the files that the wildcards match."""
 
     @abstractmethod
     def read(self) -> bytes:
@@ -71,15 +83,15 @@ class Location(ABC):
         """Return the size of another file, None if it does not exist."""
 
     @abstractmethod
-    def files_beside(self) -> dict[str, tuple[str, int | None] | None]:
-        """Return path and size of the regular files in the directory of this file, by their names.
+    def files_beside(self) -> dict[str, Listed | None]:
+        """Return the regular files in the directory of this file, by their names.
 
         Returns None for a link to a file in another directory.
         """
 
     @abstractmethod
-    def regular_file(self, path: str) -> tuple[str, int | None] | None:
-        """Return path and size of a regular file in this directory, None if `path` is not one."""
+    def regular_file(self, path: str) -> Listed | None:
+        """Return a regular file in this directory, None if `path` is not one."""
 
     @abstractmethod
     def is_elsewhere(self, entry: str) -> bool:
@@ -102,11 +114,11 @@ class _LocalPath(Location):
     def size(self) -> int | None:
         return self.size_of(self.shown)
 
-    def entries(self) -> list[tuple[str, int | None]]:
+    def entries(self) -> list[Listed]:
         try:
             with os.scandir(self._path) as entries:
                 return [
-                    (os.path.join(self.shown, entry.name), entry.stat().st_size)  # noqa: PTH118
+                    Listed(os.path.join(self.shown, entry.name), entry.stat().st_size)  # noqa: PTH118
                     for entry in entries
                     if entry.is_file()
                 ]
@@ -119,9 +131,9 @@ class _LocalPath(Location):
         except OSError as error:
             raise source_error(self.shown, error) from error
 
-    def matches(self) -> list[tuple[str, int | None]]:
+    def matches(self) -> list[Listed]:
         return [
-            (path, found.st_size)
+            Listed(path, found.st_size)
             for path in glob.glob(self.shown)  # noqa: PTH207
             if (found := _regular(path)) is not None
         ]
@@ -140,21 +152,21 @@ class _LocalPath(Location):
         found = _regular(path)
         return None if found is None else found.st_size
 
-    def files_beside(self) -> dict[str, tuple[str, int | None] | None]:
+    def files_beside(self) -> dict[str, Listed | None]:
         folder = _LocalPath(str(self._path.parent))
         real = os.path.realpath(folder.shown)
         return {
-            Path(path).name: (os.path.normpath(path), size)
+            Path(path).name: Listed(os.path.normpath(path), size)
             if not Path(path).is_symlink() or _is_below(path, real)
             else None
-            for path, size in folder.entries()
+            for path, size, _ in folder.entries()
         }
 
-    def regular_file(self, path: str) -> tuple[str, int | None] | None:
+    def regular_file(self, path: str) -> Listed | None:
         found = _regular(path)
         if found is None or not _is_below(path, os.path.realpath(self.shown)):
             return None
-        return path, found.st_size
+        return Listed(path, found.st_size)
 
     def is_elsewhere(self, entry: str) -> bool:
         path = os.path.join(self._path.parent, entry)  # noqa: PTH118 -- there may be very many
@@ -198,7 +210,7 @@ class _StorePath(Location):
     def size(self) -> int | None:
         return self._known_size(self._info(self._path))
 
-    def entries(self) -> list[tuple[str, int | None]]:
+    def entries(self) -> list[Listed]:
         return self._listing(self._path, self._uri)
 
     def directories(self) -> list[str]:
@@ -207,13 +219,13 @@ class _StorePath(Location):
         found = self._children(self._path, fs.FileType.Directory)
         return sorted(f"{self._uri}/{info.base_name}" for info in found)
 
-    def matches(self) -> list[tuple[str, int | None]]:
+    def matches(self) -> list[Listed]:
         parent, _, pattern = self._uri.rpartition("/")
         if has_wildcards(parent):
             raise SourceError(f"{self._uri}: wildcards may only stand in the last part")
         path = self._path.rstrip("/")
         names = self._listing(path, parent)
-        return [item for item in names if fnmatch.fnmatchcase(item[0].rpartition("/")[2], pattern)]
+        return [one for one in names if fnmatch.fnmatchcase(one.path.rpartition("/")[2], pattern)]
 
     def read(self) -> bytes:
         try:
@@ -233,15 +245,15 @@ class _StorePath(Location):
         info = files.get_file_info(inner)
         return self._known_size(info) if info.type == fs.FileType.File else None
 
-    def files_beside(self) -> dict[str, tuple[str, int | None] | None]:
+    def files_beside(self) -> dict[str, Listed | None]:
         folder = _StorePath(self._uri.rpartition("/")[0])
-        return {path.rpartition("/")[2]: (path, size) for path, size in folder.entries()}
+        return {entry.path.rpartition("/")[2]: entry for entry in folder.entries()}
 
-    def regular_file(self, path: str) -> tuple[str, int | None] | None:
+    def regular_file(self, path: str) -> Listed | None:
         folder, _, name = path.rpartition("/")
         if folder != self._uri:
             return None
-        return next((item for item in self.entries() if item[0] == f"{folder}/{name}"), None)
+        return next((item for item in self.entries() if item.path == f"{folder}/{name}"), None)
 
     def is_elsewhere(self, entry: str) -> bool:
         return is_uri(entry) and entry.rpartition("/")[0] != self._uri.rpartition("/")[0]
@@ -256,11 +268,14 @@ class _StorePath(Location):
         except OSError as error:
             raise source_error(self.shown, error) from error
 
-    def _listing(self, path: str, uri: str) -> list[tuple[str, int | None]]:
+    def _listing(self, path: str, uri: str) -> list[Listed]:
         from pyarrow import fs
 
         found = self._children(path, fs.FileType.File)
-        return [(f"{uri}/{info.base_name}", self._known_size(info)) for info in found]
+        return [
+            Listed(f"{uri}/{info.base_name}", self._known_size(info), _version(info))
+            for info in found
+        ]
 
     def _children(self, path: str, kind: Any) -> list[Any]:
         from pyarrow import fs
@@ -274,3 +289,8 @@ class _StorePath(Location):
     @staticmethod
     def _known_size(info: Any) -> int | None:
         return None if info.size is None else int(info.size)
+
+
+def _version(info: Any) -> str:
+    """Return the properties in a listing that tell two objects of the same name apart."""
+    return "" if info.mtime_ns is None else f"{info.size}-{info.mtime_ns}"

@@ -65,6 +65,7 @@ from binlake.source.keyring import Keyring
 from binlake.source.reader import ByteReader
 from binlake.source.resync import END, next_transaction
 from binlake.source.scanner import Scanner, ScanResult, TailReport, torn_tail_error
+from binlake.source.stores.heads import KeptHead
 from binlake.source.window import Window
 from binlake.values.frame import DEFAULT_MAX_MEMORY, FIRST_EVENT, EventFormat, Frame
 from binlake.values.ledger import Ledger, SkippedRange
@@ -151,11 +152,13 @@ class LogFile:
         keyring: Keyring | None = None,
         start: int = 0,
         max_memory: int = DEFAULT_MAX_MEMORY,
+        kept: KeptHead | None = None,
     ) -> Self:
         """Open a path or URI (see `bytes.open_reader`).
 
         `keyring` opens encrypted logs. `start` is the event at which reading will start, for
-        sources that send the log from there. `max_memory` is the option of that name.
+        sources that send the log from there. `max_memory` is the option of that name. `kept` holds
+        the beginning of an object.
 
         Raises SourceError for a file that cannot be read or is not a binary log, UnsupportedError
         for alphas of MySQL 4.0, FormatError for a damaged beginning, KeyringError for an encrypted
@@ -165,7 +168,7 @@ class LogFile:
             name, size = path.path, path.size if size is None else size
         else:
             name = path
-        reader = open_reader(name, size, start)
+        reader = open_reader(name, size, start, kept)
         try:
             log = cls(reader, log_name(name), ordinal, keyring, max_memory)
         except BaseException:

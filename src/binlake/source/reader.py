@@ -8,6 +8,7 @@ from typing import Self
 from urllib.parse import unquote
 
 from binlake.errors import BinlogError, SourceError
+from binlake.source.stores.errors import hint_of_store
 
 __all__ = [
     "TORN_TAIL",
@@ -136,7 +137,9 @@ def source_error(path: str, error: Exception) -> SourceError:
     if isinstance(error, IsADirectoryError):
         return SourceError(f"{without_secrets(path)} is a directory")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else what(error, path)
-    return SourceError(f"cannot read {without_secrets(path)}: {reason}")
+    return SourceError(
+        f"cannot read {without_secrets(path)}: {reason}", hint=hint_of_store(path, reason)
+    )
 
 
 def what(error: Exception, uri: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+from binlake.errors import SourceError
 from binlake.spark.hosts import check_visible
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import Split, pack, plan_splits
@@ -47,9 +48,19 @@ class LogPart:
             if path is not None:
                 check_visible(path)
         for planned in self.splits:
-            split = planned.found()
-            check_visible(split.log.path)
-            yield LogReader.of_split(split, options, ledger)
+            yield self._reader(planned, options, ledger)
+
+    @staticmethod
+    def _reader(split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
+        # Whether the file is there is learnt from opening it: of a store, to ask is a request.
+        try:
+            return LogReader.of_split(split, options, ledger)
+        except SourceError:
+            now = split.found()
+            check_visible(now.log.path)
+            if now is split:
+                raise
+            return LogReader.of_split(now, options, ledger)
 
     def changes(self, options: ReadOptions, target: Target, ledger: Ledger) -> Iterator[Changes]:
         """Yield their row changes. Raises BinlogError."""

@@ -7,20 +7,28 @@ begins a file when it is done with the one before.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from binlake.archive.layout import STATE, ArchiveState
-from binlake.errors import OptionError, PositionLostError, SourceError, UnsupportedError
+from binlake.errors import (
+    BinlogError,
+    OptionError,
+    PositionLostError,
+    SourceError,
+    UnsupportedError,
+)
 from binlake.source.access import Access
 from binlake.source.chain import Chain, LogPath, survey
 from binlake.source.chain_names import of_source
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
+from binlake.source.stores.heads import ObjectHeads
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.stream.positions.splits import numbered
@@ -124,6 +132,10 @@ class StreamLogs(ABC):
         with self.open(now, number) as log:
             return log.created
 
+    def in_turn(self, now: LogsNow, numbers: Sequence[int]) -> Iterator[int]:
+        """The numbers of files that will be opened in this order, if reading comes so far."""
+        yield from numbers
+
     def created_all(self, now: LogsNow, numbers: Sequence[int]) -> dict[int, int | None]:
         """`created` of several files, of which stores are asked at the same time. Raises BinlogError:
         that of the first file that has one.
@@ -166,10 +178,44 @@ class DirectoryLogs(StreamLogs):
 
     def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
         super().__init__(options)
+        self._access = replace(self._access, heads=ObjectHeads())
+        self._created: dict[tuple[str, str], int | None] = {}  # by path and version of objects
         self._paths = tuple(paths)
         self._source = options.source
         self._index_directories = options.index_directory
         self._servers: dict[str, str] = {}  # by directory of an archive
+
+    def created(self, now: LogsNow, number: int) -> int | None:
+        file = now.files[number]
+        key = file.path, file.version
+        if not file.version:
+            return super().created(now, number)
+        if key not in self._created:
+            created = super().created(now, number)
+            if len(self._created) >= _MOST_KNOWN:
+                self._created.clear()
+            self._created[key] = created
+        return self._created[key]
+
+    def in_turn(self, now: LogsNow, numbers: Sequence[int]) -> Iterator[int]:
+        # Of a store, the beginnings of the next few are asked for at the same time; they stay, so
+        # none is asked for in vain if a batch ends before it.
+        for first in range(0, len(numbers), self.opened_together):
+            group = numbers[first : first + self.opened_together]
+            stored = [number for number in group if now.files[number].version]
+            if len(stored) > 1:
+                with ThreadPoolExecutor(len(stored)) as pool:
+                    pool.map(lambda number: self._warm(now, number), stored)
+            yield from group
+
+    def _warm(self, now: LogsNow, number: int) -> None:
+        with contextlib.suppress(BinlogError):  # it comes again when the file's turn has come
+            self.created(now, number)
+
+    def close(self) -> None:
+        super().close()
+        self._created.clear()
+        self._access = replace(self._access, heads=ObjectHeads())
 
     def _look(self) -> LogsNow:
         # The names first, then the lengths: a file that had a successor when its length was taken

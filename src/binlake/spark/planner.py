@@ -221,7 +221,7 @@ class StreamPlanner:
         counter = RowTotals(self._options) if limits.rows is not None else None
         scan = BoundaryScan(limits, GtidProgress(known), counter, self._on_damage)
         shown = start.shown
-        for number in numbers:
+        for number in self._logs.in_turn(now, numbers):
             begin = start.position.offset if number == first else FIRST_EVENT
             fingerprint = start.fingerprint if number == first else None
             with self._logs.open(

@@ -19,6 +19,7 @@ from binlake.source.bytes import is_uri, local_path, open_reader, write_whole
 from binlake.source.chain import resolve
 from binlake.source.log_file import LogFile
 from binlake.source.reader import ByteReader, holds_secret
+from binlake.source.stores.heads import ObjectHeads
 from binlake.source.streams import StreamReader
 
 STREAMS: list[StreamReader] = []
@@ -368,3 +369,30 @@ def test_ranges_beyond_the_head_of_an_object_are_asked_for_alone(
         assert reader.read_at(len(DATA) - 5, 50) == DATA[-5:]
         assert read_all(reader) == DATA
     assert found.requests[:3] == [(0, 65_536), (65_000, 1000), (len(DATA) - 5, 5)]
+
+
+def test_a_kept_head_costs_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = stored(monkeypatch, DATA)
+    heads = ObjectHeads()
+    for _ in range(2):
+        with open_reader("s3://bucket/log", len(DATA), kept=heads.of("log", "1")) as reader:
+            assert reader.read_at(10, 20) == DATA[10:30]
+    assert found.requests == [(0, 65_536)]
+    with open_reader("s3://bucket/log", len(DATA), kept=heads.of("log", "1")) as reader:
+        assert reader.read_at(len(DATA) - 5, 50) == DATA[-5:]
+    with open_reader("s3://bucket/log", len(DATA), kept=heads.of("log", "2")) as reader:
+        assert reader.read_at(10, 20) == DATA[10:30]
+    assert found.requests == [(0, 65_536), (len(DATA) - 5, 5), (0, 65_536)]
+    with pytest.raises(SourceError, match="is closed"):
+        reader.read_at(10, 20)
+
+
+def test_kept_heads_are_bounded() -> None:
+    heads = ObjectHeads(100)
+    for name in "abc":
+        heads.of(name, "").keep(bytes(40))
+        assert heads.of("a", "").data is not None
+    assert heads.of("b", "").data is None
+    assert heads.of("c", "").data is not None
+    heads.of("d", "").keep(bytes(200))
+    assert all(heads.of(name, "").data is None for name in "abcd")

@@ -214,3 +214,10 @@ def test_the_trail_is_what_was_passed_last(path: Path, tmp_path: Path) -> None:
             other.write_bytes(data[:place])
             with LogFile.open(str(other)) as log:
                 assert not fingerprint.is_in(log)
+
+
+def test_a_uuid_that_begins_like_a_gtid_of_mariadb() -> None:
+    text = "01234567-1111-2222-3333-0123456789ab:1-3:7"
+    assert GtidProgress(text).text == text
+    assert shown_before(text) == text
+    assert GtidProgress("0-1-5,1-1-7").text == "0-1-5,1-1-7"

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GtidProgress", "shown_before"]
 
-_MARIADB = re.compile(r"\d+-\d+-\d+")
+# The end of a GTID, too: a UUID of MySQL may begin with three groups of decimal digits.
+_MARIADB = re.compile(r"\d+-\d+-\d+(?:,|$)")
 _HEADS = re.compile(
     b"[" + re.escape(bytes((PREVIOUS_GTIDS_LOG_EVENT, GTID_LIST_EVENT))) + b"]", re.DOTALL
 )

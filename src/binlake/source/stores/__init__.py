@@ -1,0 +1,1 @@
+"""Object stores: kept beginnings of objects, advice about errors."""

@@ -1,0 +1,166 @@
+"""Streams of logs in an object store: how many requests they cost, and stores that fail."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra [spark]")
+
+from binlake.errors import SourceError
+from support.oracles.reading import lines_without_ddl
+from support.servers.store_proxy import Refusal, StoreProxy, StoreRequest
+from support.spark.stream_query import Checkpoint, Query41, Query42
+
+pytestmark = pytest.mark.server
+
+LOG = Path(__file__).parents[1] / "golden" / "mysql-9.7" / "transactions" / "binlog.000001"
+LOGS = 20
+FOLDER = "s3://archive/logs"
+BUSY = Refusal(503, "SlowDown", "Please reduce your request rate.")
+EXPIRED = Refusal(400, "ExpiredToken", "The provided token has expired.")
+SECRET = "geheim-1234"
+
+
+def put(number: int, data: bytes) -> None:
+    from pyarrow import fs
+
+    files, _ = fs.FileSystem.from_uri("s3://archive/")
+    with files.open_output_stream(f"archive/logs/binlog.{number:06d}", compression=None) as out:
+        out.write(data)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[StoreProxy]:
+    """A store with small logs, and the proxy that requests go through."""
+    from dev.servers.object_store import OBJECT_STORE, object_store
+    from dev.servers.packages import home
+
+    if not (home() / "roots" / OBJECT_STORE).exists() and os.environ.get("BINLAKE_REQUIRE") != "1":
+        pytest.skip("no object store is provisioned: python -m dev.servers provision s3")
+    with object_store("archive") as variables, pytest.MonkeyPatch.context() as patch:
+        proxy = StoreProxy(int(variables["AWS_ENDPOINT_URL"].rpartition(":")[2]))
+        variables |= {"AWS_ENDPOINT_URL": proxy.address, "AWS_SECRET_ACCESS_KEY": SECRET}
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        for number in range(1, LOGS + 1):
+            put(number, LOG.read_bytes())
+        yield proxy
+        proxy.close()
+
+
+@pytest.fixture
+def proxy(store: StoreProxy) -> Iterator[StoreProxy]:
+    """The proxy, without what other tests have asked and made it do."""
+    store.requests.clear()
+    yield store
+    store.refuse = None
+
+
+def per_log(proxy: StoreProxy) -> Counter[tuple[str, str]]:
+    """How often each log was asked for, by method; forgets what it has counted."""
+    seen = Counter(
+        (one.name, one.method) for one in proxy.requests if one.name.startswith("binlog.")
+    )
+    proxy.requests.clear()
+    return seen
+
+
+def once(*methods: str) -> Counter[tuple[str, str]]:
+    numbers = range(1, LOGS + 1)
+    return Counter((f"binlog.{number:06d}", method) for number in numbers for method in methods)
+
+
+def test_a_small_log_is_opened_once_to_plan_and_once_to_read(proxy: StoreProxy) -> None:
+    run = Query42(Checkpoint(), path=FOLDER)
+    run.start()
+    assert run.plan()
+    [end] = run.checkpoint.ends
+    run._partitions(run.initial(), end)
+    assert per_log(proxy) == once("HEAD", "GET")
+    run._run(0)
+    assert per_log(proxy) == once("HEAD", "GET")  # by the task alone
+    assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
+    assert not run.plan()
+    assert per_log(proxy) == Counter()
+
+
+@pytest.mark.parametrize("query", [Query41, Query42])
+def test_limits_open_no_log_again(proxy: StoreProxy, query: type[Query41]) -> None:
+    run = query(Checkpoint(), path=FOLDER, max_transactions_per_batch=50)
+    run.start()
+    batches = 0
+    planned: Counter[tuple[str, str]] = Counter()
+    while run.plan():
+        ends = run.checkpoint.ends
+        run._partitions(ends[-2] if batches else run.initial(), ends[-1])
+        planned += per_log(proxy)
+        run._run(batches)
+        batches += 1
+        per_log(proxy)
+    assert batches > 2
+    assert planned == once("HEAD", "GET")
+    assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
+
+
+def test_a_log_that_grows_is_read_again(proxy: StoreProxy) -> None:
+    run = Query42(Checkpoint(), path=FOLDER)
+    run.start()
+    run.drain()
+    before = len(run.checkpoint.all_rows)
+    try:
+        put(LOGS + 1, LOG.read_bytes()[:2000])
+        run.drain()
+        put(LOGS + 1, LOG.read_bytes())
+        run.drain()
+        assert len(run.checkpoint.all_rows) == before + len(list(lines_without_ddl(LOG)))
+    finally:
+        from pyarrow import fs
+
+        files, _ = fs.FileSystem.from_uri("s3://archive/")
+        files.delete_file(f"archive/logs/binlog.{LOGS + 1:06d}")
+
+
+def test_a_store_that_refuses_every_first_request(proxy: StoreProxy) -> None:
+    refused: set[StoreRequest] = set()
+
+    def first(request: StoreRequest) -> Refusal | None:
+        if request in refused or request.name > "binlog.000003":
+            return None
+        refused.add(request)
+        return BUSY
+
+    proxy.refuse = first
+    run = Query42(Checkpoint(), path=FOLDER)
+    run.start()
+    run.drain()
+    assert len(refused) > 3
+    assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
+
+
+@pytest.mark.parametrize(
+    ("refusal", "advice"), [(BUSY, "try again later"), (EXPIRED, "have not expired")]
+)
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+def test_a_store_that_refuses_in_the_middle(
+    proxy: StoreProxy, refusal: Refusal, advice: str, method: str
+) -> None:
+    """The batch fails with advice and without secrets, and is read when the store answers again."""
+    run = Query42(Checkpoint(), path=FOLDER)
+    run.start()
+    assert run.plan()
+    proxy.refuse = lambda one: (
+        refusal if one.name == "binlog.000007" and one.method == method else None
+    )
+    with pytest.raises(SourceError, match=advice) as caught:
+        run._run(0)
+    assert "binlog.000007" in str(caught.value)
+    assert SECRET not in str(caught.value)
+    proxy.refuse = None
+    again = Query42(run.checkpoint, path=FOLDER)
+    again.start()
+    assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
