@@ -15,10 +15,12 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 import binlake
 from binlake.errors import OptionError, SchemaError, SourceError
 from binlake.spark.batch import BinlogReader
+from binlake.spark.log_part import plan_parts
 from binlake.spark.partitions import LogPartition
 from binlake.spark.schema import arrow_schema, spark_schema
 from binlake.spark.source import BinlogDataSource
 from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
 from support.logs.stream_log import SID, StreamLog
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -299,3 +301,19 @@ def test_the_view_ledger_has_a_row_per_task() -> None:
     assert [entry for row in rows for entry in row["covered"]] == [
         covered._asdict() for covered in whole.covered
     ]
+
+
+def test_tasks_are_of_one_size_whatever_the_sizes_of_the_logs(tmp_path: Path) -> None:
+    """One log of 100 MB beside 500 of 4 KB: the large one is cut, the small ones are put together."""
+    most, opening = 16 << 20, 1 << 20
+    for number in range(1, 502):
+        with (tmp_path / f"binlog.{number:06d}").open("wb") as log:
+            log.truncate(100 << 20 if number == 250 else 4096)  # no byte is read
+    parts = plan_parts([str(tmp_path)], ReadOptions(), most)
+    costs = [sum(split.bytes + opening for split in part.splits) for part in parts]
+    assert max(costs) <= most + opening
+    assert len(parts) <= 1.2 * sum(costs) / most
+    large = [split for part in parts for split in part.splits if split.ordinal == 249]
+    assert len(large) == 7
+    assert max(split.bytes for split in large) - min(split.bytes for split in large) <= 8
+    assert len({split.ordinal for part in parts for split in part.splits}) == 501
