@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import uuid
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,10 @@ __all__ = ["DataFile", "ParquetFiles", "TableKey"]
 ROW_GROUP_BYTES = 64 << 20
 HELD_BYTES = 192 << 20
 OPEN_FILES = 200
+OPEN_COLUMNS = 1 << 14  # of all open files together
+
+# What a column of a held batch, or of an open file, takes beside its values.
+_COLUMN_BYTES = 4 << 10
 
 _SAMPLE_ROWS = 8192
 
@@ -56,7 +61,9 @@ class DataFile:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON, to travel in a task's result."""
-        schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode("ascii")
+        # a schema of thousands of columns says nearly the same of each
+        packed = zlib.compress(self.schema.serialize(), 1)
+        schema = base64.b64encode(packed).decode("ascii")
         return {
             "table": [self.key.database, self.key.table, self.key.version],
             "name": self.name,
@@ -68,7 +75,8 @@ class DataFile:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> DataFile:
         """Return the object of `to_json`'s result."""
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value["schema"])))
+        packed = base64.b64decode(value["schema"])
+        schema = pa.ipc.read_schema(pa.py_buffer(zlib.decompress(packed)))
         key = TableKey(*value["table"])
         return cls(key, value["name"], value["rows"], value["bytes"], schema)
 
@@ -103,6 +111,7 @@ class ParquetFiles:
         self._held: dict[TableKey, _Held] = {}
         self._held_bytes = 0
         self._open: dict[TableKey, _OpenFile] = {}  # in order of last use
+        self._open_columns = 0
         self._files: list[DataFile] = []
         self._count = 0
 
@@ -116,12 +125,13 @@ class ParquetFiles:
         if held is None:
             held = self._held[key] = _Held(batch.schema)
         held.batches.append(batch)
-        held.bytes += batch.nbytes
-        self._held_bytes += batch.nbytes
+        size = batch.nbytes + batch.num_columns * _COLUMN_BYTES
+        held.bytes += size
+        self._held_bytes += size
         if held.bytes >= ROW_GROUP_BYTES:
             self._flush(key)
-        while self._held_bytes > HELD_BYTES:
-            self._flush(max(self._held, key=lambda k: self._held[k].bytes))
+        if self._held_bytes > HELD_BYTES:
+            self._flush_largest()
 
     def close(self) -> list[DataFile]:
         """Finish all files and return them."""
@@ -140,6 +150,13 @@ class ParquetFiles:
         self._open.clear()
         self._held.clear()
 
+    def _flush_largest(self) -> None:
+        """Flush tables until half of the limit is held: there may be thousands."""
+        for key in sorted(self._held, key=lambda k: self._held[k].bytes, reverse=True):
+            self._flush(key)
+            if self._held_bytes <= HELD_BYTES // 2:
+                return
+
     def _flush(self, key: TableKey) -> None:
         held = self._held.pop(key)
         self._held_bytes -= held.bytes
@@ -156,12 +173,17 @@ class ParquetFiles:
             self._close(key)
             opened = None
         if opened is None:
-            if len(self._open) >= OPEN_FILES:
+            while self._open and self._has_too_many_open(len(held.schema)):
                 self._close(next(iter(self._open)))
             opened = self._create(held)
+            self._open_columns += len(held.schema)
         self._open.pop(key, None)
         self._open[key] = opened
         return opened
+
+    def _has_too_many_open(self, columns: int) -> bool:
+        """Whether a further file of so many columns is more than may be open."""
+        return len(self._open) >= OPEN_FILES or self._open_columns + columns > OPEN_COLUMNS
 
     def _create(self, held: _Held) -> _OpenFile:
         schema = held.schema
@@ -191,6 +213,7 @@ class ParquetFiles:
         size = opened.sink.tell()
         opened.sink.close()
         del self._open[key]  # what fails before is left to `abort`
+        self._open_columns -= len(opened.decoded)
         self._files.append(DataFile(key, opened.name, opened.rows, size, opened.conformer.schema))
 
 
