@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from binlake.errors import OptionError
-from binlake.source.bytes import is_uri, local_path
+from binlake.source.bytes import is_uri, local_path, refuse_secrets
 from binlake.source.replica.url import ServerUrl, holds_password, is_server_url
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.values.builds import PickledByName
@@ -332,7 +332,7 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
 
 def check_no_password(path: str, option: str) -> None:
     """Refuse passwords: Spark shows options in plans, in its UI and in logs, and sends them to
-    every executor.
+    every executor. The same goes for keys in the URI of a store.
     """
     _, separator, rest = path.partition("://")
     user = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[0]
@@ -344,6 +344,7 @@ def check_no_password(path: str, option: str) -> None:
             hint="remove it, and put it in BINLAKE_PASSWORD, a password file or ~/.my.cnf, on the "
             "driver and on every executor",
         )
+    refuse_secrets(path)  # here, before Spark makes a plan of it
 
 
 def _ledger_path(text: str | None) -> str | None:

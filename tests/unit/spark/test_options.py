@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binlake.errors import OptionError
+from binlake.errors import BinlogError, OptionError
 from binlake.spark.options import SPARK_OPTIONS, SourceOptions
 from binlake.values.options import READ_OPTIONS
 
@@ -141,3 +141,15 @@ def test_what_is_wrong_by_itself_is_told_before_the_query_starts(
 ) -> None:
     with pytest.raises(OptionError, match=told):
         SourceOptions.parse(given)
+
+
+@pytest.mark.parametrize("option", ["path", "schema"])
+@pytest.mark.parametrize(
+    "uri",
+    ["s3://bucket/x?access_key=a&secret_key=geheim", "abfs://c@a.example/x?sas_token=geheim"],
+)
+def test_keys_of_a_store_are_refused_before_a_plan_is_made(option: str, uri: str) -> None:
+    given = {"path": "/logs", option: uri}
+    with pytest.raises(BinlogError, match="refuses credentials") as caught:
+        SourceOptions.parse(given)
+    assert "geheim" not in str(caught.value)
