@@ -287,6 +287,46 @@ def test_command(tmp_path: Path) -> None:
     assert len(again.stderr.splitlines()) == 1
 
 
+LEAN = """
+import os
+from pathlib import Path
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from binlake.cli.main import main
+
+def refuse(*_, **__):
+    raise AssertionError("a session was made")
+
+SparkSession.__init__ = refuse
+stop = SparkContext.stop
+seen = []
+
+def stopping(context):
+    folder = Path("/proc", str(context._gateway.proc.pid), "fd")
+    seen.extend([Path(os.readlink(folder / n)).name for n in "12"] if folder.exists() else ["spark.log"] * 2)
+    stop(context)
+
+SparkContext.stop = stopping
+sys.argv[1:1] = ["export"]
+try:
+    main()
+except SystemExit as end:
+    answer([end.code, seen])
+else:
+    answer([0, seen])
+"""
+
+
+def test_the_command_loads_no_sql_engine_and_its_jvm_holds_no_output(
+    run_script: Any, tmp_path: Path
+) -> None:
+    """A session takes longer to make than a small export, and the JVM outlives the command."""
+    lake = tmp_path / "lake"
+    told = run_script(LEAN, LOGS, str(lake), "--master", "local[2]")
+    assert told == [0, ["spark.log", "spark.log"]]
+    assert json.loads((lake / "_ledger.json").read_text())["export"]["rows"] > 0
+
+
 def test_command_with_a_wrong_path(tmp_path: Path) -> None:
     done = command(tmp_path, "gone.000001", "lake")
     assert done.returncode == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
@@ -41,6 +42,10 @@ _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # A session whose work takes about as long as its start needs no UI.
 _WORTH_A_UI_BYTES = 256 << 20
 _ENGINES = ("spark", "local")
+# What Spark accepts: a JVM that is started with something else ends with a stack trace.
+_MASTER = re.compile(
+    r"local|local\[(\d+|\*)(,\s*\d+)?\]|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+"
+)
 
 
 @with_read_options
@@ -137,6 +142,11 @@ def _is_local(engine: str | None, master: str | None, workers: int | None) -> bo
     """Whether the local engine is selected. Raises OptionError."""
     if engine is not None and engine not in _ENGINES:
         raise OptionError(f"--engine {engine}: not one of {', '.join(_ENGINES)}", name="--engine")
+    if master is not None and not _MASTER.fullmatch(master):
+        raise OptionError(
+            f"--master {master}: expected local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST",
+            name="--master",
+        )
     if engine == "local" and master is not None:
         raise OptionError("--master is for --engine spark", name="--master")
     if engine != "local" and workers is not None:
@@ -161,24 +171,47 @@ def _spark(master: str, files: list[str], options: ReadOptions) -> Iterator[Engi
             "export needs PySpark",
             hint="pip install 'binlake[spark]', or use --engine local",
         ) from None
+    log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
+    start = _on_this_machine if master.startswith("local") else _on_a_cluster
+    with _spark_errors(log_file), start(master, _config(files, options), log_file) as engine:
+        yield engine
+    shutil.rmtree(log_file.parent, ignore_errors=True)
+
+
+@contextmanager
+def _on_this_machine(master: str, config: dict[str, str], log_file: Path) -> Iterator[Engine]:
+    from binlake.lake.jobs import ContextEngine
+    from binlake.spark.sessions import local_context
+
+    context = local_context(
+        "binlake export",
+        master=master,
+        config={**config, "spark.driver.extraJavaOptions": _QUICK_JVM},
+        log_file=log_file,
+    )
+    try:
+        yield ContextEngine(context)
+    finally:
+        context.stop()
+
+
+@contextmanager
+def _on_a_cluster(master: str, config: dict[str, str], log_file: Path) -> Iterator[Engine]:
     from binlake.lake.jobs import SparkEngine
     from binlake.spark.sessions import start
 
     remote = master if master.startswith("sc://") else None
-    log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
-    with _spark_errors(log_file):
-        spark = start(
-            "binlake export",
-            master=None if remote else master,
-            remote=remote,
-            config={} if remote else _config(master, files, options),
-            log_file=log_file,
-        )
-        try:
-            yield SparkEngine(spark)
-        finally:
-            spark.stop()
-    shutil.rmtree(log_file.parent, ignore_errors=True)
+    spark = start(
+        "binlake export",
+        master=None if remote else master,
+        remote=remote,
+        config={} if remote else config,
+        log_file=log_file,
+    )
+    try:
+        yield SparkEngine(spark)
+    finally:
+        spark.stop()
 
 
 def _size(flag: str, text: str) -> int:
@@ -200,15 +233,12 @@ def _spark_errors(log_file: Path) -> Iterator[None]:
         raise BinlogError(f"Spark failed: {first}", hint=f"see its log, {log_file}") from None
 
 
-def _config(master: str, files: list[str], options: ReadOptions) -> dict[str, str]:
+def _config(files: list[str], options: ReadOptions) -> dict[str, str]:
     """Settings of a classic session that runs one export."""
     chains = resolve(files, options.index_directory)
     sizes = [file.size for chain in chains for file in chain.files]
     lasts = None in sizes or sum(size or 0 for size in sizes) >= _WORTH_A_UI_BYTES
-    config = {"spark.ui.enabled": "true" if lasts else "false"}
-    if master.startswith("local"):
-        config["spark.driver.extraJavaOptions"] = _QUICK_JVM
-    return config
+    return {"spark.ui.enabled": "true" if lasts else "false"}
 
 
 @contextmanager

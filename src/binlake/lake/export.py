@@ -17,7 +17,13 @@ from typing import Any
 
 from binlake.errors import IncompleteError, OptionError
 from binlake.lake.engine import Engine, Progress, Task
-from binlake.lake.export_directory import Directory, Findings, IfExists, table_path
+from binlake.lake.export_directory import (
+    NOTHING_KEPT,
+    Directory,
+    Findings,
+    IfExists,
+    table_path,
+)
 from binlake.lake.parquet import DataFile, ParquetFiles, TableKey
 from binlake.lake.staging import Staging, now
 from binlake.lake.unite import MergeTask, merged_files, unite
@@ -25,7 +31,7 @@ from binlake.source.bytes import refuse_secrets
 from binlake.source.chain import resolve
 from binlake.source.chain_names import of_source
 from binlake.source.keyring import Keyring
-from binlake.source.replica.url import is_server_url
+from binlake.source.replica.url import is_server_url, without_password
 from binlake.spark.log_part import LogPart, plan_parts
 from binlake.spark.options import check_no_password
 from binlake.table.schema.newest_names import unnamed_renames
@@ -42,7 +48,6 @@ _SMALLEST_PARTITION = 16 << 20
 _LARGEST_PARTITION = 256 << 20
 # A smaller rewrite is not worth a job: the driver does it.
 _DRIVER_MERGE_BYTES = 32 << 20
-_NOTHING = "this export has no result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +122,9 @@ class DecodeTask(Task):
             for changes in self.partition.changes(self.options, Target.TYPED, ledger):
                 for found in changes.table_batches(self.options):
                     key = TableKey(found.definition.database, found.definition.table)
-                    with self.directory.writing(_NOTHING):
+                    with self.directory.writing(NOTHING_KEPT):
                         files.write(key, found.batch)
-            with self.directory.writing(_NOTHING):
+            with self.directory.writing(NOTHING_KEPT):
                 written = files.close()
         except BaseException:
             files.abort()
@@ -151,7 +156,7 @@ def export(
     if max_partition_bytes is None:
         max_partition_bytes = _partition_bytes(engine.cores, paths, options)
     partitions = plan_parts(paths, options, max_partition_bytes)
-    with directory.writing(_NOTHING):
+    with directory.writing(NOTHING_KEPT):
         staging = Staging(directory, paths)
     try:
         engine.check_paths(_paths_of_tasks(partitions, staging))
@@ -164,12 +169,15 @@ def export(
         files = [DataFile.from_json(f) for result in results for f in result["files"]]
         _check_columns(files, options)
         tables = _united(engine, files, staging, target_file_bytes, ledger, options.columns)
+        moved = {table.path: [file.name for file in table.files] for table in tables}
+        with directory.writing(NOTHING_KEPT):
+            staging.prepare(moved, _content(staging, tables, ledger, paths), before)
     except BaseException:
         staging.abandon()
         raise
     # from here on the staging area holds what is replaced: it is kept if this does not finish
     with directory.writing('run the export again with --overwrite (if_exists="replace")'):
-        _commit(staging, before, tables, ledger, paths)
+        staging.commit(moved, before)
     return ExportResult(target, tuple(tables), ledger)
 
 
@@ -186,7 +194,9 @@ def check(
             check_no_password(text, name)
     refuse_secrets(target)
     if is_server_url(target):
-        raise OptionError(f"{target} is a live server, not a place for tables", name="target")
+        raise OptionError(
+            f"{without_password(target)} is a live server, not a place for tables", name="target"
+        )
     if "-" in paths:
         raise OptionError(
             "export cannot read standard input: its tasks read parts of files", name="paths"
@@ -284,14 +294,11 @@ def _summary(key: TableKey, files: list[DataFile], notes: tuple[str, ...]) -> Ta
     return TableSummary(key, rows, sum(file.bytes for file in files), tuple(files), notes)
 
 
-def _commit(
-    staging: Staging,
-    before: Findings,
-    tables: Sequence[TableSummary],
-    ledger: Ledger,
-    paths: Sequence[str],
-) -> None:
-    content = {
+def _content(
+    staging: Staging, tables: Sequence[TableSummary], ledger: Ledger, paths: Sequence[str]
+) -> dict[str, Any]:
+    """What `_ledger.json` says."""
+    return {
         "export": {
             "binlake": installed_version() or "not installed",
             "started": staging.started,
@@ -302,4 +309,3 @@ def _commit(
         "tables": {table.path: table.to_json() for table in tables},
         **ledger.to_json(),
     }
-    staging.commit({t.path: [f.name for f in t.files] for t in tables}, content, before)

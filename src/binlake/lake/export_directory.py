@@ -27,13 +27,15 @@ from pyarrow import fs as pafs
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.source.bytes import file_system_for, is_uri, local_path
 
-__all__ = ["Directory", "Findings", "IfExists", "table_path"]
+__all__ = ["NOTHING_KEPT", "Directory", "Findings", "IfExists", "table_path"]
 
 IfExists = Literal["error", "replace"]
 
 LEDGER_NAME = "_ledger.json"
 STAGING_PREFIX = "_staging-"
 RUN_NAME = "run.json"
+#: The hint of an error before the commit.
+NOTHING_KEPT = "this export has no result"
 # pyarrow's wording of an error of the system
 _ERRNO = re.compile(r".*\[errno \d+\] ", re.IGNORECASE | re.DOTALL)
 

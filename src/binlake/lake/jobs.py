@@ -12,8 +12,9 @@ from __future__ import annotations
 import pickle
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkEngine", "run_tasks"]
+__all__ = ["ContextEngine", "SparkEngine"]
 
 _POLL_SECONDS = 0.2
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
@@ -54,7 +55,37 @@ class SparkEngine(Engine):
             check_hosts(self._spark, paths)
 
     def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
-        return run_tasks(self._spark, tasks, what, progress)
+        context = _context(self._spark)
+        if context is not None:
+            return ContextEngine(context).run(tasks, what, progress)
+        return _run(tasks, partial(_as_read, self._spark), progress)
+
+
+class ContextEngine(Engine):
+    """Runs tasks with a Spark context of this machine (`local[…]`).
+
+    A context is enough for RDDs. A session would load Spark's SQL engine first, which takes longer
+    than a small export.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at once."""
+        return self._context.defaultParallelism
+
+    def check_paths(self, paths: Sequence[str]) -> None:
+        """Nothing: what this machine does not see, planning has refused already."""
+
+    def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:
+        def collect(pickled: list[bytes]) -> list[str]:
+            with _watching(self._context, what, progress):
+                rdd = self._context.parallelize(pickled, len(pickled))
+                return rdd.map(_Runner()).collect()
+
+        return _run(tasks, collect, progress)
 
 
 class _TaskReader(Shipped, DataSourceReader):
@@ -93,25 +124,20 @@ def _source(name: str, tasks: Sequence[bytes]) -> type[DataSource]:
     return TaskSource
 
 
-def run_tasks(
-    spark: SparkSession, tasks: Sequence[Task], what: str, progress: Progress
+def _run(
+    tasks: Sequence[Task], collect: Callable[[list[bytes]], list[str]], progress: Progress
 ) -> list[str]:
-    """Run the tasks on Spark and return their results, in the order of `tasks`.
+    """The results of the tasks, in their order; `collect` runs pickled tasks on Spark.
 
-    `what` describes the job in Spark's UI. Raises BinlogError with the sentence of the task
-    that failed, PySparkException when it is Spark that failed.
+    Raises BinlogError with the sentence of the task that failed, PySparkException when it is
+    Spark that failed.
     """
     if not tasks:
         return []
     pickled: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
     progress(0, len(tasks))
-    context = _context(spark)
     try:
-        if context is None:
-            results = _as_read(spark, pickled)
-        else:
-            with _watching(context, what, progress):
-                results = context.parallelize(pickled, len(pickled)).map(_Runner()).collect()
+        results = collect(pickled)
     except (PySparkException, Py4JJavaError) as error:
         told = _told(error)
         if told is None:

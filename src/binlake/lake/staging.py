@@ -1,4 +1,4 @@
-"""One run's staging area in an export directory, and the commit out of it (see layout.py)."""
+"""One run's staging area in an export directory, and the commit out of it (see export_directory.py)."""
 
 from __future__ import annotations
 
@@ -72,9 +72,15 @@ class Staging:
             except OSError:
                 return
 
-    def commit(
+    def prepare(
         self, tables: Mapping[str, Sequence[str]], ledger: Mapping[str, Any], before: Findings
     ) -> None:
+        """Write what the commit needs: after this it only moves files, and needs no room."""
+        self._run["tables"] = sorted({*tables, *before.tables})
+        self._describe_run()
+        self.directory.write_json(self._ledger, ledger)
+
+    def commit(self, tables: Mapping[str, Sequence[str]], before: Findings) -> None:
         """Make `tables` (path in the directory -> file names in `attempts`) the only content.
 
         `before` is what the survey found and this run replaces. From the first move to the
@@ -82,8 +88,6 @@ class Staging:
         description lists what is being moved, so a later run knows what it finds.
         """
         directory = self.directory
-        self._run["tables"] = sorted({*tables, *before.tables})
-        self._describe_run()
         if before.ledger is not None:
             self.fs.delete_file(directory.path(LEDGER_NAME))
         for table in before.tables:
@@ -92,8 +96,12 @@ class Staging:
         for table, files in tables.items():
             self._put_in_place(table, files)
         directory.delete_directories(before.staging)
-        directory.write_json(directory.path(LEDGER_NAME), ledger)
+        self.fs.move(self._ledger, directory.path(LEDGER_NAME))
         self.discard()
+
+    @property
+    def _ledger(self) -> str:
+        return self.directory.path(self.name, LEDGER_NAME)
 
     def _put_in_place(self, table: str, files: Iterable[str]) -> None:
         whole = self.directory.path(self.name, "tables", table)

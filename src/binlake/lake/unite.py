@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from binlake.lake.engine import Task
-from binlake.lake.export_directory import Directory
+from binlake.lake.export_directory import NOTHING_KEPT, Directory
 from binlake.lake.parquet import DataFile, ParquetFiles, TableKey, read_batches
 from binlake.table.schema.evolution import Evolution
 from binlake.table.schema.newest_names import ColumnRenames
@@ -113,9 +113,9 @@ class MergeTask(Task):
         files = ParquetFiles(fs, self.attempts, prefix, self.target_file_bytes)
         try:
             for key, batch in self._conformed():
-                with self.directory.writing():
+                with self.directory.writing(NOTHING_KEPT):
                     files.write(key, batch)
-            with self.directory.writing():
+            with self.directory.writing(NOTHING_KEPT):
                 return json.dumps([file.to_json() for file in files.close()])
         except BaseException:
             files.abort()

@@ -21,9 +21,10 @@ from binlake.errors import SourceError
 from binlake.spark.source import BinlogDataSource
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["check_java", "prepare", "session", "start"]
+__all__ = ["check_java", "local_context", "prepare", "session", "start"]
 
 _MINIMUM_JAVA = 17
 
@@ -56,7 +57,7 @@ def session(
 
     `master` as in Spark (by default what Spark is configured with, else all cores of this
     machine), or `remote` for Spark Connect (`sc://host`, or `local[2]`); `config` overrides the
-    settings made here. With `log_file`, a new JVM writes there instead of to stderr. Raises
+    settings made here. With `log_file`, a new JVM writes there instead of to stdout and stderr. Raises
     SourceError when Java is missing or too old.
     """
     return prepare(start(app_name, master=master, remote=remote, config=config, log_file=log_file))
@@ -89,11 +90,27 @@ def start(
         builder = builder.config(key, value)
     starts_jvm = remote is None or remote.startswith("local")
     if starts_jvm and SparkSession.getActiveSession() is None:
-        # Spark reads this when the JVM starts; afterwards it changes nothing
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        check_java()
-    with _stderr_to(log_file):
+        _before_jvm()
+    with _output_to(log_file):
         return builder.getOrCreate()
+
+
+def local_context(
+    app_name: str, *, master: str, config: Mapping[str, str], log_file: Path
+) -> SparkContext:
+    """A new or the running context of this machine, for jobs that need no SQL; the rest as `start`."""
+    from pyspark import SparkConf, SparkContext
+
+    settings = {"spark.app.name": app_name, "spark.master": master, **_CLASSIC_CONFIG, **config}
+    _before_jvm()
+    with _output_to(log_file):
+        return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+
+
+def _before_jvm() -> None:
+    # Spark reads this when the JVM starts; afterwards it changes nothing
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    check_java()
 
 
 def prepare(spark: SparkSession) -> SparkSession:
@@ -103,20 +120,27 @@ def prepare(spark: SparkSession) -> SparkSession:
 
 
 @contextmanager
-def _stderr_to(log_file: Path | None) -> Iterator[None]:
-    """Give processes started in this block the file as stderr, for their whole life."""
+def _output_to(log_file: Path | None) -> Iterator[None]:
+    """Processes started inside have the file for stdout and stderr, all their life.
+
+    A JVM outlives this process by a moment: what waits for the end of our stdout, such as a pipe,
+    must not wait for the JVM.
+    """
     if log_file is None:
         yield
         return
+    sys.stdout.flush()
     sys.stderr.flush()
-    ours = os.dup(2)
+    ours = {number: os.dup(number) for number in (1, 2)}
     with log_file.open("ab") as log:
-        os.dup2(log.fileno(), 2)
+        for number in ours:
+            os.dup2(log.fileno(), number)
     try:
         yield
     finally:
-        os.dup2(ours, 2)
-        os.close(ours)
+        for number, copy in ours.items():
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 def check_java() -> None:

@@ -561,6 +561,25 @@ def test_schema_that_finds_nothing_says_so(capfd: pytest.CaptureFixture[str], lo
     assert "no DDL of such tables" in err
 
 
+@pytest.mark.parametrize("master", ["nowhere", "localhost", "local[x]", "local[]", "spark://", ""])
+def test_a_master_that_spark_would_refuse(
+    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path, master: str
+) -> None:
+    """It is one line, before a JVM starts and ends with a stack trace."""
+    code, _, err = run(capfd, "export", log, str(tmp_path / "lake"), "--master", master)
+    assert code == 2
+    assert err == (
+        f"binlake: --master {master}: expected local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST\n"
+    )
+
+
+def test_a_target_that_is_a_server_shows_no_password(
+    capfd: pytest.CaptureFixture[str], log: str
+) -> None:
+    code, _, err = run(capfd, "export", log, "mysql://u:secret@h/", "--engine", "local")
+    assert (code, "is a live server" in err, "secret" in err) == (2, True, False)
+
+
 def test_a_spark_that_does_not_start_is_one_line(
     capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -570,7 +589,9 @@ def test_a_spark_that_does_not_start_is_one_line(
         raise errors.PySparkRuntimeError("Java gateway process exited\nbefore anything")
 
     monkeypatch.setattr("binlake.spark.sessions.start", refused)
-    code, _, err = run(capfd, "export", log, str(tmp_path / "lake"), "--master", "nowhere")
+    code, _, err = run(
+        capfd, "export", log, str(tmp_path / "lake"), "--master", "spark://nowhere:7077"
+    )
     assert code == 1
     assert err.count("\n") == 1
     assert err.startswith("binlake: Spark failed: Java gateway process exited; see its log, ")

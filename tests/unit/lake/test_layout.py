@@ -109,7 +109,8 @@ def commit(target: Directory, tables: dict[str, list[str]]) -> None:
             write(target, f"{staging.name}/attempts/{file}", "data")
     write(target, f"{staging.name}/attempts/orphan.parquet")
     ledger = {"tables": {t: {} for t in tables}, "export": {"finished": "now", "rows": 7}}
-    staging.commit(tables, ledger, before)
+    staging.prepare(tables, ledger, before)
+    staging.commit(tables, before)
 
 
 def content(target: Directory) -> set[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +20,7 @@ import pytest
 import binlake
 from binlake.errors import BinlogError, ChecksumError, OptionError, SourceError
 from binlake.lake.export import export
+from binlake.lake.export_directory import Directory
 from binlake.lake.local import LocalEngine
 from binlake.lake.staging import Staging
 from binlake.values.options import ReadOptions
@@ -318,4 +321,23 @@ def test_a_full_disk_keeps_the_earlier_export(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=full)
     assert (done.returncode, "cannot write" in done.stderr) == (1, True)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_a_ledger_that_cannot_be_written_keeps_the_earlier_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that a commit needs room for is written before anything moves."""
+    binlake.export(LOGS, tmp_path / "lake", engine="local", workers=1)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    write = Directory.write_json
+
+    def full(directory: Directory, path: str, value: Mapping[str, Any]) -> None:
+        if path.endswith("_ledger.json"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(directory, path, value)
+
+    monkeypatch.setattr(Directory, "write_json", full)
+    with pytest.raises(BinlogError, match=r"No space left on device; this export has no result"):
+        binlake.export(LOGS, tmp_path / "lake", engine="local", workers=1, if_exists="replace")
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
