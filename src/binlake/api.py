@@ -32,7 +32,7 @@ from binlake.source.chain_names import of_source
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url, without_password
 from binlake.values.ledger import Ledger, counted
-from binlake.values.options import FILTER_OPTIONS, ReadOptions, parse_table_pattern
+from binlake.values.options import ReadOptions, parse_table_pattern
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +88,7 @@ class Log:
         )
         files = [file.shown for file in self.files]
         span = files[0] if len(files) == 1 else f"{files[0]} to {files[-1]}"
-        given = [name for name in FILTER_OPTIONS if getattr(self.options, name) not in (None, ())]
+        given = self.options.filters_given
         chosen = f"; filters: {', '.join(given)}" if given else ""
         return f"<Log {inputs}: {span}, {counted(len(files), 'file')}{chosen}>"
 
@@ -115,8 +115,9 @@ class Log:
         Events inside a compressed transaction follow it. With options that choose transactions,
         this yields only their events. With table, exclude_table or op, it yields the control
         events of transactions that change such rows, and the TABLE_MAP and rows events of those
-        tables.
+        tables. Raises OptionError for the option where.
         """
+        self.options.refuse_row_filters("an event")
         for reader in self._readers(self.options):
             yield from reader.events()
 
@@ -124,8 +125,10 @@ class Log:
         """Yield every committed transaction, in commit order (with `uncommitted=True`: every one).
 
         A transaction's `pieces()` can be read until you request the next transaction. With table,
-        exclude_table or op, this yields only transactions that change such rows.
+        exclude_table or op, this yields only transactions that change such rows. Raises
+        OptionError for the option where.
         """
+        self.options.refuse_row_filters("a transaction")
         for reader in self._readers(self.options):
             if not self.options.chooses_rows:
                 yield from reader.transactions()
@@ -230,6 +233,7 @@ class Log:
         `top`: the length of lists; `by`: the unit of time, "minute", "hour" or "day" (default:
         depends on the time span of the logs). Raises OptionError.
         """
+        self.options.refuse_row_filters("a count of rows")
         if top < 1:
             raise OptionError(f"top {top}: expected at least 1", name="top", value=top)
         from binlake.stream.statistics import UNITS, Statistics
@@ -261,6 +265,7 @@ class Log:
                 value=name,
                 hint=f"views: {', '.join(VIEWS)}",
             )
+        self.options.refuse_row_filters(f"the view {name}")
         view = view_of(name, self.options)
         if name == "statements":
             check_statement_options(self.options)
@@ -309,7 +314,7 @@ class Log:
         for changes, made in read_changes(self._meant, options, ledger, target, schema, shaped):
             columns.see(changes)
             yield made
-        columns.finish()
+        columns.finish(ledger)
 
     def _no_change_of(self, table: str) -> SourceError:
         from binlake.stream.overview import nothing_found

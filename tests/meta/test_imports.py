@@ -41,7 +41,7 @@ LIBRARIES = {
     "pyarrow": "source",
     "pymysql": "source",
     "prometheus_client": "archive",
-    "sqlglot": "table",
+    "sqlglot": "values",
     "pandas": "table",
     "pyspark": "spark",
     "numpy": "mirror",

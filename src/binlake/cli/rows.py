@@ -60,6 +60,8 @@ def rows(
 
       binlake rows binlog.000012 --at binlog.000012:4711 --query
 
+      binlake rows binlog.000012 --table shop.orders --where "id = 4711 AND changed(state)"
+
       zcat binlog.000012.gz | binlake rows - --format parquet -o changes.parquet
     """
     check_format(form, FORMATS)
@@ -81,7 +83,7 @@ def rows(
                 columns.see(shaped.changes)
                 if not writer.write(shaped):
                     break
-        columns.finish()
+        columns.finish(ledger)
     say_result(ledger)
     say_if_nothing_matched(chains, options, ledger)
     fail_if_lost(ledger)

@@ -377,4 +377,6 @@ def _view(asked: str | None, read: ReadOptions) -> str:
             name="table",
             hint="for example .option('table', 'shop.orders')",
         )
+    if view not in ("table", "changes"):
+        read.refuse_row_filters(f"the view {view}")
     return view

@@ -8,7 +8,7 @@ transaction, file and statement per row_origin of successive changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -91,6 +91,10 @@ class RowFacts:
     row_origin: pa.Array  # int32
     sequence: pa.Array  # int64
 
+    def filter(self, kept: pa.Array) -> RowFacts:
+        """Only the rows where `kept` (bool) is true."""
+        return RowFacts(*(getattr(self, one.name).filter(kept) for one in fields(self)))
+
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
@@ -106,6 +110,12 @@ class TableChanges:
     facts: RowFacts
     before: Image | None
     after: Image
+
+    def filter(self, kept: pa.Array) -> TableChanges:
+        """Only the rows where `kept` (bool) is true."""
+        before = None if self.before is None else self.before.filter(kept)
+        facts, after = self.facts.filter(kept), self.after.filter(kept)
+        return TableChanges(self.types, after.count, facts, before, after)
 
 
 @dataclass(frozen=True, slots=True)

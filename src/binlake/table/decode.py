@@ -14,7 +14,7 @@ Undecodable bytes are an error, raised after everything before them has been yie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from weakref import WeakValueDictionary
@@ -49,6 +49,8 @@ from binlake.table.schema.history import SchemaHistory, position_of
 from binlake.table.schema.renames import noting_renames
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target, fixed_width, var_width
+from binlake.table.where.choosing import RunChooser, probe_options
+from binlake.table.where.kept import KeptRows
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
@@ -86,6 +88,8 @@ class ChangeDecoder:
         self._generation = 0
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._row_origins = RowOriginFinder(options)
+        self._chooser = self._new_chooser() if options.where is not None else None
+        self._kept = KeptRows()
         self._start_walker()
 
     def read(self, reader: ReadsRuns) -> Iterator[Changes]:
@@ -142,7 +146,29 @@ class ChangeDecoder:
 
     # -- runs ----------------------------------------------------------------------------------
 
+    def _new_chooser(self) -> RunChooser:
+        options = probe_options(self.options)
+        probe = ChangeDecoder(options, Target.TEXT, Ledger(), history=self._history)
+        return RunChooser(self.options, probe, self._ledger)
+
     def _decode(self, run: Run) -> Iterator[Changes]:
+        if self._chooser is None:
+            yield from self._decode_all(run)
+            return
+        try:
+            chosen = self._chooser.choose(run)
+        except BinlogError:
+            if not isinstance(run, PlainRun) or run.groups == 1:
+                raise
+            for one in run.each():  # the transactions before the bad one are whole
+                yield from self._decode(one)
+            return
+        if not self.options.whole_transaction:
+            self._kept.add(chosen.matches)
+        for part in chosen.runs:
+            yield from self._decode_all(part)
+
+    def _decode_all(self, run: Run) -> Iterator[Changes]:
         generation = self._history.at(position_of(run))
         if generation != self._generation:
             self._generation = generation
@@ -274,7 +300,10 @@ class ChangeDecoder:
                 failure = failed.error
                 walked = cut(walked, transaction_of(walked, failed.table, failure.row or 0))
         if walked.tables:
-            self._count(walked)
+            if self._chooser is not None and not self.options.whole_transaction:
+                tables = self._kept.of(tables, self._walker.rows)
+            self._count(walked, tables)
+        if walked.tables and tables:
             yield Changes(tables, _transaction_facts(walked), row_origins, is_full and at is None)
         if failure is not None:
             raise failure
@@ -295,16 +324,18 @@ class ChangeDecoder:
             found.append(TableChanges(types, buffers.count, facts, before, after))
         return found
 
-    def _count(self, walked: WalkedRows) -> None:
+    def _count(self, walked: WalkedRows, tables: Sequence[TableChanges]) -> None:
+        for changes in tables:
+            definition = changes.types.definition
+            operations = bytes(changes.facts.op.buffers()[1])[: changes.count]
+            for number, op in enumerate(OPERATIONS):
+                if count := operations.count(number):
+                    self._ledger.add_rows(definition.database, definition.table, op, count)
         for sink, buffers in walked.tables:
             types: TableTypes = sink.purpose
             definition = types.definition
             table = (definition.database, definition.table)
             self._ledger.names.setdefault(table, set()).add(definition.name_source)
-            operations = bytes(buffers.op[: buffers.count])
-            for number, op in enumerate(OPERATIONS):
-                if count := operations.count(number):
-                    self._ledger.add_rows(definition.database, definition.table, op, count)
             if buffers.unknown_documents:
                 self._ledger.json_differences[definition.full_name] += buffers.unknown_documents
             for kind in types.columns:

@@ -118,6 +118,7 @@ class Ledger:
     - `planned`: what there was to read, [start, end) by file (`plan`); `covered`: the byte
       ranges that were taken care of (`cover`); `skipped`: ranges lost to damage.
     - `columns`: columns that a user's schema names: whether any row's table has it (`look_for`).
+    - `where_columns`: the same of the columns that the option where names (`look_for_where`).
     - `renamed`: columns that DDL renames, in the order of the log, where columns of several
       definitions are united.
     - `warnings`: sentences, each once (`warn`).
@@ -137,6 +138,7 @@ class Ledger:
     covered: list[CoveredRange] = field(default_factory=list)
     planned: dict[str, tuple[int, int]] = field(default_factory=dict)
     columns: dict[str, bool] = field(default_factory=dict)
+    where_columns: dict[str, bool] = field(default_factory=dict)
     _warnings: dict[str, None] = field(default_factory=dict)
 
     def file(self, name: str) -> FileCounts:
@@ -158,9 +160,11 @@ class Ledger:
 
     def look_for(self, wanted: Iterable[str], names: Iterable[str]) -> None:
         """Note which wanted columns are among a table's; upper and lower case are the same."""
-        there = {name.lower() for name in names}
-        for name in wanted:
-            self.columns[name] = self.columns.get(name, False) or name.lower() in there
+        _look_for(self.columns, wanted, names)
+
+    def look_for_where(self, wanted: Iterable[str], names: Iterable[str]) -> None:
+        """The same of the columns that the option where names."""
+        _look_for(self.where_columns, wanted, names)
 
     def warn(self, sentence: str) -> None:
         """Keep a warning, once."""
@@ -189,12 +193,12 @@ class Ledger:
         return result
 
     def matched(self, options: ReadOptions) -> bool:
-        """Whether the filters of this read matched anything: a row change; without filters by
+        """Whether the filters of this read matched anything: a row change; without filters by value or
         operation, a change that rows cannot show; without filters by table or operation, a
         transaction.
         """
-        if self.rows:
-            return True
+        if self.rows or options.where is not None:
+            return bool(self.rows)
         if not options.op and self.unshown.total() > self.unshown_of_others:
             return True
         return not options.chooses_rows and any(self.transactions.values())
@@ -218,8 +222,12 @@ class Ledger:
         self.covered += other.covered
         for name, (start, end) in other.planned.items():
             self.plan(name, start, end)
-        for name, there in other.columns.items():
-            self.columns[name] = self.columns.get(name, False) or there
+        for mine, its in (
+            (self.columns, other.columns),
+            (self.where_columns, other.where_columns),
+        ):
+            for name, there in its.items():
+                mine[name] = mine.get(name, False) or there
         self._warnings.update(other._warnings)
         return self
 
@@ -303,6 +311,9 @@ class Ledger:
             lines.append(
                 f"no row that was read has the column {', '.join(missing)} of the given schema: null"
             )
+        for name, there in self.where_columns.items():
+            if not there:
+                lines.append(f"no table that was read has the column {name!r} of option where")
         return lines + self._names_told() + _one_of_each(self.warnings)
 
     def _names_told(self) -> list[str]:
@@ -347,6 +358,7 @@ class Ledger:
             "planned": {name: list(ends) for name, ends in sorted(self.planned.items())},
             "covered": [r._asdict() for r in sorted(self.covered)],
             "columns": dict(sorted(self.columns.items())),
+            "where_columns": dict(sorted(self.where_columns.items())),
             "warnings": self.warnings,
         }
 
@@ -370,6 +382,7 @@ class Ledger:
             covered=[CoveredRange(**entry) for entry in value["covered"]],
             planned={name: (start, end) for name, (start, end) in value["planned"].items()},
             columns=dict(value.get("columns", {})),
+            where_columns=dict(value.get("where_columns", {})),
         )
         for entry in value["rows"]:
             for operation in _OPERATIONS:
@@ -378,6 +391,12 @@ class Ledger:
         for sentence in value["warnings"]:
             result.warn(sentence)
         return result
+
+
+def _look_for(found: dict[str, bool], wanted: Iterable[str], names: Iterable[str]) -> None:
+    there = {name.lower() for name in names}
+    for name in wanted:
+        found[name] = found.get(name, False) or name.lower() in there
 
 
 def _one_of_each(warnings: Sequence[str]) -> list[str]:

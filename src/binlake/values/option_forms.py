@@ -27,6 +27,10 @@ FORMS: Mapping[str, Form] = {
         ("shop.users.email", "*.*.phone"),
     ),
     "DIR": Form("path or URI of a directory", ("/var/log/binlake", "s3://bucket/ledgers")),
+    "EXPR": Form(
+        "a condition in MySQL's syntax; docs/where.md describes it",
+        ("id = 4711", "state IN ('new', 'paid') AND changed(state)", "before.total > 100"),
+    ),
     "FILE": Form("path of a file", ("schema.sql",)),
     "FILE:POS": Form(
         "base name of a log file and a byte offset in it; or the offset alone. The name of the file's"

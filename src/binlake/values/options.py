@@ -24,10 +24,12 @@ from binlake.values.builds import PickledByName
 from binlake.values.column_patterns import parse_column_pattern
 from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.gtid import Gtid, MariaGtid, parse_gtid_filter
+from binlake.values.where import parse_where
 
 __all__ = [
     "FILTER_OPTIONS",
     "READ_OPTIONS",
+    "ROW_FILTERS",
     "FilePosition",
     "OptionSpec",
     "ReadOptions",
@@ -221,6 +223,11 @@ def _gtids(text: str) -> str:
     return "".join(text.split())
 
 
+def _condition(text: str) -> str:
+    parse_where(text)
+    return text
+
+
 def _at(text: str) -> str:
     return str(parse_at(text))
 
@@ -279,6 +286,8 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("server_id", "ID", "only events of these servers", _number, (), True),
     OptionSpec("thread", "ID", "only transactions of these connections", _number, (), True),
     OptionSpec("at", "FILE:POS|GTID", "one transaction: with this GTID, or the one that starts at this position, else contains it, else ends there", _at),
+    OptionSpec("where", "EXPR", "only row changes for which this expression in MySQL's syntax is true; columns of either image, before.NAME, after.NAME, changed(NAME)", _condition),
+    OptionSpec("whole_transaction", "BOOL", "with where: also the other row changes of the transactions in which one matches", _bool, False),
     # how to read it
     OptionSpec("index_directory", "DIR", "also allow index files to name logs in this directory", _text, (), True),
     OptionSpec("columns", "NAME", "only these columns of the table", _text, (), True),
@@ -324,6 +333,9 @@ FILTER_OPTIONS = (
     *("server_id", "thread", "at"),
 )
 
+#: The options that choose single row changes by their values.
+ROW_FILTERS = ("where", "whole_transaction")
+
 _SPECS = {spec.name: spec for spec in READ_OPTIONS}
 
 
@@ -349,6 +361,8 @@ class ReadOptions(PickledByName):
     server_id: tuple[int, ...] = ()
     thread: tuple[int, ...] = ()
     at: str | None = None
+    where: str | None = None
+    whole_transaction: bool = False
     index_directory: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     exclude_column: tuple[str, ...] = ()
@@ -401,9 +415,27 @@ class ReadOptions(PickledByName):
     @property
     def filters(self) -> bool:
         """Whether anything is filtered."""
-        return any(getattr(self, name) not in (None, ()) for name in FILTER_OPTIONS)
+        return bool(self.filters_given)
+
+    @property
+    def filters_given(self) -> list[str]:
+        """The names of the options that filter something."""
+        names = (*FILTER_OPTIONS, "where")
+        return [name for name in names if getattr(self, name) not in (None, ())]
+
+    def refuse_row_filters(self, what: str) -> None:
+        """For what does not look at values. Raises OptionError if single row changes are chosen."""
+        if self.where is not None:
+            raise OptionError(
+                f"option where chooses row changes by their values, and {what} has none",
+                name="where",
+            )
 
     def _check(self) -> None:
+        if self.whole_transaction and self.where is None:
+            raise OptionError(
+                "option whole_transaction needs option where", name="whole_transaction"
+            )
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise OptionError("option until is not after option since", name="until")
         if (

@@ -34,6 +34,7 @@ class ColumnDefinition:
     distinguish (uuid, inet4, inet6, vector, json), else None. `generated`: the server computes the
     value, and no statement can set it. `virtual`: the server does not store the value either, so the
     after-image of an update may lack a changed value (MariaDB). Only a schema contains both.
+    `is_collation_known` is False where `collation_id` is any collation of the right character set.
     """
 
     ordinal: int
@@ -52,6 +53,7 @@ class ColumnDefinition:
     declared: str | None = None
     generated: bool = False
     virtual: bool = False
+    is_collation_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from binlake.errors import OptionError
 from binlake.values.options import (
     FILTER_OPTIONS,
     READ_OPTIONS,
+    ROW_FILTERS,
     OptionSpec,
     ReadOptions,
     parse_calendar_us,
@@ -64,7 +65,7 @@ TAIL_OPTIONS = ROW_OPTIONS - {"source", "threads"}
 #: Options of a command that writes SQL: it shows all columns, of committed changes only, and
 #: values in one form.
 SQL_OPTIONS = frozenset(
-    (*FILTER_OPTIONS, "schema", "verify_checksum", "on_error", "on_unshown", "assume_charset", "batch_bytes",
+    (*FILTER_OPTIONS, *ROW_FILTERS, "schema", "verify_checksum", "on_error", "on_unshown", "assume_charset", "batch_bytes",
      "threads", *HOW_LOGS_ARE_OPENED)
 )  # fmt: skip
 
@@ -154,7 +155,7 @@ def _flag(name: str) -> str:
 
 
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
-    panel = _FILTER_PANEL if spec.name in FILTER_OPTIONS else _READING_PANEL
+    panel = _FILTER_PANEL if spec.name in (*FILTER_OPTIONS, *ROW_FILTERS) else _READING_PANEL
     text = spec.help + (f" ({'|'.join(spec.choices)})" if spec.choices else "")
     if isinstance(spec.default, bool):
         kind: Any = bool | None

@@ -113,10 +113,10 @@ def sql(
     say_time_zone(options, sys.argv)
     if not undo and (force or verify):
         raise OptionError("--force and --verify require --undo", name="undo")
-    if ddl and (undo or options.op):
+    if ddl and (undo or options.op or options.where):
         raise OptionError(
-            "--ddl and --op exclude each other"
-            if options.op
+            f"--ddl and --{'op' if options.op else 'where'} exclude each other"
+            if options.op or options.where
             else "--undo reverses row changes only, not --ddl",
             name="ddl",
         )

@@ -10,7 +10,9 @@ import difflib
 
 from binlake.errors import OptionError
 from binlake.table.batches import Changes
+from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.where import column_names, parse_where
 
 __all__ = ["ColumnCheck", "unknown_column"]
 
@@ -22,6 +24,7 @@ class ColumnCheck:
 
     def __init__(self, options: ReadOptions) -> None:
         self._wanted = options.columns
+        self._where = options.where
         self._tables: dict[str, dict[str, None]] = {}
 
     def see(self, changes: Changes) -> None:
@@ -32,12 +35,27 @@ class ColumnCheck:
                 names = self._tables.setdefault(definition.full_name, {})
                 names.update(dict.fromkeys(column.name for column in definition.columns))
 
-    def finish(self) -> None:
+    def finish(self, ledger: Ledger) -> None:
         """Raise OptionError for a name that no table had; if no table was read, there is no check."""
+        if self._where is not None:
+            for name in dict.fromkeys(name.name for name in column_names(parse_where(self._where))):
+                if not ledger.where_columns.get(name, True):
+                    raise _unknown_in_where(name, ledger)
         known = {name.casefold() for names in self._tables.values() for name in names}
         for name in self._wanted:
             if self._tables and name.casefold() not in known:
                 raise unknown_column(name, self._tables)
+
+
+def _unknown_in_where(name: str, ledger: Ledger) -> OptionError:
+    """Return the error for a column of the option where that no table has."""
+    listed = [sentence for sentence in ledger.warnings if f"has no column {name!r}" in sentence]
+    return OptionError(
+        f"option where: no table that was read has a column {name!r}",
+        name="where",
+        value=name,
+        hint="; ".join(listed[:_SHOWN_TABLES]),
+    )
 
 
 def unknown_column(name: str, tables: dict[str, dict[str, None]]) -> OptionError:

@@ -363,6 +363,7 @@ def _with_hint(
         decimals=decimals,
         unsigned=unsigned,
         collation_id=collation,
+        is_collation_known=column.is_collation_known and collation == column.collation_id,
         members=hint.members if column.members is None else column.members,
         declared=hint.special,
         generated=hint.generated,
@@ -388,5 +389,5 @@ def _charset_name(collation_id: int | None) -> str | None:
     return None if collation is None else collation.charset
 
 
-# one collation id of each character set: any will do, since only the set is used
+# one collation id of each character set: only the set is known then (`is_collation_known`)
 A_COLLATION = {collation.charset: number for number, collation in COLLATIONS.items()}

@@ -31,7 +31,7 @@ from binlake.table.sql.later_children import LaterChildren
 from binlake.table.sql.row_sql import SqlTable, shapes_of
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger, counted
-from binlake.values.options import FILTER_OPTIONS, ReadOptions
+from binlake.values.options import ReadOptions
 
 __all__ = ["UndoneChanges"]
 
@@ -78,7 +78,7 @@ class UndoneChanges:
         `history` is a new one for this second reading; `references` returns the foreign keys that
         refer to a table. Raises BinlogError.
         """
-        filters = {name for name in FILTER_OPTIONS if getattr(options, name) not in (None, ())}
+        filters = set(options.filters_given)
         if not self._tables or filters <= set(_OPEN_ENDED):
             return []
         if any(log.path == "-" for log in chain.files):

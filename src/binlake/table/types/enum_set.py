@@ -56,19 +56,19 @@ class EnumType(ColumnType):
         if self.members is None:
             return indexes.cast(self.arrow_type)
         self._check(indexes, len(self.members))
-        return indexes.cast(self.arrow_type) if self._keeps_index else self._texts(indexes)
+        return indexes.cast(self.arrow_type) if self._keeps_index else self.texts(indexes)
 
     def _is_ambiguous(self, column: ColumnDefinition, context: ColumnContext) -> bool:
         return context.target is Target.TEXT and "" in (column.members or ())
 
-    def _texts(self, values: pa.Array) -> pa.Array:
+    def texts(self, values: pa.Array) -> pa.Array:
         """The members' text; of an invalid value the empty one."""
         if not self._keeps_index and pa.types.is_string(values.type):
             return values
         return spread_texts(array(["", *(self.members or ())], pa.string()), values)
 
     def to_json(self, values: pa.Array) -> Values:
-        return integers(values) if self.members is None else strings(self._texts(values))
+        return integers(values) if self.members is None else strings(self.texts(values))
 
     def to_wire(self, value: int | str) -> bytes:
         number = self._number(value) if isinstance(value, str) else value
@@ -91,7 +91,7 @@ class EnumType(ColumnType):
     def to_sql(self, values: pa.Array) -> pa.Array:
         if self.members is None:
             return number(values)
-        literals = string_literal(self._texts(values))
+        literals = string_literal(self.texts(values))
         invalid = self.sql_needs_any_value(values)
         return literals if invalid is None else pc.if_else(invalid, _INVALID, literals)
 

@@ -1,0 +1,1 @@
+"""Which row changes the option `where` chooses, decided as a server's WHERE decides."""

@@ -1,0 +1,166 @@
+"""Which transactions and row changes of a run the option `where` chooses.
+
+The rows of a run are decoded twice: first only the columns that the condition names, of all rows;
+then everything that the reader wants, of the transactions in which a row matches.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.errors import OptionError, UnsupportedError
+from binlake.source.arrays import array, scalar
+from binlake.stream.runs import PlainRun, Run
+from binlake.table.batches import Changes, TableChanges
+from binlake.table.plan import TableTypes
+from binlake.table.where.binding import BoundCondition
+from binlake.table.where.images import Rows
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+from binlake.values.where import Condition, column_names, parse_where
+
+__all__ = ["ChosenRows", "RunChooser", "probe_options"]
+
+
+class DecodesRuns(Protocol):
+    """What decodes the columns that a condition needs: a `ChangeDecoder` of the text target."""
+
+    def decode(self, runs: Iterable[Run]) -> Iterator[Changes]: ...
+
+
+class ChosenRows(NamedTuple):
+    """Parts of a run, and which of their row changes match: a bool for each, in their order."""
+
+    runs: list[Run]
+    matches: pa.Array
+
+
+def probe_options(options: ReadOptions) -> ReadOptions:
+    """The options of the first of the two decodings."""
+    assert options.where is not None
+    names = dict.fromkeys(name.name for name in column_names(parse_where(options.where)))
+    return replace(
+        options,
+        where=None,
+        whole_transaction=False,
+        columns=tuple(names),
+        query=False,
+        on_error="stop",
+        invalid="error",
+    )
+
+
+class RunChooser:
+    """Chooses from the runs of a log. `probe` decodes with `probe_options`."""
+
+    def __init__(self, options: ReadOptions, probe: DecodesRuns, ledger: Ledger) -> None:
+        assert options.where is not None
+        self._condition: Condition = parse_where(options.where)
+        self._names = dict.fromkeys(name.name for name in column_names(self._condition))
+        self._is_one_table = len(options.table) == 1 and not set("*?") & set(options.table[0])
+        self._probe = probe
+        self._ledger = ledger
+        self._bound: dict[int, tuple[TableTypes, BoundCondition | None]] = {}
+
+    def choose(self, run: Run) -> ChosenRows:
+        """The transactions of a run that have a matching row. Raises BinlogError."""
+        starts, matches = self._matches(run)
+        if not pc.any(matches).as_py():
+            return ChosenRows([], matches.slice(0, 0))
+        if not isinstance(run, PlainRun):
+            return ChosenRows([run], matches)
+        chosen = pc.unique(starts.filter(matches))
+        groups = _groups(run, chosen.to_pylist())
+        if 2 * len(groups) > run.groups:
+            return ChosenRows([run], matches)
+        return ChosenRows(
+            [run.part(low, high) for low, high in _stretches(groups)],
+            matches.filter(pc.is_in(starts, value_set=chosen)),
+        )
+
+    def _matches(self, run: Run) -> tuple[pa.Array, pa.Array]:
+        """For each row change of a run, in order: where its transaction starts, and if it matches."""
+        sequences, starts, matches = [], [], []
+        for changes in self._probe.decode([run]):
+            for table in changes.tables:
+                sequences.append(table.facts.sequence)
+                starts.append(changes.transactions.start.take(table.facts.transaction))
+                matches.append(self._rows(changes, table))
+        if not sequences:
+            return array([], pa.int64()), array([], pa.bool_())
+        order = pc.array_sort_indices(pa.concat_arrays(sequences))
+        return pa.concat_arrays(starts).take(order), pa.concat_arrays(matches).take(order)
+
+    def _rows(self, changes: Changes, table: TableChanges) -> pa.Array:
+        bound = self._bound_to(table.types)
+        if bound is None:
+            return pa.repeat(scalar(False), table.count)
+        truth = bound.truth(Rows(table))
+        for doubt, where in truth.doubts.items():
+            if not pc.any(where).as_py():
+                continue
+            if not doubt.is_lacking:
+                row = pc.index(where, scalar(True)).as_py()
+                origin = changes.row_origins[table.facts.row_origin[row].as_py()]
+                raise UnsupportedError(
+                    f"option where: {doubt.sentence}",
+                    file=origin.file,
+                    event_pos=table.facts.pos[row].as_py(),
+                )
+            self._ledger.warn(doubt.sentence)
+        return pc.fill_null(truth.value, scalar(False))
+
+    def _bound_to(self, types: TableTypes) -> BoundCondition | None:
+        """The condition for a table; None if the table lacks a column. Raises OptionError."""
+        known = self._bound.get(id(types))
+        if known is None:
+            names = [column.name for column in types.definition.columns]
+            self._ledger.look_for_where(self._names, names)
+            there = {name.casefold() for name in names}
+            missing = [name for name in self._names if name.casefold() not in there]
+            bound = None
+            if not missing:
+                bound = BoundCondition(self._condition, types)
+            elif self._is_one_table:
+                raise _no_column(types, missing[0])
+            else:
+                self._ledger.warn(
+                    f"table {types.definition.full_name} has no column {missing[0]!r}, so option where "
+                    f"matches none of its changes; it has {', '.join(names)}"
+                )
+            known = self._bound[id(types)] = (types, bound)  # the types stay, and so their id
+        return known[1]
+
+
+def _no_column(types: TableTypes, name: str) -> OptionError:
+    names = [column.name for column in types.definition.columns]
+    near = difflib.get_close_matches(name, names, n=1)
+    return OptionError(
+        f"option where: table {types.definition.full_name} has no column {name!r}",
+        name="where",
+        value=name,
+        hint=(f"did you mean {near[0]}? " if near else "") + f"it has {', '.join(names)}",
+    )
+
+
+def _groups(run: PlainRun, starts: list[int]) -> list[int]:
+    """The transactions of a run that start at these offsets, which are in order."""
+    wanted = set(starts)
+    return [group for group in range(run.low, run.high) if run.plain.start(group) in wanted]
+
+
+def _stretches(groups: list[int]) -> Iterator[tuple[int, int]]:
+    """Successive transactions as [low, high)."""
+    low = previous = groups[0]
+    for group in groups[1:]:
+        if group != previous + 1:
+            yield low, previous + 1
+            low = group
+        previous = group
+    yield low, previous + 1

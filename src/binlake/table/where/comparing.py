@@ -1,0 +1,31 @@
+"""What all comparisons share: Arrow's functions by operator, and tests of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.source.arrays import scalar
+
+__all__ = ["COMPARE", "Operator", "Test", "constant"]
+
+Operator = Literal["=", "<", "<=", ">", ">="]
+
+#: A comparison of two arrays, bool or null per row; of a column and a constant, without the second.
+Test = Callable[[pa.Array, pa.Array | None], pa.Array]
+
+COMPARE: dict[str, Callable[[pa.Array, pa.Array | pa.Scalar | None], pa.Array]] = {
+    "=": pc.equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def constant(values: pa.Array, result: bool) -> pa.Array:
+    """The same result for every value, null for null."""
+    return pc.if_else(pc.is_valid(values), scalar(result), scalar(None, pa.bool_()))

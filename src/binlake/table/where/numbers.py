@@ -1,0 +1,125 @@
+"""Comparisons of numbers: exact for integers and DECIMAL, as doubles once a float takes part."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import pyarrow as pa
+
+from binlake.source.arrays import array, scalar
+from binlake.table.types.base import ColumnType
+from binlake.table.types.bit import BitType
+from binlake.table.types.decimal import DecimalType
+from binlake.table.types.floating import FloatingType
+from binlake.table.types.integer import IntegerType, YearType
+from binlake.table.where.comparing import COMPARE, Operator, Test, constant
+
+__all__ = [
+    "NUMBERS",
+    "number_pair",
+    "number_test",
+]
+
+NUMBERS = (IntegerType, YearType, BitType, DecimalType, FloatingType)
+_INTEGER_DIGITS = 20
+_MOST_DIGITS = 76  # of Arrow's decimal256
+_EXACT_DECIMAL128 = 38
+
+
+def number_test(kind: ColumnType, operator: Operator, value: object) -> Test:
+    """The test of a column against a constant. Raises ValueError with what is wrong with it."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
+        raise ValueError("compare it with a number, without quotes")
+    if isinstance(kind, YearType) and 0 <= value < 100:
+        raise ValueError("compare it with a year of four digits")
+    if isinstance(kind, FloatingType) and not isinstance(value, float):
+        raise ValueError(
+            "a log does not tell FLOAT(M,D), which servers compare by rounding, from FLOAT; write the "
+            f"constant with an exponent to compare exactly: {value}e0"
+        )
+    if isinstance(value, float):
+        return _double_test(kind, operator, value)
+    return _exact_test(kind, operator, Fraction(value))
+
+
+def number_pair(left: ColumnType, right: ColumnType, operator: Operator) -> Test:
+    """The test of two columns. Raises ValueError."""
+    if isinstance(left, FloatingType) or isinstance(right, FloatingType):
+        raise ValueError("FLOAT and DOUBLE columns are compared with constants only")
+    if not isinstance(left, DecimalType) and not isinstance(right, DecimalType):
+        common = pa.decimal128(_INTEGER_DIGITS, 0)
+    else:
+        scale = max(_scale(left), _scale(right))
+        whole = max(_precision(kind) - _scale(kind) for kind in (left, right))
+        if whole + scale > _MOST_DIGITS:
+            raise ValueError("together they have more digits than binlake compares")
+        common = pa.decimal256(whole + scale, scale)
+    return lambda one, other: COMPARE[operator](
+        *(a.cast(common) for a in (one, other) if a is not None)
+    )
+
+
+def _double_test(kind: ColumnType, operator: Operator, value: int | Decimal | float) -> Test:
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{value} is beyond a DOUBLE") from None
+    literal = scalar(number, pa.float64())
+    return lambda values, _: COMPARE[operator](_doubles(values), literal)
+
+
+def _exact_test(kind: ColumnType, operator: Operator, value: Fraction) -> Test:
+    scaled = value * 10 ** _scale(kind)
+    bound = math.floor(scaled)
+    if scaled != bound:  # between two values of the column
+        if operator == "=":
+            return lambda values, _: constant(values, False)
+        operator = "<=" if operator in ("<", "<=") else ">"
+    low, high = _range(kind)
+    if not low <= bound <= high:
+        is_less = bound > high  # every value of the column is
+        result = operator != "=" and (operator in ("<", "<=")) == is_less
+        return lambda values, _: constant(values, result)
+    if not isinstance(kind, DecimalType):
+        literal = scalar(bound, kind.arrow_type)
+        return lambda values, _: COMPARE[operator](values, literal)
+    common = _decimal(_precision(kind), _scale(kind))
+    literal = array([_digits(bound, _scale(kind))], pa.string()).cast(common)[0]
+    return lambda values, _: COMPARE[operator](values.cast(common), literal)
+
+
+def _digits(bound: int, scale: int) -> str:
+    """`bound` divided by 10 ** `scale`, exactly."""
+    digits = str(abs(bound)).rjust(scale + 1, "0")
+    whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
+    return ("-" if bound < 0 else "") + whole + ("." + fraction if fraction else "")
+
+
+def _doubles(values: pa.Array) -> pa.Array:
+    return values.cast(pa.float64(), safe=False)
+
+
+def _scale(kind: ColumnType) -> int:
+    return kind.column.decimals if isinstance(kind, DecimalType) else 0
+
+
+def _precision(kind: ColumnType) -> int:
+    return kind.column.precision if isinstance(kind, DecimalType) else _INTEGER_DIGITS
+
+
+def _decimal(precision: int, scale: int) -> pa.DataType:
+    make = pa.decimal128 if precision <= _EXACT_DECIMAL128 else pa.decimal256
+    return make(precision, scale)
+
+
+def _range(kind: ColumnType) -> tuple[int, int]:
+    """The least and the greatest value that the column's array can hold, without its point."""
+    if isinstance(kind, DecimalType):
+        most = 10 ** _precision(kind) - 1
+        return -most, most
+    bits = kind.arrow_type.bit_width
+    if pa.types.is_signed_integer(kind.arrow_type):
+        return -(1 << bits - 1), (1 << bits - 1) - 1
+    return 0, (1 << bits) - 1

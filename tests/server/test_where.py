@@ -1,0 +1,170 @@
+"""`--where` against a server's own WHERE, over the same rows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import binlake
+from binlake.errors import OptionError, SourceError, UnsupportedError
+from dev.golden.types import Column, Table, families, literal
+from dev.servers import Server, Session
+from support.values.conditions import Conditions, kind_of
+
+pytestmark = pytest.mark.server
+
+SERVERS = ("mysql-9.7", "mariadb-11.8")
+CONDITIONS_A_TABLE = 16
+SESSION = ("SET SESSION sql_mode = ''", "SET SESSION time_zone = '+00:00'", "SET NAMES utf8mb4")
+TEXTS = ("a", "A", "a ", " a", "b", "ab", "Ab_c", "a%", "zz", "Z", "", "é", "É", "e", "ß", "ss", "a\t", "~", "_", "[", "{", "9", "10")  # fmt: skip
+COLLATIONS = {
+    "mysql-9.7": (
+        *("utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb4_0900_ai_ci", "utf8mb4_0900_as_cs"),
+        *(
+            "utf8mb4_0900_as_ci",
+            "utf8mb4_general_ci",
+            "utf8mb4_unicode_ci",
+            "utf8mb4_unicode_520_ci",
+        ),
+        *("utf8mb3_general_ci", "utf8mb3_unicode_ci", "latin1_swedish_ci", "latin1_general_ci"),
+        *("latin1_bin", "ascii_general_ci", "ascii_bin", "ucs2_general_ci", "utf16_unicode_ci"),
+    ),
+    "mariadb-11.8": (
+        *("utf8mb4_bin", "utf8mb4_nopad_bin", "utf8mb4_general_ci", "utf8mb4_general_nopad_ci"),
+        *("utf8mb4_unicode_ci", "utf8mb4_unicode_nopad_ci", "utf8mb4_unicode_520_ci"),
+        *("utf8mb4_uca1400_ai_ci", "utf8mb4_uca1400_as_cs", "utf8mb4_uca1400_nopad_ai_ci"),
+        *("utf8mb3_general_ci", "latin1_swedish_ci", "latin1_swedish_nopad_ci", "latin1_bin"),
+        *("ascii_general_ci", "ascii_bin"),
+    ),
+}
+
+
+def tables(server: Server) -> Iterator[Table]:
+    """Tables of every type that conditions compare, and one with a column of each known collation."""
+    for table in families(server):
+        columns = tuple(column for column in table.columns if kind_of(column) != "other")
+        if columns and table.name != "wide":
+            yield Table(table.name, columns)
+    edges = tuple(map(literal, TEXTS))
+    named = COLLATIONS[server.name]
+    yield Table(
+        "collated",
+        tuple(
+            Column(f"c{i}", f"VARCHAR(20) CHARACTER SET {name.split('_')[0]} COLLATE {name}", edges)
+            for i, name in enumerate(named)
+        ),
+    )
+
+
+def filled(server: Server) -> dict[str, Table]:
+    """The tables, made and filled, as the server holds them."""
+    made = {}
+    server.execute(
+        "SET GLOBAL binlog_row_metadata = FULL", "CREATE DATABASE w DEFAULT CHARSET utf8mb4"
+    )
+    with server.session("w") as session:
+        session.execute(*SESSION)
+        for table in tables(server):
+            session.execute(table.create())
+            session.execute(
+                *(f"INSERT IGNORE INTO `{table.name}` VALUES {row}" for row in table.rows(99))
+            )
+            made[table.name] = table
+    return made
+
+
+def values_of(session: Session, table: Table) -> dict[str, list[str]]:
+    """What the server shows for each column, without NULL."""
+    shown = {}
+    for column in table.columns:
+        kind, name = kind_of(column), f"`{column.name}`"
+        as_text = (
+            f"HEX({name})"
+            if kind == "bytes"
+            else f"{name} + 0"
+            if "bit" in column.type.lower()
+            else name
+        )
+        rows = session.rows(f"SELECT {as_text} FROM `{table.name}` WHERE {name} IS NOT NULL")
+        shown[column.name] = [text for (text,) in rows if text is not None and len(text) < 200]
+    return shown
+
+
+def chosen(files: Sequence[Path], table: str, condition: str) -> set[int]:
+    """The keys of the inserts that binlake chooses."""
+    log = binlake.open(
+        [str(file) for file in files], where=condition, columns="id", threads=1, table=f"w.{table}"
+    )
+    return {row["id"] for batch in log.changes(f"w.{table}") for row in batch.to_pylist()}
+
+
+@pytest.mark.parametrize("server", SERVERS, indirect=True)
+def test_conditions_choose_what_the_server_chooses(
+    server: Server, figure: Callable[..., None]
+) -> None:
+    rng = random.Random(7)
+    counts: Counter[str] = Counter()
+    made = filled(server)
+    files = server.log_files()
+    differing = []
+    with server.session("w") as session:
+        session.execute(*SESSION)
+        for table in made.values():
+            conditions = Conditions(rng, table.columns, values_of(session, table))
+            for _ in range(CONDITIONS_A_TABLE):
+                condition = conditions.any(rng.randint(0, 3))
+                try:
+                    ours = chosen(files, table.name, condition)
+                except (OptionError, UnsupportedError):
+                    counts["refused"] += 1
+                    continue
+                except SourceError:
+                    ours = set()  # none matches
+                rows = session.rows(f"SELECT id FROM `{table.name}` WHERE {condition}")
+                counts["compared"] += 1
+                if ours != {int(key or 0) for (key,) in rows}:
+                    differing.append((table.name, condition))
+    figure("where", server=server.name, compared=counts["compared"], refused=counts["refused"], differing=len(differing))  # fmt: skip
+    assert differing == []
+    assert counts["compared"] > 100
+
+
+IMAGES = (
+    "CREATE TABLE orders (id INT PRIMARY KEY, state VARCHAR(10), total DECIMAL(6,2), doc {json})",
+    "INSERT INTO orders VALUES (1, 'new', 1.50, '{{\"a\": {{\"b\": [5, \"x\"]}}}}'), (2, 'new', NULL, NULL), (3, 'paid', 9, '{{\"n\": null}}')",
+    "UPDATE orders SET state = 'paid' WHERE id = 1",
+    "UPDATE orders SET total = 2 WHERE id = 2",
+    "DELETE FROM orders WHERE id = 3",
+)
+#: Conditions, and the operations and keys that they choose.
+CHOICES = (
+    ("id = 1", ["insert 1", "update 1"]),
+    ("state = 'new'", ["insert 1", "insert 2", "update 1", "update 2"]),
+    ("after.state = 'paid'", ["insert 3", "update 1"]),
+    ("before.state = 'paid'", ["delete 3"]),
+    ("before.state = 'new' AND after.state = 'paid'", ["update 1"]),
+    ("changed(state)", ["update 1"]),
+    ("changed(total) OR changed(state)", ["update 1", "update 2"]),
+    ("before.total IS NULL AND after.total = 2", ["update 2"]),
+    ("total = 1.5 AND changed(state)", ["update 1"]),
+    ("doc->'$.a.b[0]' = 5", ["insert 1", "update 1"]),
+    ("doc->>'$.a.b[1]' = 'x'", ["insert 1", "update 1"]),
+    ("JSON_EXTRACT(doc, '$.a.b[1]') = 'x'", ["insert 1", "update 1"]),
+)
+
+
+@pytest.mark.parametrize("server", SERVERS, indirect=True)
+def test_images_and_documents(server: Server) -> None:
+    kind = "JSON" if server.flavour == "mysql" else "LONGTEXT CHARACTER SET utf8mb4"
+    server.execute("SET GLOBAL binlog_row_metadata = FULL", "CREATE DATABASE images")
+    with server.session("images") as session:
+        session.execute(*SESSION, *(statement.format(json=kind) for statement in IMAGES))
+    files = [str(file) for file in server.log_files()]
+    for condition, expected in CHOICES:
+        log = binlake.open(files, where=condition, table="images.orders")
+        found = {f"{row['_op']} {row['id']}" for row in log.to_pylist("images.orders")}
+        assert sorted(found) == expected, condition
