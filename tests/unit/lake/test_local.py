@@ -72,7 +72,7 @@ def test_the_error_is_that_of_the_first_task_that_fails(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_dies_is_an_error() -> None:
-    with pytest.raises(BinlogError, match=r"ended with signal 9; fewer workers"):
+    with pytest.raises(BinlogError, match=r"ended with signal 9; use fewer workers"):
         LocalEngine(2).run([Dies(), Dies()], "die", quiet)
 
 
@@ -262,7 +262,7 @@ def test_an_export_interrupted_while_it_commits_keeps_what_it_replaces(
         } == before
         assert not (lake / "_ledger.json").exists()
         with pytest.raises(
-            OptionError, match=r"did not finish, \d+ tables of it already whole; --overwrite"
+            OptionError, match=r"did not finish, \d+ tables of it already whole; use --overwrite"
         ):
             binlake.export(LOGS, lake, engine="local", workers=1)
     binlake.export(LOGS, lake, engine="local", workers=1, if_exists="replace")
