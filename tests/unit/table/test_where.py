@@ -44,6 +44,7 @@ def either(decide: Callable[[Row], Any]) -> Callable[[Row], bool]:
 
 
 CONDITIONS: list[tuple[str, Callable[[Row], bool]]] = [
+    ("id IN (TRUE, 5)", either(lambda row: row["id"] in (1, 5))),
     ("id = 45", either(lambda row: row["id"] == 45)),
     ("id IN (45, 46) AND state <> 'new'", either(lambda row: row["id"] in (45, 46) and row["state"] != "new")),
     ("total > 100.005 XOR id < 50", either(lambda row: row["total"] is not None and (float(row["total"]) > 100.005) != (row["id"] < 50))),
@@ -126,6 +127,10 @@ def test_what_is_no_condition_is_refused_before_anything_is_read(
         (ORDERS, "total LIKE '1%'", "LIKE is for text"),
         (ORDERS, "BINARY id = 1", "BINARY is for text"),
         ("shop.products", "weight > 1.5", "write the constant with an exponent"),
+        ("shop.products", "attributes->'$.a' = 'x'", "-> is compared with numbers"),
+        ("shop.products", "attributes->'$.a' = TRUE", "-> is compared with numbers"),
+        ("shop.products", "attributes->'$.a' LIKE 'x'", "use ->> for LIKE"),
+        ("shop.products", "attributes->>'$.a' = 5", "compare it with a text"),
         ("shop.customers", "name < 'M'", "does not know the order of texts under utf8mb4_0900_ai_ci; write BINARY name"),
     ],
 )  # fmt: skip

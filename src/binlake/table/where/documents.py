@@ -1,7 +1,8 @@
 """Comparisons of what JSON documents have at a path.
 
-`->` gives a JSON value. A number equals numbers, a string equals texts by their characters, and values
-of other types differ from both. `->>` gives text under utf8mb4_bin. A path that a document lacks is NULL.
+`->` gives a JSON value, which binlake compares with numbers only: how a server compares it with a text depends
+on types that the document's text does not show (a DATE is written as a string is). `->>` gives text under
+utf8mb4_bin. A path that a document lacks is NULL.
 """
 
 from __future__ import annotations
@@ -66,13 +67,12 @@ class DocumentTests:
         """The test against a constant. Raises ValueError with what is wrong with it."""
         if self._unquoted:
             return self._compare_text(operator, value)
-        if isinstance(value, str):
-            if operator != "=":
-                raise ValueError("-> compares the order of numbers only; ->> is text")
-            return self._each(lambda found: isinstance(found, str) and self._same(found, value))
-        if isinstance(value, int | Decimal | float):
-            return self._each(lambda found: _number_is(found, operator, value))
-        raise ValueError("compare it with a number or with a text in quotes")
+        if not self._is_native:
+            # MariaDB compares the text of JSON_EXTRACT, with a number by its first characters
+            raise ValueError("-> needs MySQL's JSON; compare the text of ->> instead")
+        if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
+            raise ValueError("-> is compared with numbers; ->> gives text, also 'true' and 'null'")
+        return self._each(lambda found: _number_is(found, operator, value))
 
     def like(self, pattern: str, escape: str) -> Test:
         """LIKE. Raises ValueError."""
@@ -106,9 +106,6 @@ class DocumentTests:
             pa.bool_(),
         )
 
-    def _same(self, found: str, value: str) -> bool:
-        return found == value if self._is_native else found.rstrip(" ") == value.rstrip(" ")
-
     def _each(self, decide: Callable[[Any], bool]) -> Test:
         return lambda values, _: array(
             [None if found is _MISSING else decide(found) for found in self._found(values)],
@@ -139,9 +136,9 @@ class DocumentTests:
         for step in self._path:
             if isinstance(step, int):
                 if not isinstance(found, list):
-                    if step or not self._is_native or found is _MISSING:
+                    if step or found is _MISSING:
                         return _MISSING
-                    continue  # MySQL takes a value for an array of one
+                    continue  # the servers take a value for an array of one
                 found = found[step] if step < len(found) else _MISSING
             else:
                 found = found.get(step, _MISSING) if isinstance(found, dict) else _MISSING

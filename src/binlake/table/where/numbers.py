@@ -30,7 +30,7 @@ _EXACT_DECIMAL128 = 38
 
 def number_test(kind: ColumnType, operator: Operator, value: object) -> Test:
     """The test of a column against a constant. Raises ValueError with what is wrong with it."""
-    if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
+    if not isinstance(value, int | Decimal | float):
         raise ValueError("compare it with a number, without quotes")
     if isinstance(kind, YearType) and 0 <= value < 100:
         raise ValueError("compare it with a year of four digits")
@@ -41,7 +41,7 @@ def number_test(kind: ColumnType, operator: Operator, value: object) -> Test:
         )
     if isinstance(value, float):
         return _double_test(kind, operator, value)
-    return _exact_test(kind, operator, Fraction(value))
+    return _exact_test(kind, operator, Fraction(value))  # TRUE is 1
 
 
 def number_pair(left: ColumnType, right: ColumnType, operator: Operator) -> Test:
