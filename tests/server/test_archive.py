@@ -277,7 +277,7 @@ def test_purged_logs_are_a_clear_error(fresh: Server, tmp_path: Path) -> None:
     fresh.purge_before(newest)
     done = archive(url_of(fresh), tmp_path)
     assert done.returncode == 1
-    assert f"{newest} to {newest} are there" in done.stderr
+    assert f"it has {newest} to {newest};" in done.stderr
     assert "Traceback" not in done.stderr
     done = archive(url_of(fresh), tmp_path, "--restart-if-lost")
     assert done.returncode == 0, done.stderr
