@@ -138,7 +138,7 @@ def test_purged(mysql: Server) -> None:
     mysql.execute("INSERT INTO shop.t VALUES (3, 'c')", "FLUSH BINARY LOGS")
     mysql.purge_before("binlog.000002")
     run = Query42(checkpoint, server=url_of(mysql))
-    with pytest.raises(PositionLostError, match=r"binlog\.000001.*purged: [0-9a-f-]+:5"):
+    with pytest.raises(PositionLostError, match=r"binlog\.000001.*purged.*: [0-9a-f-]+:5;"):
         run.batch()
 
 
