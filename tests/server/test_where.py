@@ -151,9 +151,12 @@ CHOICES = (
     ("changed(total) OR changed(state)", ["update 1", "update 2"]),
     ("before.total IS NULL AND after.total = 2", ["update 2"]),
     ("total = 1.5 AND changed(state)", ["update 1"]),
-    ("doc->'$.a.b[0]' = 5", ["insert 1", "update 1"]),
     ("doc->>'$.a.b[1]' = 'x'", ["insert 1", "update 1"]),
-    ("JSON_EXTRACT(doc, '$.a.b[1]') = 'x'", ["insert 1", "update 1"]),
+)
+#: Of MySQL's JSON type only.
+NUMBERS_OF_DOCUMENTS = (
+    ("doc->'$.a.b[0]' = 5", ["insert 1", "update 1"]),
+    ("JSON_EXTRACT(doc, '$.a.b[0]') IN (4, 5)", ["insert 1", "update 1"]),
 )
 
 
@@ -164,7 +167,7 @@ def test_images_and_documents(server: Server) -> None:
     with server.session("images") as session:
         session.execute(*SESSION, *(statement.format(json=kind) for statement in IMAGES))
     files = [str(file) for file in server.log_files()]
-    for condition, expected in CHOICES:
+    for condition, expected in CHOICES + (NUMBERS_OF_DOCUMENTS if kind == "JSON" else ()):
         log = binlake.open(files, where=condition, table="images.orders")
         found = {f"{row['_op']} {row['id']}" for row in log.to_pylist("images.orders")}
         assert sorted(found) == expected, condition
