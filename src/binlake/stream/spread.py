@@ -113,9 +113,8 @@ class Spread(Generic[T]):
         self._keep = keep
         share = max(options.batch_bytes // self.threads, _LEAST_SHARE_BYTES)
         self._options = replace(options, batch_bytes=min(share, options.batch_bytes))
-        # decoded, that is about as much as a batch may have: two batches would cost more than one
-        size = max(self._options.batch_bytes * 3 // 4, _LEAST_PORTION_BYTES)
-        self._portion_bytes = min(size, _MOST_PORTION_BYTES)
+        half = max(self._options.batch_bytes // 2, _LEAST_PORTION_BYTES)
+        self._portion_bytes = min(half, _MOST_PORTION_BYTES)
 
     def results(self, reader: ReadsRuns, worker_of: MakesWorker[T]) -> Iterator[T]:
         """Yield the results of the workers for all runs of a reader, in the order of the log.
@@ -141,7 +140,7 @@ class Spread(Generic[T]):
             return partial(_work, worker, counts)
 
         cutter = _Cutter(reader, self.reader_ledger, self._keep, self._portion_bytes, self.threads)
-        held_bytes = self.threads * self._portion_bytes * 4 // 3
+        held_bytes = 2 * self.threads * self._portion_bytes
         with closing(cutter.portions()) as portions:
             for results, ledgers in in_order(portions, worker_and_counts, self.threads, held_bytes):
                 for counts in ledgers:
