@@ -200,7 +200,10 @@ def test_an_interrupt_ends_the_wait_for_a_result() -> None:
             found.extend(in_order(map(Work, range(10)), worker, 2, 1 << 20))
     finally:
         signal.signal(signal.SIGINT, before)
-    assert found == ["0.0"]
+    assert found in (
+        [],
+        ["0.0"],
+    )  # the second thread may interrupt before the first result is taken
     assert _threads() == []
 
 
