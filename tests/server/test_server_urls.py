@@ -1,4 +1,7 @@
-"""Every command that takes a file takes the URL of a live server, and says the same of it."""
+"""Every command that takes a file takes the URL of a live server, and says the same of it.
+
+Long: its tests share the servers, and one module starts each of them once.
+"""
 
 from __future__ import annotations
 
@@ -387,7 +390,7 @@ def test_doctor_mends_everything_that_it_finds(
 
 
 def test_doctor_leaves_no_replica_behind(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
-    """On MySQL 5.6 one that has never asked for a log stays listed, and listing it reads freed memory."""
+    """On MySQL 5.6 one that has never asked for a log stays listed after its session has ended."""
     assert main(["doctor", url_of(server)]) in (0, 1), capfd.readouterr().err
     newer = server.name == "mysql-9.7"
     listing = "SHOW REPLICAS" if newer else "SHOW SLAVE HOSTS"

@@ -12,6 +12,8 @@ rendering may use up as many bytes as the document has, and no more: a document 
 overlap, which could otherwise grow without end, is malformed.
 
 All functions without a docstring of their own return 0, or -1 and describe the failure.
+
+Long: the functions call each other for every value, and C inlines within one module only.
 """
 
 from libc.stdint cimport uint8_t, uint64_t

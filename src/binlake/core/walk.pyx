@@ -4,6 +4,8 @@ The loop over frames (walk_loop.pyx) runs without the interpreter's lock and com
 what is rare: a table that it does not know yet, compressed rows, JSON differences.
 
 Tables are found by the bytes of their definition, first in a small table by id.
+
+Long: all of it works on the state of one RowWalker.
 """
 
 from functools import lru_cache
