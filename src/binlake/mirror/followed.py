@@ -11,7 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.errors import IncompleteError, OptionError, SchemaError, SourceError
+from binlake.errors import (
+    IncompleteError,
+    MissingContextError,
+    OptionError,
+    SchemaError,
+    SourceError,
+    UnsupportedError,
+)
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, TIME, is_special
 from binlake.mirror.apply.decode import TableName
 from binlake.mirror.apply.net import (
@@ -36,6 +43,7 @@ from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import Position
 
 __all__ = [
+    "OF_ONE_TABLE",
     "Followed",
     "definition_properties",
     "described",
@@ -47,6 +55,9 @@ __all__ = [
     "treated_columns",
     "widens",
 ]
+
+#: What is wrong with one table, and no reason to stop the others.
+OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
 
 _TABLE = "binlake.table"
 _KEY = "binlake.key"

@@ -22,30 +22,28 @@ from binlake.errors import (
     IncompleteError,
     MissingContextError,
     SchemaError,
-    SourceError,
     UnsupportedError,
 )
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
 from binlake.mirror.commits import commit_range
-from binlake.mirror.control import NAMESPACE, Control, place_key, position_properties
+from binlake.mirror.control import NAMESPACE, Control, place_key
+from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.first_copy import CopyProgress, FirstCopy
 from binlake.mirror.followed import (
+    OF_ONE_TABLE,
     Followed,
-    definition_properties,
     described,
     followed,
     open_table,
     place_of,
 )
 from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
-from binlake.mirror.iceberg.table import Change
 from binlake.mirror.lake_state import index_directory, lock
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.pulse import Pulse
 from binlake.mirror.report import MirrorStatus, mirror_status
 from binlake.mirror.scheduled import ScheduledVerification
-from binlake.mirror.schema_changes import changes_no_column, concerns, effect_of
 from binlake.mirror.sessions import CATALOG
 from binlake.mirror.source_tables import SourceTables
 from binlake.mirror.upkeep import Upkeep
@@ -69,8 +67,6 @@ _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
 _HEARTBEAT_S = 60.0
 _TRIES = 3
 _SPLIT_BYTES = 16 << 20
-# What is wrong with one table, and no reason to stop the others.
-_OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
 
 
 class Mirror:
@@ -125,6 +121,15 @@ class Mirror:
             note,
             watch,
             self._is_interrupted,
+        )
+        self._schema_changes = SchemaChanges(
+            options,
+            self._rules,
+            self._control,
+            self._source,
+            self._copy_table,
+            self._quarantine,
+            note,
         )
         self._pulse = Pulse(
             self._indexes,
@@ -268,7 +273,7 @@ class Mirror:
                 if made is None:  # interrupted: it is continued after a pause, or at the next start
                     self._unfinished.add(full_name)
                     return
-            except _OF_ONE_TABLE as error:
+            except OF_ONE_TABLE as error:
                 self._quarantine(full_name, str(error))
                 return
             except CommitConflictError:
@@ -325,7 +330,7 @@ class Mirror:
         if end.place == start.place:
             return False
         found = self._decoded(group, start, end)
-        first = self._first_ddl(found, group)
+        first = self._schema_changes.first(found.ddl, group)
         if first is None:
             self._apply(group, found, end)
         else:
@@ -386,7 +391,7 @@ class Mirror:
                 table.offset = end
             except IncompleteError as error:
                 self._lacks_a_row(table, str(error))
-            except (*_OF_ONE_TABLE, CommitConflictError) as error:
+            except (*OF_ONE_TABLE, CommitConflictError) as error:
                 self._quarantine(table.full_name, str(error))
 
     def _lacks_a_row(self, table: Followed, why: str) -> None:
@@ -401,18 +406,9 @@ class Mirror:
 
     # -- DDL ---------------------------------------------------------------------------------------
 
-    def _first_ddl(self, found: Decoded, group: list[Followed]) -> DdlStatement | None:
-        """The first statement that may be about a table, or make one that is wanted."""
-        for ddl in found.ddl:
-            if any(concerns(ddl, table.database, table.name) for table in group):
-                return ddl
-            if self._source.may_be_new(ddl):
-                return ddl
-        return None
-
     def _apply_ddl(self, group: list[Followed], start: StreamOffset, ddl: DdlStatement) -> None:
         """What comes before a statement, then the statement: a round of its own each."""
-        if self._copied_again(group, ddl):
+        if self._schema_changes.copied_again(group, ddl):
             return
         position = ddl.position
         place = StreamOffset(Position(start.position.server_uuid, position.file, position.offset))
@@ -424,9 +420,8 @@ class Mirror:
         found = self._decoded(group, start, end)
         for table in group:
             for statement in found.ddl:
-                followed_still = self._tables.get(table.full_name) is table
-                if followed_still and concerns(statement, table.database, table.name):
-                    self._try_change(table, statement, end)
+                if self._tables.get(table.full_name) is table:
+                    self._schema_changes.apply(table, statement, end)
         self._apply([t for t in group if self._is_at(t, start)], found, end)
         self._add_tables()
 
@@ -434,64 +429,6 @@ class Mirror:
         """Whether a table is still followed as it was, from a place on."""
         same = self._tables.get(table.full_name) is table
         return same and place_key(table.offset.position) == place_key(start.position)
-
-    def _copied_again(self, group: list[Followed], ddl: DdlStatement) -> bool:
-        """Copy the tables anew that a statement changed while they were copied.
-
-        Nobody knows which of their rows and columns are those before it.
-        """
-        uuid = group[0].offset.position.server_uuid
-        place = Position(uuid, ddl.position.file, ddl.position.offset)
-        again = [
-            table
-            for table in group
-            if concerns(ddl, table.database, table.name)
-            and table.was_copied_after(place)
-            and not changes_no_column(ddl)
-        ]
-        for table in again:
-            self._note(f"{table.full_name}: it was altered while it was copied: it is copied again")
-            self._copy_table(table.full_name)
-        return bool(again)
-
-    def _try_change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
-        try:
-            self._change(table, ddl, end)
-        except (*_OF_ONE_TABLE, CommitConflictError, SourceError) as error:
-            self._quarantine(table.full_name, f"{ddl.position}: {_shortened(ddl.sql)}: {error}")
-
-    def _change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
-        """Do to a table what a statement does to it."""
-        effect = effect_of(ddl, table, self.options.read_options(), self._rules)
-        if effect.is_none:
-            return
-        if effect.refused:
-            self._refused(table, ddl, effect.refused)
-            return
-        if effect.truncate and table.keeps_deleted:
-            self._refused(table, ddl, "soft deletes would mark each of its rows")
-            return
-        properties = position_properties(end, self._control.round + 1)
-        kept = {}
-        if effect.create_table is not None:
-            kept = definition_properties(table.id, effect.create_table, self._rules)
-        if effect.truncate:
-            table.lake.iceberg.tag(f"before-truncate-{ddl.position.file}-{ddl.position.offset}")
-        table.lake.commit(
-            Change(truncate=effect.truncate, schema=effect.steps, table_properties=kept), properties
-        )
-        table.offset = end
-        self._note(f"{table.full_name}: {_shortened(ddl.sql)}")
-
-    def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
-        what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
-        if self.options.on_alter == "resync" and self._source.has(table.full_name):
-            self._note(f"{table.full_name}: {what}: the table is copied again")
-            self._copy_table(table.full_name)
-        else:
-            self._quarantine(
-                table.full_name, f"{what}; `binlake mirror resync` makes the table anew"
-            )
 
     # -- writing rounds down -----------------------------------------------------------------------
 
@@ -513,8 +450,3 @@ class Mirror:
         before = self._control.offset
         if before is None or before.place != offset.place or self._control.snapshots != known:
             self._control.record(offset, known)
-
-
-def _shortened(sql: str) -> str:
-    text = " ".join(sql.split())
-    return text if len(text) <= 200 else f"{text[:200]}…"

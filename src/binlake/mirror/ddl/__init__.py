@@ -1,0 +1,1 @@
+"""What DDL statements of the log do to lake tables."""

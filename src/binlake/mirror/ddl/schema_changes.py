@@ -1,0 +1,117 @@
+"""DDL statements of the log, done to the lake tables that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from binlake.errors import SourceError
+from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.control import Control, position_properties
+from binlake.mirror.ddl.effects import changes_no_column, concerns, effect_of
+from binlake.mirror.followed import OF_ONE_TABLE, Followed, definition_properties
+from binlake.mirror.iceberg.jvm import CommitConflictError
+from binlake.mirror.iceberg.table import Change
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.source_tables import SourceTables
+from binlake.spark.offsets import StreamOffset
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.values.position import Position
+
+__all__ = ["SchemaChanges"]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChanges:
+    """Does to tables what statements do to their sources.
+
+    `copy_again` and `quarantine` take the name of a table whose change cannot be followed, the latter with the
+    reason, too. `note` takes sentences for people.
+    """
+
+    options: MirrorOptions
+    rules: ColumnRules
+    control: Control
+    source: SourceTables
+    copy_again: Callable[[str], None]
+    quarantine: Callable[[str, str], None]
+    note: Callable[[str], None]
+
+    def first(
+        self, statements: Sequence[DdlStatement], group: Sequence[Followed]
+    ) -> DdlStatement | None:
+        """The first statement that may be about a table, or make one that is wanted."""
+        for ddl in statements:
+            if any(concerns(ddl, table.database, table.name) for table in group):
+                return ddl
+            if self.source.may_be_new(ddl):
+                return ddl
+        return None
+
+    def copied_again(self, group: Sequence[Followed], ddl: DdlStatement) -> bool:
+        """Copy again the tables that a statement changed while they were copied; whether there are any.
+
+        Which of their rows and columns are those before it cannot be known.
+        """
+        uuid = group[0].offset.position.server_uuid
+        place = Position(uuid, ddl.position.file, ddl.position.offset)
+        again = [
+            table
+            for table in group
+            if concerns(ddl, table.database, table.name)
+            and table.was_copied_after(place)
+            and not changes_no_column(ddl)
+        ]
+        for table in again:
+            self.note(f"{table.full_name}: it was altered while it was copied: it is copied again")
+            self.copy_again(table.full_name)
+        return bool(again)
+
+    def apply(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
+        """Do to a table what a statement does to it; `end` is the place after the statement.
+
+        A table to which that cannot be done is quarantined, or copied again.
+        """
+        if not concerns(ddl, table.database, table.name):
+            return
+        try:
+            self._change(table, ddl, end)
+        except (*OF_ONE_TABLE, CommitConflictError, SourceError) as error:
+            self.quarantine(table.full_name, f"{ddl.position}: {_shortened(ddl.sql)}: {error}")
+
+    def _change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
+        effect = effect_of(ddl, table, self.options.read_options(), self.rules)
+        if effect.is_none:
+            return
+        if effect.refused:
+            self._refused(table, ddl, effect.refused)
+            return
+        if effect.truncate and table.keeps_deleted:
+            self._refused(table, ddl, "soft deletes would mark each of its rows")
+            return
+        properties = position_properties(end, self.control.round + 1)
+        kept = {}
+        if effect.create_table is not None:
+            kept = definition_properties(table.id, effect.create_table, self.rules)
+        if effect.truncate:
+            table.lake.iceberg.tag(f"before-truncate-{ddl.position.file}-{ddl.position.offset}")
+        table.lake.commit(
+            Change(truncate=effect.truncate, schema=effect.steps, table_properties=kept), properties
+        )
+        table.offset = end
+        self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
+
+    def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
+        what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
+        if self.options.on_alter == "resync" and self.source.has(table.full_name):
+            self.note(f"{table.full_name}: {what}: the table is copied again")
+            self.copy_again(table.full_name)
+        else:
+            self.quarantine(
+                table.full_name, f"{what}; `binlake mirror resync` makes the table anew"
+            )
+
+
+def _shortened(sql: str) -> str:
+    text = " ".join(sql.split())
+    return text if len(text) <= 200 else f"{text[:200]}…"
