@@ -130,7 +130,7 @@ def test_a_directory_that_is_not_empty(spark: Any, tmp_path: Path) -> None:
     run(spark, LOGS, target, table="golden.a")
     before = content(target)
     with pytest.raises(
-        OptionError, match=r"finished export.*1 tables, 9 rows; use --overwrite to replace"
+        OptionError, match=r"finished export.*1 table, 9 rows; use --overwrite to replace"
     ):
         run(spark, LOGS, target)
     assert content(target) == before

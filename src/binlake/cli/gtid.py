@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from inspect import cleandoc
 from pathlib import Path
@@ -21,7 +21,14 @@ from binlake.source.access import Access
 from binlake.source.chain import Chain, resolve
 from binlake.source.chain_names import of_source
 from binlake.stream.positions.chosen_chains import the_only_chain
-from binlake.stream.positions.gtid_search import AnyGtid, AnyGtidSet, Found, accounted, executed
+from binlake.stream.positions.gtid_search import (
+    AnyGtid,
+    AnyGtidSet,
+    Found,
+    NotFound,
+    accounted,
+    executed,
+)
 from binlake.stream.positions.gtid_search import locate as find
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidGaps, parse_gtid_set
 from binlake.values.options import ReadOptions
@@ -86,7 +93,7 @@ def locate(
     """
     wanted = _one_gtid(name)
     chains = of_source(resolve(files, options.index_directory), options.source)
-    answers = [find(chain, wanted, Access.of(options)) for chain in chains]
+    answers = _answers(chains, wanted, Access.of(options))
     found = [answer for answer in answers if isinstance(answer, Found)]
     for answer in answers:
         if as_json and (isinstance(answer, Found) or not found):
@@ -98,6 +105,22 @@ def locate(
             note(answer.message)
     if not found:
         raise Exit(1)
+
+
+def _answers(chains: Sequence[Chain], wanted: AnyGtid, access: Access) -> list[Found | NotFound]:
+    """Look in each chain. An archive may have servers of both flavours: chains of the other one
+    are refused only if there are no others.
+    """
+    answers: list[Found | NotFound] = []
+    refused: OptionError | None = None
+    for chain in chains:
+        try:
+            answers.append(find(chain, wanted, access))
+        except OptionError as error:
+            refused = refused or error
+    if refused is not None and not answers:
+        raise refused
+    return answers
 
 
 @_command("union")

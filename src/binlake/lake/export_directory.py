@@ -26,6 +26,7 @@ from pyarrow import fs as pafs
 
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.source.bytes import file_system_for, is_uri, local_path
+from binlake.values.ledger import counted
 
 __all__ = ["NOTHING_KEPT", "Directory", "Findings", "IfExists", "table_path"]
 
@@ -87,12 +88,13 @@ class Findings:
         if self.ledger is not None:
             made = self.ledger.get("export", {})
             left = ", and remains of one that did not finish" if self.staging else ""
+            rows = f", {counted(made['rows'], 'row')}" if "rows" in made else ""
             return (
                 f"holds a finished export of {made.get('finished', 'unknown time')}: "
-                f"{len(self.tables)} tables, {made.get('rows', '?')} rows{left}"
+                f"{counted(len(self.tables), 'table')}{rows}{left}"
             )
         when = self.runs[0].get("started", "unknown time") if self.runs else "unknown time"
-        whole = f", {len(self.tables)} tables of it already whole" if self.tables else ""
+        whole = f", {counted(len(self.tables), 'table')} of it already whole" if self.tables else ""
         return f"holds an export that was started {when} and did not finish{whole}"
 
 

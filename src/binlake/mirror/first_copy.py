@@ -36,6 +36,7 @@ from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
 from binlake.spark.offsets import StreamOffset
 from binlake.spark.planner import StreamPlanner
+from binlake.values.ledger import counted
 from binlake.values.options import FilePosition
 from binlake.values.position import Position
 
@@ -131,7 +132,7 @@ class FirstCopy:
         kept = table_properties(table, create_table, self.rules, self._mode(table), until)
         target.replace(files, {**properties, "binlake.copied": "true"}, kept)
         state.remove()
-        self.note(f"{table.full_name}: {target.rows:,} rows copied")
+        self.note(f"{table.full_name}: {counted(target.rows, 'row')} copied")
         return Followed(table.schema, table.name, target, start)
 
     def _state(self, table: SourceTable, create_table: str, target: MirrorTable) -> CopyState:
@@ -165,7 +166,10 @@ class FirstCopy:
                 return start
         chunks = Snapshot(self.url, table, self._chunk_options()).chunks()
         state.begin([chunk.to_json() for chunk in chunks])
-        self.note(f"{table.full_name}: copying {table.rows:,} rows or so in {len(chunks)} chunks")
+        self.note(
+            f"{table.full_name}: copying about {counted(table.rows, 'row')} in"
+            f" {counted(len(chunks), 'chunk')}"
+        )
         return None
 
     def _read(self, table: SourceTable, target: MirrorTable, state: CopyState) -> bool:

@@ -11,6 +11,7 @@ from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.pulse import Pulse
 from binlake.mirror.verification import compare_tables
+from binlake.values.ledger import counted
 
 if TYPE_CHECKING:
     from binlake.mirror.loop import Mirror
@@ -44,4 +45,7 @@ class ScheduledVerification:
         for table in different:
             first = str(table.differences[0]) if table.differences else "checksums differ"
             self._note(f"{table.table} differs from the server at {place}: {first}")
-        self._note(f"compared with the server at {place}: {len(different)} tables differ")
+        differ = "differs" if len(different) == 1 else "differ"
+        self._note(
+            f"compared with the server at {place}: {counted(len(different), 'table')} {differ}"
+        )

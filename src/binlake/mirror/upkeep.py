@@ -32,6 +32,7 @@ from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
 from binlake.mirror.iceberg.table import FILE_PREFIX, MirrorTable
 from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.options import MirrorOptions
+from binlake.values.ledger import counted
 
 __all__ = ["Upkeep", "compact_tables"]
 
@@ -244,7 +245,7 @@ class Upkeep:
                 continue
             removed = table.lake.iceberg.remove_orphans(FILE_PREFIX, before_ms)
             if removed:
-                self._note(f"{name}: {removed} files of killed runs removed")
+                self._note(f"{name}: {counted(removed, 'file')} of killed runs removed")
         self._control.orphans_removed()
 
 

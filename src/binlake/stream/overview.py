@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING
 
 from binlake.errors import BinlogError
 from binlake.events.common.table_map import TableMapEvent
-from binlake.format.event_types import TABLE_MAP_EVENT, TRANSACTION_PAYLOAD_EVENT
+from binlake.format.event_types import (
+    GTID_EVENT,
+    GTID_LOG_EVENT,
+    GTID_TAGGED_LOG_EVENT,
+    TABLE_MAP_EVENT,
+    TRANSACTION_PAYLOAD_EVENT,
+)
 from binlake.source.access import Access
 from binlake.source.chain import Chain
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
-from binlake.values.options import ReadOptions
+from binlake.values.gtid import parse_gtid_filter
+from binlake.values.options import FilePosition, ReadOptions, parse_at
 
 if TYPE_CHECKING:
     from binlake.source.window import Window
@@ -27,6 +34,11 @@ __all__ = ["nothing_found"]
 #: Bytes of log to look at.
 LOOK_BYTES = 64 << 20
 _SHOWN_TABLES = 8
+_GTID_FLAVOURS = {
+    GTID_LOG_EVENT: "MySQL",
+    GTID_TAGGED_LOG_EVENT: "MySQL",
+    GTID_EVENT: "MariaDB",
+}
 
 
 def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
@@ -36,6 +48,7 @@ def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
         seen.look(chains)
     near = "".join(_near(seen, options))
     parts = [f"nothing matches the filters{near}", *_tables(seen)]
+    parts += _other_flavour(seen, options)
     if seen.last:
         upto = "" if seen.complete else "at least "
         parts.append(f"its events are from {_time(seen.first)} to {upto}{_time(seen.last)}")
@@ -47,6 +60,21 @@ def _near(seen: _Seen, options: ReadOptions) -> Iterator[str]:
         near = difflib.get_close_matches(wanted, seen.tables, n=1)
         if near and near[0] != wanted:
             yield f" (did you mean {near[0]}?)"
+
+
+def _other_flavour(seen: _Seen, options: ReadOptions) -> Iterator[str]:
+    """The options whose GTIDs are all of the flavour that did not write the log."""
+    at = options.at
+    if at is not None and isinstance(parse_at(at), FilePosition):
+        at = None
+    for name, text in (("at", at), ("gtid", options.gtid)):
+        if text is None or len(seen.flavours) != 1:
+            continue
+        wanted = parse_gtid_filter(text)
+        if "MariaDB" in seen.flavours and not wanted.mariadb:
+            yield f"option {name}: {text} is of MySQL, and the log has GTIDs of MariaDB"
+        elif "MySQL" in seen.flavours and not wanted.mysql:
+            yield f"option {name}: {text} is of MariaDB, and the log has GTIDs of MySQL"
 
 
 def _tables(seen: _Seen) -> Iterator[str]:
@@ -63,11 +91,14 @@ def _time(seconds: int) -> str:
 
 
 class _Seen:
-    """Tables in the order of their appearance, and times of events in seconds since 1970."""
+    """Tables in the order of their appearance, the flavours of GTIDs, and times of events in
+    seconds since 1970.
+    """
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self.tables: dict[str, None] = {}
+        self.flavours: set[str] = set()
         self.first = 0
         self.last = 0
         self.complete = True
@@ -103,6 +134,7 @@ class _Seen:
     def _window(self, window: Window) -> None:
         self._times(window)
         codes = bytes(window.block.type_code[: len(window)])
+        self.flavours.update(_GTID_FLAVOURS[code] for code in _GTID_FLAVOURS if code in codes)
         for index in _indices(codes, TABLE_MAP_EVENT):
             event = event_at(window, index)
             if isinstance(event, TableMapEvent):

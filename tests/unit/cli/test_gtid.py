@@ -62,6 +62,20 @@ def test_locate_says_why_it_is_not_there(capfd: pytest.CaptureFixture[str], logs
     assert "was executed before binlog.000003 begins" in err
 
 
+def test_locate_in_an_archive_with_servers_of_both_flavours(
+    capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
+) -> None:
+    for server in ("mysql-9.7", "mariadb-11.8"):
+        (tmp_path / server).symlink_to(golden / server / "gtid")
+    folders = [str(tmp_path / server) for server in ("mysql-9.7", "mariadb-11.8")]
+    assert run(capfd, "locate", f"{UUID}:blue:2", *folders)[:2] == (0, "binlog.000002:1171")
+    code, out, _ = run(capfd, "locate", "0-1-2", *folders)
+    assert (code, out) == run(capfd, "locate", "0-1-2", folders[1])[:2]
+    assert code == 0
+    code, _, err = run(capfd, "locate", "0-1-2", folders[0])
+    assert (code, "0-1-2 is a GTID of MariaDB" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "printed"),
     [

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import fs as pafs
 
 from binlake.errors import OptionError, SourceError
-from binlake.lake.export_directory import Directory, encode_name, table_path
+from binlake.lake.export_directory import Directory, Findings, encode_name, table_path
 from binlake.lake.staging import Staging
 
 
@@ -77,7 +77,7 @@ def test_foreign_files_are_never_replaced(target: Directory) -> None:
 def test_finished_export(target: Directory) -> None:
     commit(target, {"shop/orders": ["1.parquet"]})
     with pytest.raises(
-        OptionError, match=r"finished export.*1 tables, 7 rows; use --overwrite to replace it"
+        OptionError, match=r"finished export.*1 table, 7 rows; use --overwrite to replace it"
     ):
         target.claim("error")
     assert target.claim("replace").tables == ("shop/orders",)
@@ -205,3 +205,14 @@ def test_uris(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(Directory(f"{tmp_path}"))).root == str(tmp_path)
     with pytest.raises(SourceError, match="cannot open gopher://x"):
         Directory("gopher://x")
+
+
+def test_an_earlier_export_is_described() -> None:
+    one = Findings(ledger={"export": {"finished": "now", "rows": 1}}, tables=("shop/orders",))
+    assert one.describe() == "holds a finished export of now: 1 table, 1 row"
+    two = Findings(ledger={"export": {}}, tables=("shop/a", "shop/b"), staging=("_staging-1",))
+    assert two.describe() == (
+        "holds a finished export of unknown time: 2 tables, and remains of one that did not finish"
+    )
+    torn = Findings(runs=({"started": "then"},), tables=("shop/a",), staging=("_staging-1",))
+    assert torn.describe().endswith("started then and did not finish, 1 table of it already whole")

@@ -262,7 +262,7 @@ def test_an_export_interrupted_while_it_commits_keeps_what_it_replaces(
         } == before
         assert not (lake / "_ledger.json").exists()
         with pytest.raises(
-            OptionError, match=r"did not finish, \d+ tables of it already whole; use --overwrite"
+            OptionError, match=r"did not finish, \d+ tables? of it already whole; use --overwrite"
         ):
             binlake.export(LOGS, lake, engine="local", workers=1)
     binlake.export(LOGS, lake, engine="local", workers=1, if_exists="replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 import uuid
 from pathlib import Path
@@ -114,6 +115,24 @@ def test_a_position_may_name_its_source(archive: Path) -> None:
         assert meant(archive, start=place) == [SECOND]
     with pytest.raises(OptionError, match="may be in the logs of any"):
         meant(archive, at="nowhere/binlog.000002:200")
+
+
+def test_a_read_does_not_start_behind_the_end_of_its_file(tmp_path: Path) -> None:
+    path = StreamLog().plain(1).rotate("binlog.000002").write(tmp_path)
+    StreamLog().plain(2).write(tmp_path, "binlog.000002")
+    size = path.stat().st_size
+    for place in (f"binlog.000001:{size + 1}", "binlog.000001:99999999999"):
+        for name in ("at", "start"):
+            with pytest.raises(OptionError, match=rf"{name}: binlog.000001 ends at {size}, before"):
+                meant(tmp_path, **{name: place})
+        assert meant(tmp_path, stop=place) == [""]
+    assert meant(tmp_path, at=f"binlog.000001:{size}") == [""]
+    with pytest.raises(OptionError, match=rf"start: binlog.000001 ends at {size}, before 99999"):
+        meant(tmp_path, start="99999")
+    # the length of the file is not that of the log
+    path.write_bytes(gzip.compress(path.read_bytes() + bytes(5000)))
+    assert path.stat().st_size < size
+    assert meant(tmp_path, start=f"binlog.000001:{size - 1}") == [""]
 
 
 def test_positions_of_two_sources_are_refused(tmp_path: Path) -> None:

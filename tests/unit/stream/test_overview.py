@@ -9,7 +9,7 @@ from binlake.stream import overview
 from binlake.stream.overview import nothing_found
 from binlake.values.options import ReadOptions
 from support.logs.log_builder import ROWS
-from support.logs.stream_log import StreamLog, inner_event, rows_body, table_map_body
+from support.logs.stream_log import SID, StreamLog, inner_event, rows_body, table_map_body
 
 TABLE_MAP = 19
 
@@ -31,6 +31,20 @@ def test_tables_and_times(tmp_path: Path) -> None:
 def test_a_log_without_row_changes(tmp_path: Path) -> None:
     StreamLog().gtid(1).query(b"DROP TABLE t").write(tmp_path)
     assert "; the log contains no row changes; its events" in said(tmp_path, op="insert")
+
+
+def test_gtids_of_the_other_flavour(tmp_path: Path) -> None:
+    StreamLog().plain(1).write(tmp_path)
+    assert "; option gtid: 0-1-5 is of MariaDB, and the log has GTIDs of MySQL;" in said(
+        tmp_path, gtid="0-1-5"
+    )
+    assert "is of" not in said(tmp_path, gtid=f"{SID}:99")
+    assert "is of" not in said(tmp_path, gtid=f"{SID}:99,0-1-5")
+    assert "is of" not in said(tmp_path, at="binlog.000001:4")
+    StreamLog(version="10.11.6-MariaDB").maria(1).rows().xid().write(tmp_path)
+    assert f"; option at: {SID}:5 is of MySQL, and the log has GTIDs of MariaDB;" in said(
+        tmp_path, at=f"{SID}:5"
+    )
 
 
 def test_damage_and_length_bound_the_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from binlake.errors import ServerError
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.connection import ServerConnection, checked_log_name, connect
 from binlake.source.replica.url import ServerUrl
+from binlake.values.ledger import counted
 from binlake.values.position import Position
 
 __all__ = ["begin_snapshot", "open_session", "settled_position", "take_raw_text"]
@@ -76,8 +77,8 @@ def settled_position(server: ServerConnection) -> Position:
     while waiting and len(waiting) > _xa_prepared(server):
         if time.monotonic() > deadline:
             raise ServerError(
-                f"{server.where}: {len(waiting)} transactions have been about to commit for "
-                f"{_PATIENCE_S:.0f} s",
+                f"{server.where}: after {_PATIENCE_S:.0f} s,"
+                f" {counted(len(waiting), 'transaction')} still about to commit",
                 hint="XA RECOVER lists prepared XA transactions; granting XA_RECOVER_ADMIN lets "
                 "binlake tell them apart",
             )

@@ -9,6 +9,7 @@ from binlake.source.replica.answers import decimal_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.finding import Finding, Severity, is_on, kept
 from binlake.source.replica.session import FollowOptions
+from binlake.values.ledger import counted
 
 __all__ = ["SETTINGS_LOOKS"]
 
@@ -95,7 +96,7 @@ def _retention(server: ServerConnection, options: FollowOptions) -> Iterator[Fin
     rules = [f"for {kept_s / _DAY_S:g} days"] if kept_s and not turned_off else []
     rules += [f"up to {most:,} bytes together"] if most else []
     why = f"kept {' and '.join(rules)}" if rules else "kept without a limit"
-    yield Finding(_NOTE, "retention", f"{len(logs)} logs, {span}, {size:,} bytes", why)
+    yield Finding(_NOTE, "retention", f"{counted(len(logs), 'log')}, {span}, {size:,} bytes", why)
     if kept_s and kept_s < _DAY_S:
         sql = f"SET GLOBAL {name} = {_DAY_S * 3 if 'seconds' in name else 3}"
         why = "a reader that is away for longer loses changes"

@@ -9,11 +9,15 @@ the file, and a read by GTID the one that holds a transaction of the set. If sev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from binlake.errors import BinlogError, OptionError
+from binlake.format.magic import BINLOG_MAGIC, ENCRYPTED_MAGIC, FIRST_EVENT
 from binlake.source.access import Access
-from binlake.source.chain import Chain
+from binlake.source.bytes import is_uri, local_path, open_reader
+from binlake.source.chain import Chain, LogPath
 from binlake.source.chain_names import names_of, of_source, several_sources
+from binlake.source.replica.url import is_server_url
 from binlake.stream.positions.gtid_search import holds_any
 from binlake.values.gtid import parse_gtid_filter
 from binlake.values.options import FilePosition, ReadOptions, parse_at
@@ -29,7 +33,8 @@ def chosen_chains(
     """Return the chains that a read with these options means, in their order. `say` receives a
     message about chains that are excluded because of a position or a GTID.
 
-    Raises OptionError if several chains match, and if none has the file.
+    Raises OptionError if several chains match, if none has the file, and if the file ends before a
+    position where the read should start.
     """
     chains = of_source(chains, options.source)
     chosen = chains
@@ -45,6 +50,9 @@ def chosen_chains(
     if len(chosen) > 1 and any(True for _ in _positions(options)):
         name, place = next(_positions(options))
         raise several_sources(f"position {place} may be in the logs of any of them", chosen, name)
+    for name, place in _positions(options):
+        if name != "stop":
+            _check_inside(name, place, chosen[0])
     if len(chosen) > 1:
         for name, text in _gtids(options):
             chosen = _holding(name, text, chosen, options)
@@ -102,6 +110,39 @@ def _having(name: str, place: FilePosition, chains: Sequence[Chain]) -> list[Cha
     if place.directory:
         return [chain for chain in having if _lies_in(chain, place.directory)] or having
     return having
+
+
+def _check_inside(name: str, place: FilePosition, chain: Chain) -> None:
+    """Raise OptionError if the file ends before a position.
+
+    The log is then another one, or has lost its end, and the read would start with the next file
+    without a word.
+    """
+    for file in chain.files if place.file else chain.files[:1]:
+        length = _length(file) if place.file in ("", file.name) else None
+        if length is not None and place.pos > length:
+            raise OptionError(
+                f"option {name}: {file.shown} ends at {length}, before {place.pos}",
+                name=name,
+                value=str(place),
+                hint="check the position, and whether this is the log that it belongs to",
+            )
+
+
+def _length(file: LogPath) -> int | None:
+    """Return the length of a log whose positions are offsets in the file. None for other logs: a
+    pipe cannot be read twice, and a compressed file would have to be inflated. Raises SourceError.
+    """
+    if is_server_url(file.path):
+        return file.size
+    if file.path == "-" or not (is_uri(file.path) or Path(local_path(file.path)).is_file()):
+        return None
+    reader = open_reader(local_path(file.path), file.size)
+    try:
+        begins = reader.read_at(0, FIRST_EVENT)
+        return reader.size if begins in (BINLOG_MAGIC, ENCRYPTED_MAGIC) else None
+    finally:
+        reader.close()
 
 
 def _lies_in(chain: Chain, directory: str) -> bool:

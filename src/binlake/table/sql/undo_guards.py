@@ -155,9 +155,10 @@ class ServerComparison:
                 if differing:
                     shown = "; ".join(differing[:_SHOWN_ROWS])
                     more = "; …" if len(differing) > _SHOWN_ROWS else ""
+                    differ = "differs" if len(differing) == 1 else "differ"
                     yield (
                         f"{full_name}: {counted(len(differing), 'row')} on {server.where}"
-                        f" differ from the state after the log: {shown}{more}"
+                        f" {differ} from the state after the log: {shown}{more}"
                     )
 
 
