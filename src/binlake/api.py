@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from binlake.stream.log_reader import LogReader
     from binlake.stream.runs import Transaction
     from binlake.table.batches import Changes, TableBatch
+    from binlake.table.row_history.entries import RowHistory
     from binlake.table.types.base import Target
 
 __all__ = ["Log", "open"]
@@ -159,6 +160,32 @@ class Log:
             yield found.batch
         if nothing:
             raise self._no_change_of(table)
+
+    def history(self, table: str, /, *key: object, **columns: object) -> RowHistory:
+        """Return the history of a row of a table (`database.table`): every change, also under the
+        other keys that it had, and the statements on its table.
+
+        `key` are the values of the primary key, in its order; `columns` name the columns instead:
+        `log.history("shop.orders", 4711)`, `log.history("shop.lines", order_id=4711, line=1)`.
+        Values are compared as the server compares them. Raises OptionError for a key that the table
+        does not have, and for logs of several sources; MissingContextError if the log does not
+        contain the primary key.
+        """
+        from binlake.stream.positions.chosen_chains import the_only_chain
+        from binlake.table.row_history.history import HistoryReader, history_options
+        from binlake.table.row_history.keys import RowKey
+        from binlake.table.schema.schema_file import declared_schema
+
+        if bool(key) == bool(columns):
+            raise OptionError(
+                "expected the values of the primary key, or columns with their values", name="key"
+            )
+        options = history_options(self.options, table)
+        asked = RowKey(key) if key else RowKey.of_columns(columns)
+        ledger = self._new_ledger()
+        chain = the_only_chain(self._meant, "a history is that of a row of one server")
+        schema = declared_schema(options, self._inputs)
+        return HistoryReader(chain, options, schema, ledger, asked).read()
 
     def tables(self) -> dict[str, Mapping[str, int]]:
         """Return the tables with changes, by `database.table`, and the number of rows by

@@ -30,6 +30,7 @@ COMPLETION_VARIABLE = "_BINLAKE_COMPLETE"
 COMMANDS = {
     "inspect": "show the events of a log, including compressed transactions",
     "rows": "print row changes as JSON lines, CSV, Arrow or Parquet",
+    "history": "show every change of one row, and who made it",
     "stats": "report write volume and the largest transactions",
     "gtid": "find a transaction by GTID, and calculate with GTID sets",
     "schema": "write the table definitions that the DDL in a log contains",

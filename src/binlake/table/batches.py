@@ -170,7 +170,7 @@ class Changes:
             "file": lambda: spread_texts(self.per_row_origin("file", pa.string()), row_origin),
             "pos": lambda: facts.pos,
             "row": lambda: facts.row,
-            "seq": lambda: self._sequence(facts),
+            "seq": lambda: self.sequence(facts),
             "absent": table.after.absent,
             "before": lambda: None if table.before is None else table.before.struct(),
             "query": lambda: self.per_row_origin("query", pa.string()).take(row_origin),
@@ -181,7 +181,7 @@ class Changes:
             [*table.after.columns, *metadata], schema=typed_schema(table.types, options)
         )
 
-    def _sequence(self, facts: RowFacts) -> pa.Array:
+    def sequence(self, facts: RowFacts) -> pa.Array:
         """The struct that sorts in commit order."""
         of = facts.row_origin
         file, pos = self.per_row_origin("ordinal", pa.int32()).take(of), facts.pos

@@ -39,7 +39,7 @@ from binlake.table.batches import (
     typed_schema,
 )
 from binlake.table.images import Image
-from binlake.table.plan import TableTypes
+from binlake.table.plan import ColumnsOf, TableTypes
 from binlake.table.pre_release import with_described_rows
 from binlake.table.resolve import TableResolver
 from binlake.table.row_cutoff import RowCutoff, cut, transaction_of
@@ -49,7 +49,7 @@ from binlake.table.schema.history import SchemaHistory, position_of
 from binlake.table.schema.renames import noting_renames
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target, fixed_width, var_width
-from binlake.table.where.choosing import RunChooser, probe_options
+from binlake.table.where.choosing import ChoosesRows, RunChooser, WhereRows, probe_options
 from binlake.table.where.kept import KeptRows
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, SkippedRange
@@ -67,8 +67,9 @@ class ChangeDecoder:
 
     `schema` completes the facts about tables that the log lacks; without it, the option schema is
     read. `read` follows the DDL of the log, too. `decode` alone does not, and a task that sees a
-    part of a log must not: its answers would depend on where the part begins. Counts rows, decoded
-    bytes, zero dates and warnings in `ledger`.
+    part of a log must not: its answers would depend on where the part begins. `rows` chooses row
+    changes; by default the option where does. `columns` are those to decode, instead of the option
+    columns. Counts rows, decoded bytes, zero dates and warnings in `ledger`.
     """
 
     def __init__(
@@ -79,16 +80,21 @@ class ChangeDecoder:
         schema: DeclaredSchema | None = None,
         *,
         history: SchemaHistory | None = None,
+        rows: ChoosesRows | None = None,
+        columns: ColumnsOf | None = None,
     ) -> None:
         self.options = options
         self.target = target
         self._ledger = ledger
+        self._rows = rows
+        if rows is None and options.where is not None:
+            self._rows = WhereRows(options)
         self._history = history or SchemaHistory(schema or declared_schema(options))
-        self._tables = TableResolver(options, target, ledger.warn, self._history)
+        self._tables = TableResolver(options, target, ledger.warn, self._history, columns)
         self._generation = 0
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._row_origins = RowOriginFinder(options)
-        self._chooser = self._new_chooser() if options.where is not None else None
+        self._chooser = None if self._rows is None else self._new_chooser(self._rows)
         self._kept = KeptRows()
         self._start_walker()
 
@@ -146,10 +152,12 @@ class ChangeDecoder:
 
     # -- runs ----------------------------------------------------------------------------------
 
-    def _new_chooser(self) -> RunChooser:
-        options = probe_options(self.options)
-        probe = ChangeDecoder(options, Target.TEXT, Ledger(), history=self._history)
-        return RunChooser(self.options, probe, self._ledger)
+    def _new_chooser(self, rows: ChoosesRows) -> RunChooser:
+        probe = ChangeDecoder(
+            probe_options(self.options), Target.TEXT, Ledger(),
+            history=self._history, columns=rows.columns,
+        )  # fmt: skip
+        return RunChooser(rows, probe, self._ledger)
 
     def _decode(self, run: Run) -> Iterator[Changes]:
         if self._chooser is None:
@@ -238,7 +246,9 @@ class ChangeDecoder:
     def _trial(self, run: Run) -> BinlogError | None:
         """Decode a run and drop the result; return its error, or None."""
         options = replace(self.options, on_error="stop")
-        trial = ChangeDecoder(options, self.target, Ledger(), history=self._history)
+        trial = ChangeDecoder(
+            options, self.target, Ledger(), history=self._history, rows=self._rows
+        )
         try:
             for _ in trial.decode([run]):
                 pass

@@ -21,7 +21,10 @@ from binlake.values.column_patterns import matches_column
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition, TablePlan
 
-__all__ = ["ByColumns", "TableTypes", "TypesOfTables"]
+__all__ = ["ByColumns", "ColumnsOf", "TableTypes", "TypesOfTables"]
+
+#: Returns the names of the columns of a table to decode; () for all.
+ColumnsOf = Callable[[TableDefinition], tuple[str, ...]]
 
 _MOST_KNOWN_COLUMNS = 16_384
 
@@ -49,12 +52,16 @@ class TableTypes:
         options: ReadOptions,
         target: Target,
         warn: Callable[[str], None],
+        columns: ColumnsOf | None = None,
     ) -> TableTypes:
-        """Decide every column; `warn` takes a sentence for every unknown fact.
+        """Decide every column; `warn` takes a sentence for every unknown fact. `columns` are those
+        to decode, instead of the option columns.
 
         Raises OptionError for a bad assume_charset.
         """
         context = ColumnContext(definition, options, target, warn)
+        if columns is not None:
+            options = replace(options, columns=columns(definition), exclude_column=())
         wanted = _wanted_names(options, definition)
         silent = replace(context, warn=_ignore, missing={})  # of a column that is not read
         types = [
@@ -70,8 +77,8 @@ class TableTypes:
             for i, kind in enumerate(types)
         )
         plan = TablePlan(definition, plans, target is Target.TEXT)
-        columns = tuple(types[i] for i in chosen)
-        return cls(definition, target, plan, columns, chosen, context.missing)
+        decoded = tuple(types[i] for i in chosen)
+        return cls(definition, target, plan, decoded, chosen, context.missing)
 
     def of_table(
         self, definition: TableDefinition, options: ReadOptions, warn: Callable[[str], None]
@@ -149,7 +156,14 @@ class TypesOfTables:
     Tables that have the same columns (one table per customer, or per day) share the work.
     """
 
-    def __init__(self, options: ReadOptions, target: Target, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        target: Target,
+        warn: Callable[[str], None],
+        columns: ColumnsOf | None = None,
+    ) -> None:
+        self._columns = columns
         self._options = options
         self._target = target
         self._warn = warn
@@ -157,7 +171,7 @@ class TypesOfTables:
 
     def types(self, definition: TableDefinition) -> TableTypes:
         """The types of a table. Raises OptionError for a bad assume_charset."""
-        known = self._known.get(definition)
+        known = None if self._columns is not None else self._known.get(definition)
         if known is not None:
             return known.of_table(definition, self._options, self._warn)
         told = 0
@@ -167,11 +181,13 @@ class TypesOfTables:
             told += 1
             self._warn(sentence)
 
-        types = TableTypes.of(definition, self._options, self._target, warn)
+        types = TableTypes.of(definition, self._options, self._target, warn, self._columns)
         names_no_table = told == types.is_missing_some and all(
             plan.kernel for plan in types.plan.columns
         )
-        if names_no_table and not self._options.exclude_column:  # which may be one table's column
+        # those left out may be one table's columns
+        same_for_all = self._columns is None and not self._options.exclude_column
+        if names_no_table and same_for_all:
             self._known.keep(definition, types)
         return types
 

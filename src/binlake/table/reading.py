@@ -24,6 +24,7 @@ from binlake.table.schema.declared import DeclaredSchema, Lacks, lacks_something
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.renames import renames_of
 from binlake.table.types.base import Target
+from binlake.table.where.choosing import ChoosesRows
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -56,19 +57,20 @@ def read_changes(
     *,
     lacks: Lacks = lacks_something,
     watched: Callable[[LogReader], ReadsRuns] = _unwatched,
+    rows: ChoosesRows | None = None,
 ) -> Iterator[T]:
     """Yield the row changes of the chains, in commit order, each batch in the form that `shape`
     returns.
 
     `schema` completes the facts that the logs lack, where `lacks` is true. `watched` may put
-    something between a reader and the decoders. Raises BinlogError, after the changes before the
-    error.
+    something between a reader and the decoders. `rows` chooses row changes, instead of the option
+    where. Raises BinlogError, after the changes before the error.
     """
     spread = Spread[T](options, ledger, keep_renames, chains=chains)
     readers = LogReader.of_chains(chains, options, spread.reader_ledger)
     for chain, reader in zip(chains, readers, strict=True):
         known = schema.of_logs(chain.paths)
-        yield from decoded(watched(reader), spread, target, known, shape, lacks)
+        yield from decoded(watched(reader), spread, target, known, shape, lacks, rows)
 
 
 def decoded(
@@ -78,12 +80,13 @@ def decoded(
     schema: DeclaredSchema,
     shape: Callable[[Changes], T],
     lacks: Lacks = lacks_something,
+    rows: ChoosesRows | None = None,
 ) -> Iterator[T]:
     """The same for one reader, which counts in the ledger of `spread` for readers."""
 
     def decoding(share: ReadOptions, counts: Ledger) -> _Decoding[T]:
         history = SchemaHistory(schema, lacks)
-        return _Decoding(ChangeDecoder(share, target, counts, history=history), shape)
+        return _Decoding(ChangeDecoder(share, target, counts, history=history, rows=rows), shape)
 
     return spread.results(reader, decoding)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import TABLE_MAP_EVENT
-from binlake.table.plan import TableTypes, TypesOfTables
+from binlake.table.plan import ColumnsOf, TableTypes, TypesOfTables
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
@@ -30,8 +30,9 @@ class TableResolver:
     """Decides for one target what the tables of a log are.
 
     `history` completes facts that TABLE_MAP lacks; without it, only the option schema does. `warn`
-    takes a sentence for every unknown fact. `unwanted` are the tables met that the options
-    exclude. Raises SchemaError, SourceError for a bad schema file.
+    takes a sentence for every unknown fact. `columns` are those to decode, instead of the option
+    columns. `unwanted` are the tables met that the options exclude. Raises SchemaError, SourceError
+    for a bad schema file.
     """
 
     def __init__(
@@ -40,9 +41,10 @@ class TableResolver:
         target: Target,
         warn: Callable[[str], None],
         history: SchemaHistory | None = None,
+        columns: ColumnsOf | None = None,
     ) -> None:
         self.history = history or SchemaHistory(declared_schema(options))
-        self._types = TypesOfTables(options, target, warn)
+        self._types = TypesOfTables(options, target, warn, columns)
         self._warn = warn
         self._wanted = TableFilter(options)
         self.unwanted: set[str] = set()

@@ -28,6 +28,7 @@ from binlake.values.options import (
 
 __all__ = [
     "EVENT_OPTIONS",
+    "HISTORY_OPTIONS",
     "HOW_LOGS_ARE_OPENED",
     "MYSQLBINLOG_NAMES",
     "ROW_OPTIONS",
@@ -37,6 +38,7 @@ __all__ = [
     "renamed_databases",
     "with_event_options",
     "with_flags",
+    "with_history_options",
     "with_options",
     "with_read_options",
     "with_row_options",
@@ -68,6 +70,11 @@ SQL_OPTIONS = frozenset(
     (*FILTER_OPTIONS, *ROW_FILTERS, "schema", "verify_checksum", "on_error", "on_unshown", "assume_charset", "batch_bytes",
      "threads", *HOW_LOGS_ARE_OPENED)
 )  # fmt: skip
+
+#: Options of a command that shows one row of one table, in all columns.
+HISTORY_OPTIONS = (
+    ROW_OPTIONS - {*ROW_FILTERS, "table", "exclude_table", "op", "columns", "uncommitted"}
+) - {"query", "thread_id", "before"}
 
 #: Options of a command that counts: it reads no value and names no column.
 STATS_OPTIONS = frozenset(
@@ -242,6 +249,13 @@ def with_sql_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the read options for SQL (`SQL_OPTIONS`)."""
     specs = [spec for spec in _cli_specs() if spec.name in SQL_OPTIONS]
     return _with(command, specs, MYSQLBINLOG_NAMES)
+
+
+def with_history_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options for the history of a row (`HISTORY_OPTIONS`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in HISTORY_OPTIONS]
+    aliases = [alias for alias in MYSQLBINLOG_NAMES if alias.option in HISTORY_OPTIONS]
+    return _with(command, specs, aliases)
 
 
 def with_stats_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,8 +21,8 @@ from binlake.cli.common.terminal import (
     say_result,
     say_time_zone,
 )
+from binlake.cli.common.undo_run import UndoChoices, UndoRun
 from binlake.cli.sql.forward import changes_of, changes_with_ddl
-from binlake.cli.sql.undo import UndoChoices, UndoRun
 from binlake.errors import MissingContextError, OptionError
 from binlake.replay.ddl_script import DdlScript
 from binlake.source.chain import Chain

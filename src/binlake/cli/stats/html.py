@@ -1,7 +1,4 @@
-"""The document of `binlake stats --json` as one page that loads nothing and runs no script.
-
-All texts of the log are escaped; in addition, a policy in the page forbids scripts and loading.
-"""
+"""The document of `binlake stats --json` as one page. All texts of the log are escaped."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import Any
 
+from binlake.cli.common.html_page import html_page
 from binlake.cli.stats.charts import STYLE, Slot, bars, timeline
 from binlake.cli.stats.text import (
     bytes_text,
@@ -31,13 +29,6 @@ _OPERATIONS = ("inserts", "updates", "deletes")
 _MOST_NAMES = 6
 
 _STYLE = """
-:root{color-scheme:light dark;--back:#fff;--text:#1c2430;--soft:#5d6877;--line:#d9dee5;
---card:#f5f7f9;--inserts:#2a78b5;--updates:#e09c1f;--deletes:#c8443c;--bytes:#4b8b6a}
-@media (prefers-color-scheme:dark){:root{--back:#14181e;--text:#e4e8ee;--soft:#97a2b0;
---line:#333c48;--card:#1d232b;--inserts:#5aa6e0;--updates:#eab54d;--deletes:#ea766e;--bytes:#74bb95}}
-body{background:var(--back);color:var(--text);font:14px/1.45 system-ui,sans-serif;
-max-width:1100px;margin:0 auto;padding:24px}
-h1{font-size:22px;margin:0 0 4px}h2{font-size:16px;margin:32px 0 8px}p{color:var(--soft);margin:4px 0}
 .cards{display:flex;flex-wrap:wrap;gap:12px;margin:20px 0}
 .card{background:var(--card);border-radius:8px;padding:10px 16px;min-width:120px}
 .card b{display:block;font-size:20px}.card span{color:var(--soft)}
@@ -48,12 +39,8 @@ rect.bytes,rect.transactions{fill:var(--bytes)}
 .deletes{background:var(--deletes)}.bytes{background:var(--bytes)}
 .legend{white-space:nowrap;font-weight:normal;font-size:14px}
 i{display:inline-block;width:11px;height:11px;border-radius:2px;margin:0 5px 0 14px}
-h2{break-after:avoid}tr{break-inside:avoid}
-.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}
-th,td{padding:4px 10px 4px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
-th{color:var(--soft);font-weight:normal}td.n,th.n{text-align:right;white-space:nowrap}
+td.n,th.n{text-align:right;white-space:nowrap}
 td.t,td.t code{white-space:nowrap}
-code{font:12px/1.4 ui-monospace,monospace;overflow-wrap:anywhere}
 @media print{body{max-width:none;padding:0}.scroll{overflow:visible}table{font-size:10px}
 table code{font-size:7px}th,td{padding-right:6px}td.t code{white-space:normal}}
 """
@@ -69,14 +56,7 @@ def page(document: Row, files: Sequence[str]) -> str:
     if len(files) > _MOST_NAMES:
         names = f"{files[0]} to {files[-1]} ({len(files)} files)"
     body = "\n".join(_body(document, names))
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{escape(names)} – binlake stats</title>\n<style>{_STYLE}{STYLE}</style></head>\n"
-        f"<body>\n{body}\n</body></html>\n"
-    )
+    return html_page(f"{names} – binlake stats", _STYLE + STYLE, body)
 
 
 def _body(document: Row, names: str) -> Iterator[str]:

@@ -21,17 +21,37 @@ from binlake.table.batches import Changes, TableChanges
 from binlake.table.plan import TableTypes
 from binlake.table.where.binding import BoundCondition
 from binlake.table.where.images import Rows
+from binlake.table.where.truth import Truth
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.plan import TableDefinition
 from binlake.values.where import Condition, column_names, parse_where
 
-__all__ = ["ChosenRows", "RunChooser", "probe_options"]
+__all__ = ["ChoosesRows", "ChosenRows", "RunChooser", "WhereRows", "probe_options"]
 
 
 class DecodesRuns(Protocol):
     """What decodes the columns that a condition needs: a `ChangeDecoder` of the text target."""
 
     def decode(self, runs: Iterable[Run]) -> Iterator[Changes]: ...
+
+
+class DecidesRows(Protocol):
+    """What decides a condition for the rows of one table definition."""
+
+    def truth(self, rows: Rows) -> Truth: ...
+
+
+class ChoosesRows(Protocol):
+    """A condition over the row changes of tables."""
+
+    def columns(self, definition: TableDefinition) -> tuple[str, ...]:
+        """Return the names of the columns that the condition needs."""
+        ...
+
+    def bind(self, types: TableTypes, ledger: Ledger) -> DecidesRows | None:
+        """Return the condition for a table; None if none of its changes can match."""
+        ...
 
 
 class ChosenRows(NamedTuple):
@@ -42,31 +62,55 @@ class ChosenRows(NamedTuple):
 
 
 def probe_options(options: ReadOptions) -> ReadOptions:
-    """The options of the first of the two decodings."""
-    assert options.where is not None
-    names = dict.fromkeys(name.name for name in column_names(parse_where(options.where)))
+    """The options of the first of the two decodings; the condition names its columns."""
     return replace(
         options,
         where=None,
         whole_transaction=False,
-        columns=tuple(names),
         query=False,
         on_error="stop",
         invalid="error",
     )
 
 
-class RunChooser:
-    """Chooses from the runs of a log. `probe` decodes with `probe_options`."""
+class WhereRows:
+    """The rows that the option where chooses."""
 
-    def __init__(self, options: ReadOptions, probe: DecodesRuns, ledger: Ledger) -> None:
+    def __init__(self, options: ReadOptions) -> None:
         assert options.where is not None
         self._condition: Condition = parse_where(options.where)
-        self._names = dict.fromkeys(name.name for name in column_names(self._condition))
+        self._names = tuple(dict.fromkeys(name.name for name in column_names(self._condition)))
         self._is_one_table = len(options.table) == 1 and not set("*?") & set(options.table[0])
+
+    def columns(self, _definition: TableDefinition) -> tuple[str, ...]:
+        """The columns that the expression names."""
+        return self._names
+
+    def bind(self, types: TableTypes, ledger: Ledger) -> BoundCondition | None:
+        """The condition for a table; None if the table lacks a column. Raises OptionError."""
+        names = [column.name for column in types.definition.columns]
+        ledger.look_for_where(self._names, names)
+        there = {name.casefold() for name in names}
+        missing = [name for name in self._names if name.casefold() not in there]
+        if not missing:
+            return BoundCondition(self._condition, types)
+        if self._is_one_table:
+            raise _no_column(types, missing[0])
+        ledger.warn(
+            f"table {types.definition.full_name} has no column {missing[0]!r}, so option where "
+            f"matches none of its changes; it has {', '.join(names)}"
+        )
+        return None
+
+
+class RunChooser:
+    """Chooses from the runs of a log. `probe` decodes with `probe_options` the columns of `rows`."""
+
+    def __init__(self, rows: ChoosesRows, probe: DecodesRuns, ledger: Ledger) -> None:
+        self._choosing = rows
         self._probe = probe
         self._ledger = ledger
-        self._bound: dict[int, tuple[TableTypes, BoundCondition | None]] = {}
+        self._bound: dict[int, tuple[TableTypes, DecidesRows | None]] = {}
 
     def choose(self, run: Run) -> ChosenRows:
         """The transactions of a run that have a matching row. Raises BinlogError."""
@@ -116,24 +160,10 @@ class RunChooser:
             self._ledger.warn(doubt.sentence)
         return pc.fill_null(truth.value, scalar(False))
 
-    def _bound_to(self, types: TableTypes) -> BoundCondition | None:
-        """The condition for a table; None if the table lacks a column. Raises OptionError."""
+    def _bound_to(self, types: TableTypes) -> DecidesRows | None:
         known = self._bound.get(id(types))
         if known is None:
-            names = [column.name for column in types.definition.columns]
-            self._ledger.look_for_where(self._names, names)
-            there = {name.casefold() for name in names}
-            missing = [name for name in self._names if name.casefold() not in there]
-            bound = None
-            if not missing:
-                bound = BoundCondition(self._condition, types)
-            elif self._is_one_table:
-                raise _no_column(types, missing[0])
-            else:
-                self._ledger.warn(
-                    f"table {types.definition.full_name} has no column {missing[0]!r}, so option where "
-                    f"matches none of its changes; it has {', '.join(names)}"
-                )
+            bound = self._choosing.bind(types, self._ledger)
             known = self._bound[id(types)] = (types, bound)  # the types stay, and so their id
         return known[1]
 

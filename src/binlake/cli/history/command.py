@@ -1,0 +1,112 @@
+"""`binlake history DB.TABLE KEY… FILE…`: who changed a row."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+from binlake.cli.common.flags import with_history_options
+from binlake.cli.common.output_file import output_file
+from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.terminal import (
+    chains_of,
+    fail_if_lost,
+    hinting,
+    note,
+    reading,
+    say_nothing_found,
+    say_result,
+    say_time_zone,
+)
+from binlake.cli.history.arguments import key_and_files
+from binlake.cli.history.html import page
+from binlake.cli.history.text import lines, paints
+from binlake.errors import OptionError
+from binlake.stream.positions.chosen_chains import the_only_chain
+from binlake.table.row_history.entries import RowHistory
+from binlake.table.row_history.history import HistoryReader, history_options
+from binlake.table.schema.schema_file import declared_schema
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["history"]
+
+
+@with_history_options
+def history(
+    table: Annotated[str, Argument(metavar="DB.TABLE", help="The table of the row.")],
+    arguments: Annotated[
+        list[str],
+        Argument(
+            metavar="KEY… FILE…",
+            help="The values of the primary key, in its order; then the logs to read, - is stdin.",
+        ),
+    ],
+    options: ReadOptions,
+    key: Annotated[
+        list[str] | None,
+        Option(
+            "--key",
+            metavar="COLUMN=VALUE",
+            help="A column of the key and its value, instead of KEY; may be repeated.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per change.")] = False,
+    html: Annotated[
+        Path | None, Option("--html", metavar="FILE", help="Write an HTML page to this file.")
+    ] = None,
+) -> None:
+    """Show every change of one row: when, by which transaction, and what it changed.
+
+    The row is followed through changes of its key. The files begin at the first argument after a
+    value that exists. Columns that did not change are left out. DDL and TRUNCATE on the table are
+    shown between the changes. All times are UTC.
+
+    Examples:
+      binlake history shop.orders 4711 /var/lib/mysql/
+
+      binlake history shop.order_lines 4711 1 binlog.000012 binlog.000013
+
+      binlake history shop.orders 4711 /var/lib/mysql/ --since '2026-11-21' --json
+
+      binlake history shop.orders 4711 /var/lib/mysql/ --html history.html
+
+      binlake history shop.orders --key code=A-17 mysql://root@localhost/
+    """
+    if as_json and html is not None:
+        raise OptionError("--json and --html exclude each other", name="html")
+    say_time_zone(options, sys.argv)
+    asked, files = key_and_files(arguments, key or ())
+    options = history_options(options, table)
+    chains = chains_of(files, options)
+    chain = the_only_chain(chains, "a history is that of a row of one server")
+    ledger = Ledger()
+    with (
+        hinting(options),
+        closing(declared_schema(options, files)) as schema,
+        reading(chains, ledger) as seen,
+    ):
+        found = HistoryReader(chain, options, schema, ledger, asked).read(seen)
+    if html is not None:
+        with output_file(html, "--html") as file:
+            file.write(page(found).encode("utf-8", "backslashreplace"))
+    elif found.changes:
+        _print(found, as_json)
+    say_result(ledger)
+    if not found.changes:
+        values = ", ".join(str(value) for value in asked.values)
+        note(f"{table}: no change of a row with this key: {values}")
+        say_nothing_found(chains, options)
+    fail_if_lost(ledger)
+
+
+def _print(found: RowHistory, as_json: bool) -> None:
+    if as_json:
+        for entry in found.to_json():
+            print(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
+        return
+    for line in lines(found, colours=paints()):
+        print(line)

@@ -1,0 +1,1 @@
+"""The history of a row: its changes under all keys that it had."""

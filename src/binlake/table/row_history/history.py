@@ -1,0 +1,162 @@
+"""Read the history of a row from logs: the one way for the Python API and the command.
+
+    history = HistoryReader(chain, options, schema, ledger, "shop.orders", key).read()
+
+The first reading finds the changes of rows with the key, and all changes of keys. If a row had other
+keys, a second reading finds its changes under those. Columns that are not of the key are decoded only
+for these rows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from binlake.errors import OptionError
+from binlake.source.chain import Chain
+from binlake.table.batches import Changes
+from binlake.table.reading import read_changes
+from binlake.table.row_history.entries import RowChange, RowHistory, TableStatement
+from binlake.table.row_history.found import Found, FoundRows
+from binlake.table.row_history.keys import KeyRows, RowKey
+from binlake.table.row_history.lives import lives_of, other_keys
+from binlake.table.row_history.statements import StatementsOfTable
+from binlake.table.schema.declared import DeclaredSchema
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions, parse_table_pattern
+
+__all__ = ["HistoryReader", "history_options"]
+
+_Batch = tuple[list[Found], tuple[str, ...]]
+
+
+def _unseen(batches: Iterable[_Batch]) -> Iterable[_Batch]:
+    return batches
+
+
+def history_options(options: ReadOptions, table: str) -> ReadOptions:
+    """Return the options that a history of a table is read with.
+
+    Raises OptionError for a name that is not one table, and for options that choose changes by
+    anything but their transaction.
+    """
+    try:
+        parse_table_pattern(table)
+        if set("*?") & set(table):
+            raise ValueError("a history is that of one table")
+    except ValueError as error:
+        raise OptionError(f"table {table!r}: {error}", name="table", value=table) from None
+    for name in ("where", "op", "columns", "exclude_column"):
+        if getattr(options, name):
+            raise OptionError(
+                f"option {name} and a history exclude each other: it has all changes of a row",
+                name=name,
+            )
+    return replace(
+        options, table=(table,), exclude_table=(), query=True, thread_id=True, uncommitted=False
+    )
+
+
+class HistoryReader:
+    """Reads the history of the row of a table that has, had or will have a key.
+
+    `options` are those of `history_options`. `places` has, after `read`, where the changes of the
+    history are, by their number less 1.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        options: ReadOptions,
+        schema: DeclaredSchema,
+        ledger: Ledger,
+        key: RowKey,
+    ) -> None:
+        self._chain = chain
+        self._options = options
+        self._schema = schema
+        self._ledger = ledger
+        self._key = key
+        self._database, _, self._table = options.table[0].partition(".")
+        self.places: list[Found] = []
+
+    def read(self, seen: Callable[[Iterable[_Batch]], Iterable[_Batch]] = _unseen) -> RowHistory:
+        """Read the logs. `seen` receives the progress. Raises BinlogError."""
+        statements = StatementsOfTable(self._database, self._table)
+        found, names = self._found(seen, statements, None)
+        others = other_keys([one.keys for one in found])
+        if others and self._is_read_once:
+            self._ledger.warn(
+                "the row had other keys, too; binlake cannot follow them: standard input can be read"
+                " only once"
+            )
+        elif others:
+            first = self._ledger.take()
+            found, _ = self._found(seen, StatementsOfTable(self._database, self._table), others)
+            for sentence in first.warnings:
+                self._ledger.warn(sentence)
+        else:
+            found = [one for one in found if one.keys.had or one.keys.has]
+        self.places = []
+        changes: list[tuple[tuple[int, ...], RowChange]] = []
+        for one, life in zip(found, lives_of([one.keys for one in found]), strict=True):
+            if life and one.change is not None:
+                self.places.append(one)
+                number = len(self.places)
+                changes.append((one.order, replace(one.change, number=number, life=life)))
+        entries = _merged(changes, statements.found)
+        return RowHistory(self._database, self._table, self._asked(names), tuple(entries))
+
+    @property
+    def _is_read_once(self) -> bool:
+        return any(file.path == "-" for file in self._chain.files)
+
+    def _found(
+        self,
+        seen: Callable[[Iterable[_Batch]], Iterable[_Batch]],
+        statements: StatementsOfTable,
+        others: frozenset[str] | None,
+    ) -> tuple[list[Found], tuple[str, ...]]:
+        rows = FoundRows(self._key, self._ledger.warn, all_rows=others is not None)
+
+        def shape(changes: Changes) -> _Batch:
+            return rows.of(changes), rows.names(changes.tables[-1].types)
+
+        batches = read_changes(
+            [self._chain], self._options, self._ledger, Target.TEXT, self._schema, shape,
+            watched=statements.watch, rows=KeyRows(self._key, others),
+        )  # fmt: skip
+        found: list[Found] = []
+        names: tuple[str, ...] = ()
+        for batch, names in seen(batches):  # noqa: B007 (the newest definition names the key)
+            found += batch
+        return found, names
+
+    def _asked(self, names: Sequence[str]) -> dict[str, Any]:
+        return dict(zip(names or self._key.columns, self._key.values, strict=False))
+
+
+def _merged(
+    changes: Sequence[tuple[tuple[int, ...], RowChange]],
+    statements: dict[tuple[int, int], TableStatement],
+) -> Iterator[RowChange | TableStatement]:
+    """The changes, and the statements on the table from the first change on: up to the last change,
+    or as long as a row is left.
+    """
+    waiting = deque(sorted(statements.items()))
+    left: set[int] = set()
+    for number, (order, change) in enumerate(changes):
+        while waiting and waiting[0][0] < order[:2]:
+            statement = waiting.popleft()[1]
+            if number:
+                yield statement
+                left = set() if statement.ends_rows else left
+        left = left - {change.life} if change.op == "delete" else left | {change.life}
+        yield change
+    while waiting and left:
+        statement = waiting.popleft()[1]
+        yield statement
+        left = set() if statement.ends_rows else left

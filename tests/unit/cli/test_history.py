@@ -1,0 +1,143 @@
+"""`binlake history`: its arguments, its text and its messages."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from binlake.cli.history.arguments import key_and_files
+from binlake.cli.history.text import lines, value_text
+from binlake.cli.main import main
+from binlake.errors import OptionError
+from binlake.table.row_history.entries import NOT_LOGGED
+from binlake.table.row_history.keys import RowKey
+
+LOGS = str(Path(__file__).parents[3] / "demo" / "mysql-9.7")
+
+
+def test_the_files_begin_at_the_first_thing_to_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("4711", "log.1", "log.2"):
+        (tmp_path / name).touch()
+    for arguments, key, files in (
+        (["4711", "log.1", "log.2"], ("4711",), ["log.1", "log.2"]),
+        (["4711", "1", "log.1"], ("4711", "1"), ["log.1"]),
+        (["4711", "log.*"], ("4711",), ["log.*"]),
+        (["a", "-"], ("a",), ["-"]),
+        (["a", "mysql://u@h/", "missing"], ("a",), ["mysql://u@h/", "missing"]),
+    ):
+        assert key_and_files(arguments, ()) == (RowKey(key), files)
+    named = key_and_files(["4711", "log.1"], ["id=a=b", "n="])
+    assert named == (RowKey(("a=b", ""), ("id", "n")), ["4711", "log.1"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "message"),
+    [
+        (["4711"], [], "no FILE in the arguments"),
+        ([LOGS], [], "no KEY in the arguments"),
+        (["4711", "missing"], [], "none of the arguments after the first value is a file .*: missing"),
+        ([LOGS], ["id"], "expected COLUMN=VALUE"),
+        ([LOGS], ["id=1", "id=2"], "given twice"),
+    ],
+)  # fmt: skip
+def test_arguments_without_key_or_file_are_refused(
+    arguments: list[str], named: list[str], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        key_and_files(arguments, named)
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "shop.orders", "2", LOGS]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("shop.orders, id = 2: ")
+    assert "\x1b" not in out
+    assert re.search(
+        r"^  1  2026-\S+ \S+  insert  binlog\.\d+:\d+  \S+:\d+  thread \d+$", out, re.M
+    )
+    assert re.search(r"^     state +'new' → 'delivered'$", out, re.M)
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "shop.orders", "--key", "id=2", LOGS, "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert found[0]["op"] == "insert"
+    assert found[-1]["op"] == "delete"
+    assert found[0]["key"] == {"id": 2}
+
+
+def test_nothing_found_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "shop.orders", "99999", LOGS]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "shop.orders: no change of a row with this key: 99999" in err
+    assert "the log has changes of" in err
+
+
+def test_a_wrong_key_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "shop.orders", "1", "2", LOGS]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "the primary key is (id), but 2 values given" in err
+
+
+def test_values_are_printable_and_told_from_null() -> None:
+    assert value_text(None) == "NULL"
+    assert value_text(NOT_LOGGED) == "(not logged)"
+    assert value_text("it's\x1b[31m") == "'it''s\\x1b[31m'"
+    assert value_text(1.5) == "1.5"
+    assert len(value_text("x" * 9999)) < 2100
+
+
+def test_colours_are_for_terminals() -> None:
+    import binlake
+
+    history = binlake.open(LOGS).history("shop.orders", 2)
+    coloured = "\n".join(lines(history, colours=True))
+    assert "\x1b[31m'new'\x1b[0m → \x1b[32m'delivered'\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == "\n".join(lines(history))
+
+
+def test_html_is_one_page_that_loads_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "history.html"
+    assert main(["history", "shop.orders", "2", LOGS, "--html", str(target)]) == 0
+    assert capsys.readouterr().out == ""
+    text = target.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not re.search(r"<script|src=|href=|url\(|@import", text)
+    assert "<del>&#x27;new&#x27;</del>" in text
+    assert "<ins>&#x27;delivered&#x27;</ins>" in text
+    assert text.count("<section") == 5
+
+
+def test_texts_of_the_log_are_escaped_in_a_page() -> None:
+    from dataclasses import replace
+
+    import binlake
+    from binlake.cli.history.html import page
+
+    history = binlake.open(LOGS).history("shop.orders", 2)
+    hostile = "<script>alert(1)</script>\u202e\x1b"
+    change = history.changes[1]
+    column = replace(change.changed["state"], old=hostile)
+    entry = replace(change, query=hostile, gtid=hostile, key={hostile: hostile}, changed={hostile: column})  # fmt: skip
+    text = page(replace(history, table=hostile, key={hostile: hostile}, entries=(entry,)))
+    assert "<script" not in text
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+
+
+def test_json_and_html_exclude_each_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = str(tmp_path / "page.html")
+    assert main(["history", "shop.orders", "2", LOGS, "--json", "--html", page]) == 2
+    assert "exclude each other" in capsys.readouterr().err

@@ -1,0 +1,209 @@
+"""Histories of rows in the demo logs: what a search of all row changes finds, in another form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import binlake
+from binlake.errors import MissingContextError, OptionError
+from binlake.table.row_history.entries import NOT_LOGGED, RowChange
+from binlake.table.row_history.lives import KeyChange, lives_of, other_keys
+
+DEMO = Path(__file__).parents[3] / "demo"
+LOGS = DEMO / "mysql-9.7"
+
+
+def rows_of(table: str, logs: Path = LOGS) -> Iterator[dict[str, Any]]:
+    """All row changes of a table, images as objects."""
+    log = binlake.open(str(logs), table=table, query=True, thread_id=True)
+    for batch in log.changes():
+        for row in batch.to_pylist():
+            images = {side: json.loads(row[side] or "null") for side in ("before", "after")}
+            yield {**row, **images}
+
+
+@pytest.mark.parametrize("logs", ["mysql-9.7", "mariadb-11.8"])
+def test_a_history_has_all_changes_of_the_row(logs: str) -> None:
+    by_key: dict[int, list[dict[str, Any]]] = {}
+    for row in rows_of("shop.orders", DEMO / logs):
+        by_key.setdefault((row["after"] or row["before"])["id"], []).append(row)
+    log = binlake.open(str(DEMO / logs))
+    keys = sorted(by_key, key=lambda key: -len(by_key[key]))[:3]
+    for key in keys:
+        found = log.history("shop.orders", key).changes
+        expected = by_key[key]
+        assert [(c.op, c.file, c.pos, c.row) for c in found] == [
+            (row["op"], row["file"], row["pos"], row["row"]) for row in expected
+        ]
+        for change, row in zip(found, expected, strict=True):
+            assert (change.before, change.after) == (row["before"], row["after"])
+            assert (change.ts, change.gtid, change.server_id) == (row["ts"], row["gtid"], row["server_id"])  # fmt: skip
+            assert (change.query, change.thread_id) == (row["query"], row["thread_id"])
+
+
+@pytest.mark.parametrize("how", [{"threads": 1, "batch_bytes": 4096}, {"threads": 3}])
+def test_threads_and_batches_make_no_difference(how: dict[str, Any]) -> None:
+    expected = list(binlake.open(str(LOGS)).history("shop.orders", 2).to_json())
+    assert list(binlake.open(str(LOGS), **how).history("shop.orders", 2).to_json()) == expected
+    assert len(expected) > 2
+
+
+def test_only_columns_with_another_value_are_shown() -> None:
+    changes = binlake.open(str(LOGS)).history("shop.orders", 2).changes
+    assert [change.number for change in changes] == list(range(1, len(changes) + 1))
+    insert, *updates, delete = changes
+    assert all(change.old is NOT_LOGGED for change in insert.changed.values())
+    assert all(change.new is NOT_LOGGED for change in delete.changed.values())
+    for update in updates:
+        assert update.before is not None
+        assert update.after is not None
+        assert update.changed
+        for name in update.before.keys() & update.after.keys():
+            assert (update.before[name] != update.after[name]) == (name in update.changed)
+
+
+def test_only_the_rows_of_the_key_are_decoded_whole() -> None:
+    log = binlake.open(str(LOGS), table="shop.orders")
+    list(log.changes())
+    everything = log.ledger.decoded_bytes
+    log.history("shop.orders", 45)
+    assert log.ledger.decoded_bytes < everything / 4
+
+
+def test_columns_can_be_named() -> None:
+    log = binlake.open(str(LOGS))
+    by_position = list(log.history("shop.orders", "45").to_json())
+    assert list(log.history("shop.orders", ID=45).to_json()) == by_position
+    assert by_position
+
+
+def test_filters_limit_the_transactions() -> None:
+    log = binlake.open(str(LOGS))
+    first, second, *_ = log.history("shop.orders", 2).changes
+    later = binlake.open(str(LOGS), exclude_gtid=first.gtid).history("shop.orders", 2)
+    assert later.changes[0].pos == second.pos
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (("x",), "key column id is bigint unsigned, not 'x'"),
+        ((1, 2), r"the primary key is \(id\), but 2 values given: '1', '2'"),
+        ((), "expected the values of the primary key"),
+        (("nan",), "expected a number"),
+    ],
+)
+def test_a_key_that_the_table_does_not_have_is_refused(key: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        binlake.open(str(LOGS)).history("shop.orders", *key)
+
+
+def test_a_column_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(OptionError, match="has no column 'iid'") as raised:
+        binlake.open(str(LOGS)).history("shop.orders", iid=1)
+    assert "did you mean id?" in str(raised.value)
+
+
+@pytest.mark.parametrize(("option", "value"), [("where", "id = 1"), ("op", "insert"), ("columns", "id")])  # fmt: skip
+def test_options_that_hide_changes_are_refused(option: str, value: str) -> None:
+    with pytest.raises(OptionError, match=f"option {option} and a history exclude each other"):
+        binlake.open(str(LOGS), **{option: value}).history("shop.orders", 1)
+
+
+def test_a_pattern_is_no_table() -> None:
+    with pytest.raises(OptionError, match="a history is that of one table"):
+        binlake.open(str(LOGS)).history("shop.*", 1)
+
+
+def test_logs_of_several_servers_are_refused() -> None:
+    with pytest.raises(OptionError, match="the input has the logs of 2 sources"):
+        binlake.open([str(LOGS), str(DEMO / "mariadb-11.8")]).history("shop.orders", 1)
+
+
+def test_a_log_without_the_key_asks_for_it() -> None:
+    golden = Path(__file__).parents[2] / "golden"
+    logs = sorted((golden / "mysql-5.6.24").rglob("*.000001")) + sorted(
+        (golden / "mysql-5.6.24").rglob("*.000002")
+    )
+    for log in logs:
+        tables = binlake.open(str(log)).tables()
+        for table in tables:
+            try:
+                binlake.open(str(log)).history(table, 1)
+            except MissingContextError as error:
+                assert "no primary key" in str(error)
+                assert "--key COLUMN=VALUE" in str(error)
+                return
+            except OptionError:
+                continue
+    pytest.fail("every table has a key")
+
+
+# -- which row has which key -----------------------------------------------------------------------
+
+
+@st.composite
+def changes_of_rows(draw: st.DrawFn) -> list[tuple[str | None, str | None, int]]:
+    """Key before, key after, and the row of random changes, as a server with a primary key makes
+    them.
+    """
+    alive: dict[str, int] = {}
+    made = 0
+    changes: list[tuple[str | None, str | None, int]] = []
+    for _ in range(draw(st.integers(1, 25))):
+        key, new = draw(st.sampled_from("abcd")), draw(st.sampled_from("abcd"))
+        if key not in alive:
+            made += 1
+            alive[key] = made
+            changes.append((None, key, made))
+        elif draw(st.booleans()):
+            if new == key or new not in alive:
+                row = alive.pop(key)
+                alive[new] = row
+                changes.append((key, new, row))
+        else:
+            changes.append((key, None, alive.pop(key)))
+    return changes
+
+
+@given(changes_of_rows(), st.integers(0, 10))
+def test_rows_are_followed_through_their_keys(
+    changes: list[tuple[str | None, str | None, int]], first: int
+) -> None:
+    """Also if the log begins in the middle."""
+    logged = changes[first:]
+    keys = [KeyChange(before, after, before == "a", after == "a") for before, after, _ in logged]
+    wanted = {row for before, after, row in logged if "a" in (before, after)}
+    moves = [k for k in keys if k.had or k.has or (k.before and k.after and k.before != k.after)]
+    followed = other_keys(moves) | {"a"}
+    read = [
+        (one, row)
+        for one, (_, _, row) in zip(keys, logged, strict=True)
+        if {one.before, one.after} & followed
+    ]
+    lives = lives_of([one for one, _ in read])
+    found = [row for (_, row), life in zip(read, lives, strict=True) if life]
+    assert found == [row for _, _, row in logged if row in wanted]
+    numbers = {row: life for (_, row), life in zip(read, lives, strict=True) if life}
+    assert sorted(numbers.values()) == list(range(1, len(wanted) + 1))
+
+
+def test_changes_of_keys_of_many_rows_lead_to_few_keys() -> None:
+    shifts = [KeyChange(str(i), str(i + 1), i == 5, i + 1 == 5) for i in range(999, 0, -1)]
+    assert other_keys(shifts) == {"4", "6"}
+
+
+def test_entries_have_the_documented_keys() -> None:
+    history = binlake.open(str(LOGS)).history("shop.orders", 2)
+    changes = [entry for entry in history if isinstance(entry, RowChange)]
+    assert set(changes[0].to_json("shop", "orders")) == {
+        "op", "database", "table", "ts", "gtid", "server_id", "file", "pos", "end_pos", "row",
+        "thread_id", "query", "number", "life", "key", "new_key", "changed", "absent",
+    }  # fmt: skip
