@@ -7,6 +7,9 @@ from binlake.core.growing cimport Bytes
 from binlake.core.reader cimport Reader
 from binlake.core.sink cimport Column
 
+cdef enum:
+    MOST_INFLATED = 1032  # bytes that deflate makes of one
+
 # Columns that an image holds, in order. From column i on `reach[i]` columns are only stepped over and
 # have a fixed width, no more than up to the next multiple of 64; those before column i take `passed[i]`
 # bytes together. `skips`: some columns can be stepped over together.
@@ -21,7 +24,8 @@ cdef struct Steps:
 # What one present-columns bitmap (or two, of both images) means for the columns. `key` are the
 # bitmaps, `hash` theirs. `image` are the columns of the image itself, `carried` those of the image
 # before it, as far as it is needed to fill what the image lacks; `absent` are columns of which
-# neither tells a value, `present` is the bitmap of the others.
+# neither tells a value, `present` is the bitmap of the others. A list of the absent columns' names
+# takes `absent_bytes`, where these are listed.
 cdef struct Layout:
     uint64_t hash
     int64_t key_bytes
@@ -32,10 +36,14 @@ cdef struct Layout:
     bint carries
     Column** absent
     int64_t absent_count
+    int64_t absent_bytes
 
 # The images of one side. `columns` are all columns of the table, of which `kept` are kept. `filled`
 # rows have values in all columns; those up to `rows` have no image. `runs` are the rows from which
 # on the images have the columns of a bitmap, int64 each; the bitmaps are in `run_bitmaps`.
+# Finishing a row adds `finished_row_bytes` to its values, and to each row from `run_start` on a list
+# of `run_absent_bytes`; the lists of the rows before take `absent_bytes`. What the values of the first
+# `inflated_rows` rows inflate to takes `inflated_bytes`.
 cdef struct Image:
     int64_t width
     int64_t bitmap_bytes
@@ -44,6 +52,8 @@ cdef struct Image:
     Column** kept
     int64_t kept_count
     int64_t kept_row_bytes
+    int64_t finished_row_bytes
+    int64_t compressed_count
     int64_t rows
     int64_t filled
     int64_t capacity
@@ -57,6 +67,11 @@ cdef struct Image:
     Layout* layout
     Bytes runs
     Bytes run_bitmaps
+    int64_t run_start
+    int64_t run_absent_bytes
+    int64_t absent_bytes
+    int64_t inflated_rows
+    int64_t inflated_bytes
 
 cdef class ImageSink:
     cdef Image image
@@ -64,6 +79,7 @@ cdef class ImageSink:
     cdef list sinks
 
     cdef object finish(self)
+    cdef int list_absent(self) except -1
 
 cdef int trim_layouts(Image* image) noexcept nogil
 cdef Layout* choose(Image* image, const uint8_t* bitmaps, Image* passed, Failure* failure) noexcept nogil
@@ -74,4 +90,5 @@ cdef int append_missing(Image* image, Failure* failure) noexcept nogil
 cdef int carry(Image* image, Reader* r) noexcept nogil
 cdef int begin_row(Image* image, Failure* failure) noexcept nogil
 cdef void roll_back(Image* image, int64_t rows) noexcept nogil
+cdef int64_t count_inflated(Image* image) noexcept nogil
 cdef int64_t held_by_image(const Image* image, int64_t* largest) noexcept nogil

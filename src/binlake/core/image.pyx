@@ -41,6 +41,7 @@ cdef enum:
     _MOST_LAYOUTS = 1024
     _MOST_LAID_OUT = 1 << 17
     _ROOM = 2  # layouts that one event needs
+    _LISTED_BYTES = 4  # of a name in a list of names: its offset
     _FIRST_VALUES = 1 << 13  # of all columns together: what a table takes with its first row
 
 
@@ -95,6 +96,8 @@ cdef class ImageSink:
                 image.kept[image.kept_count] = column
                 image.kept_count += 1
                 image.kept_row_bytes += (column.item or 4) + column.padded + 1
+                image.finished_row_bytes += self.plans[i].finished_bytes
+                image.compressed_count += column.compressed
         self._start()
 
     def __dealloc__(self):
@@ -131,12 +134,21 @@ cdef class ImageSink:
         self._start()
         return ImageBuffers(rows, nulls, validity, tuple(columns), presence)
 
+    cdef int list_absent(self) except -1:
+        """Count what lists of the names of absent columns take: they are made for all rows."""
+        cdef ColumnSink sink
+        for sink, plan in zip(self.sinks, self.plans, strict=True):
+            sink.column.listed_bytes = _LISTED_BYTES + len(plan.definition.name.encode())
+        return 0
+
     def _start(self):
         cdef Image* image = &self.image
         cdef int64_t least = max(_FIRST_VALUES // (image.kept_count + 1), <int64_t>1)
         image.first = max(image.first, min(least, <int64_t>64))
         image.rows = image.filled = image.capacity = image.null_count = 0
         image.runs.count = image.run_bitmaps.count = 0
+        image.run_start = image.run_absent_bytes = image.absent_bytes = 0
+        image.inflated_rows = image.inflated_bytes = 0
 
 
 # -- layouts ---------------------------------------------------------------------------------------
@@ -273,6 +285,7 @@ cdef Layout* _lay_out(
         elif column.kept:
             layout.absent[layout.absent_count] = column
             layout.absent_count += 1
+            layout.absent_bytes += column.listed_bytes
     if _finish_steps(&layout.image) or _finish_steps(&layout.carried):
         _free_layout(layout)
         return NULL
@@ -325,6 +338,9 @@ cdef int begin_run(Image* image, Failure* failure) noexcept nogil:
             image.run_bitmaps.at + (runs - 1) * size, image.layout.present, <size_t>size
         ) == 0:
             return 0
+    image.absent_bytes += max(image.rows - image.run_start, <int64_t>0) * image.run_absent_bytes
+    image.run_start = image.rows
+    image.run_absent_bytes = image.layout.absent_bytes
     if append(&image.runs, <const uint8_t*>&image.rows, 8, failure):
         return -1
     return append(&image.run_bitmaps, image.layout.present, size, failure)
@@ -483,10 +499,51 @@ cdef int64_t _restore(uint8_t* validity, int64_t rows, int64_t capacity) noexcep
     return nulls
 
 
+cdef int64_t count_inflated(Image* image) noexcept nogil:
+    """Add up what the values of new rows in compressed columns claim to inflate to; return the sum."""
+    cdef int64_t total = 0
+    cdef int64_t last = min(image.rows, image.filled)
+    cdef int64_t i, row
+    cdef Column* column
+    if image.compressed_count == 0:
+        return 0
+    for i in range(image.kept_count):
+        column = image.kept[i]
+        if column.compressed and column.offsets != NULL:
+            for row in range(image.inflated_rows, last):
+                total += _claimed(
+                    column.data.at + column.offsets[row], column.data.at + column.offsets[row + 1]
+                )
+    image.inflated_rows = max(last, image.inflated_rows)
+    image.inflated_bytes += total
+    return total
+
+
+cdef int64_t _claimed(const uint8_t* at, const uint8_t* end) noexcept nogil:
+    """The length that the head of a compressed value claims (table/types/compressed.py); 0 if it
+    cannot be.
+    """
+    cdef int64_t most = (end - at) * MOST_INFLATED
+    cdef int64_t claimed = 0
+    cdef int width
+    if at >= end or at[0] & 0xF0 != 0x80:
+        return 0
+    width = at[0] & 7
+    if width >= end - at:
+        return 0
+    while width > 0 and claimed <= most:
+        at += 1
+        width -= 1
+        claimed = claimed << 8 | at[0]
+    return claimed if claimed <= most else 0
+
+
 cdef int64_t held_by_image(const Image* image, int64_t* largest) noexcept nogil:
     """Bytes of all buffers so far; sets `largest` to the most that one column's values have."""
     cdef int64_t total = image.runs.count + image.run_bitmaps.count
     cdef int64_t i
+    total += image.absent_bytes + image.inflated_bytes + image.rows * image.finished_row_bytes
+    total += max(image.rows - image.run_start, <int64_t>0) * image.run_absent_bytes
     if image.validity != NULL:
         total += (image.rows + 7) >> 3
     for i in range(image.kept_count):

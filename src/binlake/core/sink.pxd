@@ -59,8 +59,10 @@ cdef struct Latin:
 
 # One column. `values` has `item` bytes a row; `item` 0: of variable width, then `offsets` has one
 # entry more than there are rows, and the bytes are in `data`. `validity` (one bit a row, 1 = valid)
-# is NULL while nothing is null. Only a column that is `kept` has any of them. `last_day` and `last_days` are the date converted last: rows that
-# follow each other are mostly of one day.
+# is NULL while nothing is null. Only a column that is `kept` has any of them. `last_day` and
+# `last_days` are the date converted last: rows that follow each other are mostly of one day. Its name takes
+# `listed_bytes` in a list of the columns that an image lacks. Finishing inflates the values of a column
+# that is `compressed`.
 cdef struct Column:
     Kind kind
     bint kept
@@ -69,6 +71,8 @@ cdef struct Column:
     int32_t fsp
     int64_t ordinal
     int64_t padded
+    int64_t listed_bytes
+    bint compressed
     uint8_t* values
     uint32_t* offsets
     uint8_t* validity

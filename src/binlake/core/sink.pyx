@@ -252,6 +252,7 @@ cdef ColumnSink sink_of(object plan, bint wanted):
     column.ordinal = plan.definition.ordinal
     _describe(column, plan, wanted)
     column.kept = wanted
+    column.compressed = wanted and plan.compressed
     if not wanted and column.kind != CANNOT:
         column.kind = (
             SKIP_PREFIXED

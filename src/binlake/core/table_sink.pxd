@@ -58,6 +58,8 @@ cdef class TableSink:
 
 cdef int begin_event(Table* table, const RowsHead* head, int op, Failure* failure) noexcept nogil
 cdef int64_t row_bytes(const Table* table) noexcept nogil
+cdef bint inflates(const Table* table) noexcept nogil
+cdef int64_t count_inflated_rows(Table* table) noexcept nogil
 cdef int add_changes(Table* table, Reader* r, int op, const EventFacts* facts, int64_t most_rows, const uint8_t* stop) noexcept nogil
 cdef int note_changes(Table* table, int64_t first, int op, const EventFacts* facts, Failure* failure) noexcept nogil
 cdef int append_before(Table* table, Reader* r) noexcept nogil

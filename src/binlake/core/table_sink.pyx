@@ -15,6 +15,7 @@ from binlake.core.image cimport (
     begin_run,
     carry,
     choose,
+    count_inflated,
     held_by_image,
     roll_back,
     step_over,
@@ -168,6 +169,7 @@ cdef class CurrentRow(TableSink):
     def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE)):
         TableSink.__init__(self, plans, before_plans, operations)
         self.table.mode = CURRENT_ROW
+        self.after.list_absent()
 
 
 def unwanted(plans):
@@ -209,7 +211,25 @@ cdef int begin_event(
 
 cdef int64_t row_bytes(const Table* table) noexcept nogil:
     """About how many bytes a change takes beside its strings."""
-    return _FACTS_BYTES + table.before.kept_row_bytes + table.after.kept_row_bytes + 1
+    return (
+        _FACTS_BYTES
+        + table.before.kept_row_bytes
+        + table.before.finished_row_bytes
+        + table.after.kept_row_bytes
+        + table.after.finished_row_bytes
+        + table.after.run_absent_bytes
+        + 1
+    )
+
+
+cdef bint inflates(const Table* table) noexcept nogil:
+    """Whether finishing the rows inflates values."""
+    return table.before.compressed_count + table.after.compressed_count > 0
+
+
+cdef int64_t count_inflated_rows(Table* table) noexcept nogil:
+    """What the values of new rows inflate to; `held_by_table` counts it from now on."""
+    return count_inflated(table.before) + count_inflated(table.after)
 
 
 cdef int add_changes(

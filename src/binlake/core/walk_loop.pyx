@@ -18,12 +18,15 @@ from binlake.core.failure cimport (
     OUTSIDE_DATA,
     fail,
 )
+from binlake.core.image cimport MOST_INFLATED
 from binlake.core.reader cimport left, load, take, unlikely
 from binlake.core.rows_header cimport read_rows_head
 from binlake.core.table_sink cimport (
     add_changes,
     begin_event,
+    count_inflated_rows,
     held_by_table,
+    inflates,
     pass_over,
     row_bytes,
 )
@@ -273,9 +276,12 @@ cdef int _take(
 cdef int _add(Walk* w, Table* table, int op, Reader* r) noexcept nogil:
     """Decode rows until there are none, or the limit is reached."""
     cdef int64_t most_rows = max(w.recount_bytes // row_bytes(table), <int64_t>1)
+    cdef int64_t most_bytes = w.recount_bytes
     cdef const uint8_t* pos
     cdef int64_t first, count
     cdef int failed
+    if inflates(table):
+        most_bytes = max(most_bytes // MOST_INFLATED, <int64_t>1)
     while True:
         w.facts.row = w.next_row
         w.facts.seq = w.rows
@@ -283,7 +289,7 @@ cdef int _add(Walk* w, Table* table, int op, Reader* r) noexcept nogil:
         pos = r.pos
         failed = add_changes(
             table, r, op, &w.facts, most_rows,
-            r.end if r.end - pos < w.recount_bytes else pos + w.recount_bytes,
+            r.end if r.end - pos < most_bytes else pos + most_bytes,
         )
         count = table.rows - first
         w.next_row += count
@@ -319,7 +325,7 @@ cdef void count_held(Walk* w, Table* table, int64_t size, int64_t count) noexcep
     """
     cdef int64_t largest = 0
     cdef int64_t i
-    w.uncounted_bytes += size + count * row_bytes(table)
+    w.uncounted_bytes += size + count_inflated_rows(table) + count * row_bytes(table)
     if w.uncounted_bytes < w.recount_bytes:
         return
     w.uncounted_bytes = 0

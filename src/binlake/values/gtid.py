@@ -15,6 +15,7 @@ from typing import NamedTuple
 from binlake.errors import MalformedError, TruncatedError
 from binlake.values.intervals import (
     IntervalSets,
+    common,
     inside,
     intervals,
     intervals_text,
@@ -212,6 +213,13 @@ class GtidSet(IntervalSets[_Key]):
     def add_interval(self, sid: bytes, tag: str, start: int, end: int) -> None:
         """Put gno `start` to `end` - 1 of one source and tag into this set."""
         unite(self._bounds.setdefault((sid, tag), []), start, end)
+
+    def in_interval(self, sid: bytes, tag: str, start: int, end: int) -> GtidSet:
+        """The GTIDs of this set with gno `start` to `end` - 1 of one source and tag."""
+        result = GtidSet()
+        if bounds := common(self._bounds.get((sid, tag), []), start, end):
+            result._bounds[sid, tag] = bounds
+        return result
 
     def contains(self, sid: bytes, gno: int, tag: str = "") -> bool:
         """Whether one GTID is in the set."""

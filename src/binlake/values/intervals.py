@@ -15,6 +15,7 @@ from typing import Generic, Self, TypeVar
 __all__ = [
     "Bounds",
     "IntervalSets",
+    "common",
     "inside",
     "intervals",
     "intervals_text",
@@ -38,6 +39,12 @@ def unite(bounds: Bounds, start: int, end: int) -> None:
     new_start = [] if first & 1 else [start]
     new_end = [] if last & 1 else [end]
     bounds[first:last] = new_start + new_end
+
+
+def common(bounds: Bounds, start: int, end: int) -> Bounds:
+    """The numbers of the set in [start, end), which is not empty: by bisection, however large the set."""
+    first, last = bisect_right(bounds, start), bisect_left(bounds, end)
+    return [start] * (first & 1) + bounds[first:last] + [end] * (last & 1)
 
 
 def intervals(bounds: Bounds) -> Iterator[tuple[int, int]]:

@@ -130,6 +130,8 @@ class ColumnPlan:
     `kernel` None means that the column cannot be decoded (`why` says so; an error when a row
     needs it). `wanted` False: the kernel only skips. `table` is the 256-entry tuple of UTF-8
     byte strings of a single-byte character set (Kernel.LATIN); an entry None is invalid there.
+    Making an array of the kernel's buffers adds at most `finished_bytes` to a value (the text of an
+    ENUM), and inflates the values of a column that is `compressed`.
     """
 
     definition: ColumnDefinition
@@ -140,6 +142,8 @@ class ColumnPlan:
     text_target: bool = False
     table: tuple[bytes | None, ...] | None = None
     why: str = ""
+    finished_bytes: int = 0
+    compressed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,6 +250,20 @@ def long_expression(terms: int = 400_000) -> bytes:
     return _with_ddl(iter((f"CREATE TABLE t (a TINYINT, b TINYINT AS (1{'+1' * terms}))",)), 2)
 
 
+SHAPES = (
+    "one_large_event",
+    "large_statement",
+    "large_rows",
+    "too_many_columns",
+    "wide_tables",
+    "many_tables",
+    "tables_of_one_statement",
+    "nearly_empty_images",
+    "many_additions",
+    "many_renames",
+    "long_expression",
+)
+
 SCHEMAS = {
     "unclosed quote": b"CREATE TABLE t (a INT DEFAULT '" + b"\\'" * 400_000,
     "unclosed insert": b"INSERT INTO t VALUES ('" + b"\\'" * 400_000,

@@ -15,7 +15,7 @@ from binlake.values.gtid import (
     MariaGtidSet,
     parse_gtid_filter,
 )
-from binlake.values.intervals import inside, intervals, unite
+from binlake.values.intervals import common, inside, intervals, unite
 
 SIDS = (bytes(16), bytes(range(16)))
 numbers = st.sets(st.integers(1, 30))
@@ -44,6 +44,21 @@ def test_intervals_are_the_numbers_in_them(added: list[tuple[int, int]]) -> None
     assert {n for n in range(70) if inside(bounds, n)} == expected
     assert {n for start, end in intervals(bounds) for n in range(start, end)} == expected
     assert bounds == sorted(set(bounds))  # whole intervals: none touches the next
+
+
+@given(numbers, st.integers(1, 30), st.integers(1, 10))
+def test_the_common_part_with_an_interval(held: set[int], start: int, size: int) -> None:
+    bounds: list[int] = []
+    for number in held:
+        unite(bounds, number, number + 1)
+    part = common(bounds, start, start + size)
+    expected = held & set(range(start, start + size))
+    assert {n for first, end in intervals(part) for n in range(first, end)} == expected
+    in_set = GtidSet(Gtid(SIDS[0], number) for number in held)
+    assert in_set.in_interval(SIDS[0], "", start, start + size) == GtidSet(
+        Gtid(SIDS[0], number) for number in expected
+    )
+    assert not in_set.in_interval(SIDS[1], "", start, start + size)
 
 
 @given(mysql_gtids, mysql_gtids)

@@ -333,15 +333,14 @@ class _Walk:
         self._run = None
         if run is None:
             return
-        seen = GtidSet()
-        seen.add_interval(run.sid, run.tag, run.start, run.end)
-        repeated = seen & report.gtids
+        seen = run.sid, run.tag, run.start, run.end
+        repeated = report.gtids.in_interval(*seen)
         if isinstance(report.previous, GtidSet):
-            repeated |= seen & report.previous
+            repeated |= report.previous.in_interval(*seen)
         # a replica's relay log contains a transaction again after the connection broke inside it
         if repeated and not self._log.is_relay:
             report.add(run.pos, Kind.GTID_REPEATED, f"{repeated} was in the log before")
-        report.gtids |= seen
+        report.gtids.add_interval(*seen)
 
     def _mariadb_gtid(self, window: Window, index: int) -> None:
         self._gtid.parse_mariadb(self._bodies.at(index))

@@ -52,7 +52,7 @@ class CompressedType(ColumnType):
         prefix = length_prefix_bytes(self.column)
         if not 1 <= prefix <= 4:
             return self._undecodable(f"a length of {prefix} bytes does not exist")
-        return self._plan(Kernel.BYTES, prefix), self.inner.arrow_type
+        return self._plan(Kernel.BYTES, prefix, compressed=True), self.inner.arrow_type
 
     def finish(self, buffers: Buffers) -> pa.Array:
         data = memoryview(buffers.data)

@@ -49,7 +49,9 @@ class EnumType(ColumnType):
     def decide(self) -> tuple[ColumnPlan, pa.DataType]:
         if self.column.length not in (1, 2):
             return self._undecodable(f"an ENUM of {self.column.length} bytes does not exist")
-        return self._plan(Kernel.FIXED_UINT, self.column.length), self._type_of(pa.int32())
+        longest = max((len(member.encode()) for member in self.members or ()), default=0)
+        plan = self._plan(Kernel.FIXED_UINT, self.column.length, finished_bytes=longest)
+        return plan, self._type_of(pa.int32())
 
     def finish(self, buffers: Buffers) -> pa.Array:
         indexes = fixed_width(pa.uint64(), buffers)
@@ -134,7 +136,9 @@ class SetType(EnumType):
         numeric = pa.int64()
         if width == 8:  # as BIT(64)
             numeric = pa.uint64() if self.context.target is Target.TEXT else pa.decimal128(20, 0)
-        return self._plan(Kernel.FIXED_UINT, width), self._type_of(numeric)
+        of_all = sum(len(member.encode()) + 1 for member in self.members or ())
+        plan = self._plan(Kernel.FIXED_UINT, width, finished_bytes=of_all)
+        return plan, self._type_of(numeric)
 
     def finish(self, buffers: Buffers) -> pa.Array:
         bitmaps = fixed_width(pa.uint64(), buffers)
