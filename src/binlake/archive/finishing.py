@@ -32,7 +32,7 @@ from binlake.source.bytes import file_system_for, is_uri, local_path, open_reade
 from binlake.source.chain import LogPath, log_name
 from binlake.values.lean import leave_out_numpy
 from binlake.values.ledger import counted
-from binlake.values.log_names import index_path
+from binlake.values.log_names import index_path, key_index_path
 from binlake.values.options import ReadOptions
 
 __all__ = [
@@ -61,10 +61,11 @@ _LONGEST_PAUSE_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """How complete logs are finished. `compression` is a key of COMPRESSIONS."""
+    """How complete logs are finished. `compression` is a key of COMPRESSIONS. `key_index` comes with an index."""
 
     compression: str = "none"
     index: bool = True
+    key_index: bool = False
 
     @property
     def nothing(self) -> bool:
@@ -73,12 +74,13 @@ class Finish:
 
     def to_words(self) -> list[str]:
         """Return the options as arguments of a command line."""
-        return [self.compression, "index" if self.index else "no-index"]
+        indexes = "keys" if self.key_index else "index"
+        return [self.compression, indexes if self.index else "no-index"]
 
     @classmethod
-    def of_words(cls, compression: str, index: str) -> Finish:
+    def of_words(cls, compression: str, indexes: str) -> Finish:
         """Return the options from the words of `to_words`."""
-        return cls(compression, index == "index")
+        return cls(compression, indexes != "no-index", indexes == "keys")
 
 
 def finish_log(folder: Folder, name: str, finish: Finish) -> None:
@@ -101,17 +103,28 @@ def _finish_log(folder: Folder, name: str, finish: Finish, sizes: dict[str, int]
     path = folder.path_of(name)
     beside = log_name(index_path(name))
     if finish.index and beside not in sizes:
-        # loads pyarrow, which a follower of a server does not need
-        from binlake.table.counting.indexing import index_of
-
-        try:
-            index = index_of(LogPath(path, name, None, sizes[name]), ReadOptions(threads=1))
-            folder.write(beside, index.to_bytes())
-        except UnsupportedError:
-            pass  # such a log has no index
+        _index(folder, LogPath(path, name, None, sizes[name]), finish)
     if suffix := COMPRESSIONS[finish.compression]:
         compress(path, path + suffix)
         folder.remove(name)
+
+
+def _index(folder: Folder, log: LogPath, finish: Finish) -> None:
+    """Write the indexes of a log, last the one that shows that the log is finished."""
+    # loads pyarrow, which a follower of a server does not need
+    from binlake.table.counting.indexing import index_of
+
+    options = ReadOptions(threads=1)
+    try:
+        index = index_of(log, options)
+    except UnsupportedError:
+        return  # such a log has no index
+    if finish.key_index:
+        from binlake.table.where.key_indexing import key_index_of
+
+        keys = key_index_of(log, index, options)
+        folder.write(log_name(key_index_path(log.name)), keys.to_bytes())
+    folder.write(log_name(index_path(log.name)), index.to_bytes())
 
 
 def unfinished_logs(folder: Folder, finish: Finish, growing: str) -> list[str]:

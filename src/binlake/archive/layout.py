@@ -5,6 +5,7 @@
                                      server-<server_id>-<server_uid, eight digits of it>
         binlog.000001.zst            logs, as the server named them, byte for byte
         binlog.000001.index.parquet  what is in them (stream/index/log_index.py)
+        binlog.000001.keys.arrow     where key values are in them (stream/index/key_index.py)
         binlog.000002                the one that is being written: whole events only
         binlog.index                 their names, as the server's own index file has them
         archive.json                 whose they are, and how far they are durable (`ArchiveState`)
@@ -54,7 +55,7 @@ _IDENTITY = re.compile(
 _LOG = re.compile(r"(?P<base>[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,200})\.(?P<number>\d{6,18})")
 # The name of a file that is being written and will be renamed.
 _PARTIAL = re.compile(
-    rf"(?:{re.escape(STATE)}|[^/]+\.index|{_LOG.pattern}(?:\.zst|\.index\.parquet))\.[0-9a-f]+\.partial"
+    rf"(?:{re.escape(STATE)}|[^/]+\.index|{_LOG.pattern}(?:\.zst|\.index\.parquet|\.keys\.arrow))\.[0-9a-f]+\.partial"
 )
 
 

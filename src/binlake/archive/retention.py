@@ -13,7 +13,7 @@ from binlake.archive.layout import index_file, logs_among
 from binlake.errors import BinlogError
 from binlake.source.chain import log_name
 from binlake.source.log_file import LogFile
-from binlake.values.log_names import index_path
+from binlake.values.log_names import index_path, key_index_path
 
 __all__ = ["Retention", "expired", "purge"]
 
@@ -79,7 +79,8 @@ def purge(folder: Folder, names: list[str]) -> None:
     for name in names:
         for suffix in _SUFFIXES:
             folder.remove(name + suffix)
-        folder.remove(log_name(index_path(name)))
+        for beside in (index_path(name), key_index_path(name)):
+            folder.remove(log_name(beside))
 
 
 def _is_older(

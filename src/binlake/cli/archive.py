@@ -64,6 +64,10 @@ def archive(
     index: Annotated[
         bool, Option("--index/--no-index", help="Write an index beside each complete log.")
     ] = True,
+    key_index: Annotated[
+        bool,
+        Option("--key-index", help="Also write a key index, as `binlake index --keys` does."),
+    ] = False,
     sync_seconds: Annotated[
         float | None,
         Option(
@@ -121,7 +125,7 @@ def archive(
     if config is not None:
         given = {
             "DIR": directory, "--from": first != OLDEST, "--compress": compress != "none",
-            "--no-index": not index, "--sync-seconds": sync_seconds is not None,
+            "--no-index": not index, "--key-index": key_index, "--sync-seconds": sync_seconds is not None,
             "--restart-if-lost": restart_if_lost, "--keep-days": keep_days is not None,
             "--keep-bytes": keep_bytes is not None, "--metrics-port": metrics_port is not None,
         }  # fmt: skip
@@ -133,9 +137,11 @@ def archive(
         raise OptionError(
             f"--compress {compress}: not one of {', '.join(COMPRESSIONS)}", name="compress"
         )
+    if key_index and not index:
+        raise OptionError("--key-index needs an index; leave --no-index out", name="key_index")
     options = ArchiveOptions(
         until_current=until_current,
-        finish=Finish(compress, index),
+        finish=Finish(compress, index, key_index),
         first=first,
         restart_if_lost=restart_if_lost,
         retention=Retention(keep_days, _size(keep_bytes)),

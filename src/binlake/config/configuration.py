@@ -132,9 +132,16 @@ def _urls(
     return tuple(urls)
 
 
+def _finish(given: dict[str, Any]) -> Finish:
+    index, key_index = given.get("index", True), given.get("key_index", False)
+    if key_index and not index:
+        raise OptionError("key_index = true needs index = true", name="key_index")
+    return Finish(given.get("compress", "none"), index, key_index)
+
+
 def _archive_options(given: dict[str, Any]) -> ArchiveOptions:
     return ArchiveOptions(
-        finish=Finish(given.get("compress", "none"), given.get("index", True)),
+        finish=_finish(given),
         first=given.get("from", OLDEST),
         restart_if_lost=given.get("restart_if_lost", False),
         retention=Retention(given.get("keep_days"), given.get("keep_bytes")),

@@ -79,6 +79,7 @@ ARCHIVE_KEYS: dict[str, Key] = {
     "password_variable": Key(text, "environment variable that holds the password"),
     "compress": Key(_compression, "compression of complete logs: none or zstd", "none"),
     "index": Key(flag, "write an index beside each complete log", "true"),
+    "key_index": Key(flag, "also write a key index", "false"),
     "from": Key(text, "first log of a new server: a name, oldest or newest", "oldest"),
     "sync_seconds": Key(number, "how often data is made durable while more is coming", "1; object store: 10"),
     "restart_if_lost": Key(flag, "if the server has purged the next log, begin another directory", "false"),

@@ -52,9 +52,9 @@ _MIN_DIGITS = 3
 _OF_ENGINES = re.compile(r"(?:aria|maria)_log\.\d{8}")
 _MAGICS = (BINLOG_MAGIC, ENCRYPTED_MAGIC)
 # Files that servers keep beside their logs: the index, MariaDB's GTID indexes and its last state.
-# And those of binlake: an index of each log, the state of an archive.
+# And those of binlake: the indexes of each log, the state of an archive.
 _BESIDE_LOGS = re.compile(
-    r"(?:\.index|\.\d+\.idx|\.state|\.\d+\.index\.parquet|(?:^|/)archive\.(?:json|lock))$"
+    r"(?:\.index|\.\d+\.idx|\.state|\.\d+\.(?:index\.parquet|keys\.arrow)|(?:^|/)archive\.(?:json|lock))$"
 )
 #: The file that distinguishes an archive from other directories (archive/layout.py).
 ARCHIVE_STATE = "archive.json"

@@ -24,15 +24,14 @@ from binlake.stream.groups.elsewhere import Elsewhere
 from binlake.stream.groups.grouper import Ended
 from binlake.stream.groups.relay import carried_over
 from binlake.stream.groups.transactions import FileRange, TransactionReader
-from binlake.stream.index.index_file import read_index
+from binlake.stream.indexed_ranges import IndexedRanges
 from binlake.stream.log_events import LogEvent, OnDamage, events_of_piece, pieces_of_window
 from binlake.stream.positions.splits import Split
-from binlake.stream.runs import ChainPosition, Piece, Run, Transaction
+from binlake.stream.runs import ChainPosition, Outcome, Piece, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl, ignore_ddl
 from binlake.stream.table_events import TableEvents
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
-from binlake.values.table_filter import TableFilter
 
 __all__ = ["LogReader"]
 
@@ -92,6 +91,7 @@ class LogReader:
         opener = _Opener(lambda: dict(enumerate(chain.files)), options)
         first = filters.first_file(len(chain.files))
         opened: dict[int, LogFile] = {}
+        indexed = IndexedRanges(filters, options, ledger)
         if filters.start is not None and filters.start.ordinal == first.ordinal:
             sent = _sent_from(opener, chain.files[first.ordinal], filters.start, sync_inside)
             if sent is not None:
@@ -113,8 +113,13 @@ class LogReader:
                             yield FileRange(opener(0), None, FIRST_EVENT + 1)
                             yield FileRange(*sent)
                             continue
+                    if not reader.expects_more:
+                        passed = indexed.passed(chain.files[ordinal])
+                        if passed is not None:
+                            ledger.transactions[Outcome.COMMITTED] += passed
+                            continue
                     log = opened.pop(ordinal, None) or opener(ordinal)
-                    yield from _indexed(log, start, None, filters, options, reader, ledger)
+                    yield from indexed.of(log, start, None, reader)
 
         def ddl_before() -> Iterator[DdlStatement]:
             if not any(is_server_url(log.path) or log.path == "-" for log in chain.files):
@@ -151,7 +156,7 @@ class LogReader:
             log = opened.pop() if opened else opener.open(split.log, split.ordinal)
             if split.gap:
                 ledger.warn(split.gap)
-            yield from _indexed(log, start, end, filters, options, reader, ledger)
+            yield from IndexedRanges(filters, options, ledger).of(log, start, end, reader)
             _cover(log, covered_from, end, reader, ledger)
             if end is not None and log.size is not None and end < log.size:
                 reader.prove_border(split.log, split.ordinal, end)
@@ -344,42 +349,6 @@ def _sent_from(
         if found is None:
             log.close()
     return None if found is None else (log, found)
-
-
-def _indexed(
-    log: LogFile,
-    start: int | None,
-    stop: int | None,
-    filters: TransactionFilter,
-    options: ReadOptions,
-    reader: TransactionReader,
-    ledger: Ledger,
-) -> Iterator[FileRange]:
-    """Return the range [start, stop) of a log, or, if there is an index beside it, the parts of it
-    that have to be read.
-    """
-    wanted = filters.byte_range(log.ordinal)
-    index = None
-    if wanted is not None and (options.chooses_rows or not filters.everything):
-        index = read_index(log)
-    if index is None or isinstance(index, str):
-        if index is not None:
-            ledger.warn(index)
-        yield FileRange(log, start, stop)
-        return
-    assert wanted is not None
-    end = wanted[1]
-    tables = TableFilter(options) if options.table or options.exclude_table else None
-    opened: LogFile | None = log
-    for passage in index.passages(filters, tables, log.ordinal, start, stop):
-        if end is not None and passage.start >= end and not reader.expects_more:
-            break
-        # a file is closed after each of its ranges
-        file = opened if opened is not None else log.reopen(log.size)
-        opened = None
-        yield FileRange(file, passage.start, passage.stop, passage.passed)
-    if opened is not None:
-        opened.close()
 
 
 def _cover(

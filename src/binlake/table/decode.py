@@ -157,7 +157,8 @@ class ChangeDecoder:
             probe_options(self.options), Target.TEXT, Ledger(),
             history=self._history, columns=rows.columns,
         )  # fmt: skip
-        return RunChooser(rows, probe, self._ledger)
+        whole = self.options.whole_transaction
+        return RunChooser(rows, probe, self._ledger, whole=whole)
 
     def _decode(self, run: Run) -> Iterator[Changes]:
         if self._chooser is None:

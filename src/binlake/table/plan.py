@@ -23,7 +23,7 @@ from binlake.values.plan import TableDefinition, TablePlan
 
 __all__ = ["ByColumns", "ColumnsOf", "TableTypes", "TypesOfTables"]
 
-#: Returns the names of the columns of a table to decode; () for all.
+#: Returns the names of the columns of a table to decode.
 ColumnsOf = Callable[[TableDefinition], tuple[str, ...]]
 
 _MOST_KNOWN_COLUMNS = 16_384
@@ -60,15 +60,18 @@ class TableTypes:
         Raises OptionError for a bad assume_charset.
         """
         context = ColumnContext(definition, options, target, warn)
-        if columns is not None:
-            options = replace(options, columns=columns(definition), exclude_column=())
-        wanted = _wanted_names(options, definition)
+        if columns is None:
+            wanted = _wanted_names(options, definition)
+        else:
+            wanted = frozenset(name.casefold() for name in columns(definition))
         silent = replace(context, warn=_ignore, missing={})  # of a column that is not read
         types = [
-            column_type(column, context if wanted(column.name) else silent)
+            column_type(column, context if column.name.casefold() in wanted else silent)
             for column in definition.columns
         ]
-        chosen = tuple(i for i, column in enumerate(definition.columns) if wanted(column.name))
+        chosen = tuple(
+            i for i, column in enumerate(definition.columns) if column.name.casefold() in wanted
+        )
         if (sentence := missing_sentence(definition, context.missing)) is not None:
             warn(sentence)
         unwanted = set(range(len(types))).difference(chosen)
@@ -128,7 +131,9 @@ class ByColumns(Generic[_Known]):
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str, str], tuple[TableDefinition, _Known]] = {}
+        self._known: dict[
+            tuple[int, str, str, tuple[int, ...]], tuple[TableDefinition, _Known]
+        ] = {}
         self._columns = 0
 
     def get(self, definition: TableDefinition) -> _Known | None:
@@ -146,8 +151,9 @@ class ByColumns(Generic[_Known]):
         self._columns += count
 
 
-def _identity(definition: TableDefinition) -> tuple[int, str, str]:
-    return id(definition.columns), definition.name_source, definition.flavour
+def _identity(definition: TableDefinition) -> tuple[int, str, str, tuple[int, ...]]:
+    key = definition.primary_key
+    return id(definition.columns), definition.name_source, definition.flavour, key
 
 
 class TypesOfTables:
@@ -206,19 +212,18 @@ def _schema(definition: TableDefinition, fields: Sequence[pa.Field]) -> pa.Schem
     return pa.schema(fields, metadata=metadata)
 
 
-def _wanted_names(options: ReadOptions, definition: TableDefinition) -> Callable[[str], bool]:
-    if not (options.columns or options.exclude_column):
-        return lambda _name: True
+def _wanted_names(options: ReadOptions, definition: TableDefinition) -> frozenset[str]:
+    """The casefolded names of the wanted columns: to the servers, case is no difference."""
     database, table = definition.database, definition.table
     excluded = options.exclude_column
     wanted = frozenset(name.casefold() for name in options.columns)
-
-    def is_wanted(name: str) -> bool:
-        if wanted and name.casefold() not in wanted:  # to the servers, case is no difference
-            return False
-        return not matches_column(excluded, database, table, name)
-
-    return is_wanted
+    names = [column.name for column in definition.columns]
+    return frozenset(
+        name.casefold()
+        for name in names
+        if not wanted or name.casefold() in wanted
+        if not excluded or not matches_column(excluded, database, table, name)
+    )
 
 
 def _ignore(_sentence: str) -> None:

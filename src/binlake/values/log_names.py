@@ -3,6 +3,7 @@
 binlog.000012        <base>.<number>: both flavours; three digits at least until MySQL 4.0
 binlog-000012.ibb    MariaDB's InnoDB binlog
 binlog.000012.index.parquet    the index of a log (stream/index/log_index.py)
+binlog.000012.keys.arrow       its key index (stream/index/key_index.py)
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["INDEX_SUFFIX", "LogName", "index_path"]
+__all__ = ["INDEX_SUFFIX", "KEY_INDEX_SUFFIX", "LogName", "index_path", "key_index_path"]
 
 INDEX_SUFFIX = ".index.parquet"
+KEY_INDEX_SUFFIX = ".keys.arrow"
 
 _NUMBERED = re.compile(
     r"(?P<head>.+\.)(?P<digits>\d{1,255})|(?P<ibb>.+-)(?P<ibb_digits>\d{6,255})\.ibb"
@@ -60,6 +62,15 @@ class LogName(NamedTuple):
 
 def index_path(path: str) -> str:
     """Where the index of a log is: beside it, without .gz or .zst."""
+    return _uncompressed(path) + INDEX_SUFFIX
+
+
+def key_index_path(path: str) -> str:
+    """Where the key index of a log is: beside it, without .gz or .zst."""
+    return _uncompressed(path) + KEY_INDEX_SUFFIX
+
+
+def _uncompressed(path: str) -> str:
     for suffix in (".gz", ".zst"):
         path = path.removesuffix(suffix)
-    return path + INDEX_SUFFIX
+    return path

@@ -69,6 +69,17 @@ def test_a_log_is_indexed_and_compressed(folder: Folder) -> None:
     finish_log(folder, "binlog.000001", Finish("zstd"))  # done already
 
 
+def test_a_log_gets_a_key_index_if_wanted(folder: Folder) -> None:
+    finish = Finish("zstd", key_index=True)
+    assert Finish.of_words(*finish.to_words()) == finish
+    finish_log(folder, "binlog.000001", finish)
+    finish_log(folder, "binlog.000002", Finish("zstd"))
+    keys = {name for name in folder.sizes() if name.endswith(".keys.arrow")}
+    assert keys == {"binlog.000001.keys.arrow"}
+    purge(folder, ["binlog.000001"])
+    assert not keys & folder.sizes().keys()
+
+
 def test_a_log_that_another_process_finishes_meanwhile(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("pymysql")
 
 from binlake.archive.archiver import ArchiveOptions
+from binlake.archive.finishing import Finish
 from binlake.archive.jobs import ArchiveJob, Archives
 from binlake.cli.main import main
 from binlake.config.configuration import Configuration, read_configuration
@@ -222,8 +223,15 @@ def test_every_key_of_a_server_and_a_listener_is_used(
     assert (listener.metrics_port, listener.source, listener.require_tls) == (3308, "s", True)
     assert listener.keyring is not None
     assert listener.keyring.password_path == str(tmp_path / "secret")
-    assert len(ARCHIVE_KEYS) == 10, "a new key is to be tested here"
+    assert len(ARCHIVE_KEYS) == 11, "a new key is to be tested here"
     assert len(LISTENER_KEYS) == 6, "a new key is to be tested here"
+
+
+def test_a_key_index_needs_an_index(written: Callable[[str], str]) -> None:
+    (job,) = read_configuration(written(SERVER + "key_index = true\n")).archives
+    assert job.options.finish == Finish(key_index=True)
+    with pytest.raises(OptionError, match="key_index = true needs index = true"):
+        read_configuration(written(SERVER + "index = false\nkey_index = true\n"))
 
 
 def servers(ports: list[int], *, metrics: str = "") -> str:

@@ -82,6 +82,14 @@ def test_a_whole_transaction_has_its_other_changes() -> None:
     assert len(found) > len(read(table=ORDERS, where="id = 45"))
 
 
+def test_most_transactions_match_and_the_others_are_left_out() -> None:
+    found = read(table=ORDERS, where="id <> 45", whole_transaction=True)
+    chosen = {row["gtid"] for row in read(table=ORDERS, where="id <> 45")}
+    expected = [row for row in read(table=ORDERS) if row["gtid"] in chosen]
+    assert found == expected
+    assert len(expected) < len(read(table=ORDERS))
+
+
 def test_counts_are_those_of_the_chosen_rows() -> None:
     log = binlake.open(str(LOGS), table=ORDERS, where="changed(state)")
     rows = sum(batch.num_rows for batch in log.changes())

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,7 +37,7 @@ from binlake.values.table_filter import TableFilter
 if TYPE_CHECKING:
     pass
 
-__all__ = ["COLUMNS", "LogIndex", "Passage", "Stamp"]
+__all__ = ["COLUMNS", "ChosenBlocks", "LogIndex", "Passage", "Stamp", "passages_between"]
 
 #: `pos` and `end_pos` are offsets in the log. `commit_us`, `duration_us`, `server_id`, `thread_id`
 #: and `gtid` are the fields of the transaction. `inserts` … `bytes` are sums over all its tables;
@@ -88,9 +88,12 @@ class Stamp:
         if size is None:
             return None
         tail_at = max(0, size - _DIGEST_BYTES)
-        return cls(
-            name, size, _digest(reader, 0, min(size, _DIGEST_BYTES)), _digest(reader, tail_at, size)
-        )
+        return cls(name, size, cls.head_of(reader, size), _digest(reader, tail_at, size))
+
+    @staticmethod
+    def head_of(reader: ByteReader, size: int) -> str:
+        """Return the digest of the first bytes of a log of `size` bytes. Raises SourceError."""
+        return _digest(reader, 0, min(size, _DIGEST_BYTES))
 
 
 def _digest(reader: ByteReader, start: int, end: int) -> str:
@@ -108,6 +111,32 @@ class Passage(NamedTuple):
     start: int
     stop: int | None
     passed: int
+
+
+class ChosenBlocks(NamedTuple):
+    """Parts of a log that may have rows to read: of each table a set of blocks (bit n is block n, which has the
+    transactions that start from `starts[n]` on). Tables that are not named may have rows in all blocks.
+    """
+
+    starts: Sequence[int]
+    by_table: Mapping[str, int]
+
+
+def passages_between(
+    skipped: Iterable[tuple[int, int, int]], start: int | None, stop: int | None
+) -> Iterator[Passage]:
+    """What remains of bytes [start, stop) without the skipped ranges that are worth a jump: each has its first byte,
+    the byte after it, and the number of transactions to count as passed.
+    """
+    at, passed = FIRST_EVENT if start is None else start, 0
+    for pos, end, count in skipped:
+        if end - pos < _WORTH_A_JUMP_BYTES:
+            continue
+        if at < pos:
+            yield Passage(at, pos, passed)
+            passed = 0
+        at, passed = end, passed + count
+    yield Passage(at, stop, passed)
 
 
 class LogIndex:
@@ -162,30 +191,24 @@ class LogIndex:
         ordinal: int,
         start: int | None = None,
         stop: int | None = None,
+        blocks: ChosenBlocks | None = None,
     ) -> Iterator[Passage]:
         """Return the ranges of the log, file `ordinal` of its chain, that have to be read; near
         ranges are joined.
 
         The ranges lie in bytes [start, stop), both of which are between transactions, or the ends
-        of the log.
+        of the log. `blocks` are those that the key index beside the log leaves.
         """
-        chosen = self._chosen(filters, ordinal)
-        wanted = chosen if tables is None else pc.and_(chosen, self._changes(tables))
+        wanted = chosen = self._chosen(filters, ordinal)
+        if tables is not None or blocks is not None:
+            wanted = pc.and_(chosen, self._changes(tables, blocks))
         skipped = pc.and_(self.table["plain"], pc.invert(wanted))
         if start is not None:
             skipped = pc.and_(skipped, pc.greater_equal(self.table["pos"], scalar(start)))
         if stop is not None:
             skipped = pc.and_(skipped, pc.less_equal(self.table["end_pos"], scalar(stop)))
         rows = self.table.select(["pos", "end_pos"]).append_column("chosen", chosen)
-        at, passed = FIRST_EVENT if start is None else start, 0
-        for pos, end, count in _stretches(rows.filter(skipped)):
-            if end - pos < _WORTH_A_JUMP_BYTES:
-                continue
-            if at < pos:
-                yield Passage(at, pos, passed)
-                passed = 0
-            at, passed = end, passed + count
-        yield Passage(at, stop, passed)
+        yield from passages_between(_stretches(rows.filter(skipped)), start, stop)
 
     def find(self, gtid: str) -> dict[str, Any] | None:
         """Return the row of a transaction by its GTID, or None."""
@@ -195,15 +218,24 @@ class LogIndex:
         row: dict[str, Any] = self.table.slice(at, 1).to_pylist()[0]
         return row
 
-    def _changes(self, tables: TableFilter) -> pa.Array:
-        """Return for each transaction whether it changes such a table."""
+    def _changes(self, tables: TableFilter | None, blocks: ChosenBlocks | None) -> pa.Array:
+        """Return for each transaction whether it changes such a table, in one of the blocks."""
         lists = self.table["tables"].combine_chunks()
-        names = lists.flatten()
+        names, parents = lists.flatten(), pc.list_parent_indices(lists)
         wanted = [
-            name for name in pc.unique(names).to_pylist() if tables.wants(*name.split(".", 1))
+            name
+            for name in pc.unique(names).to_pylist()
+            if tables is None or tables.wants(*name.split(".", 1))
         ]
         hits = pc.is_in(names, value_set=array(wanted, pa.string()))
-        rows = pc.unique(pc.list_parent_indices(lists).filter(hits))
+        if blocks is not None:
+            block_of = _block_of(self.table["pos"], blocks.starts).take(parents)
+            for name in set(wanted).intersection(blocks.by_table):
+                has = [bool(blocks.by_table[name] >> n & 1) for n in range(len(blocks.starts))]
+                inside = array(has, pa.bool_()).take(block_of)
+                other = pc.not_equal(names, scalar(name))
+                hits = pc.and_(hits, pc.or_(other, inside))
+        rows = pc.unique(parents.filter(hits))
         return pc.is_in(self._ordinals, value_set=rows.cast(pa.int64()))
 
     @cached_property
@@ -262,6 +294,12 @@ class LogIndex:
         parts = pc.extract_regex(self.table["gtid"], pattern)
         source, number = pc.struct_field(parts, "source"), pc.struct_field(parts, "number")
         return source, number.cast(pa.uint64())
+
+
+def _block_of(starts_of: pa.ChunkedArray, starts: Sequence[int]) -> pa.Array:
+    """Return for each transaction the number of its block."""
+    after = pc.search_sorted(array(starts, pa.int64()), starts_of.combine_chunks(), side="right")
+    return pc.subtract(after.cast(pa.int64()), scalar(1))
 
 
 def _inside(numbers: pa.ChunkedArray, bounds: list[int]) -> pa.ChunkedArray:

@@ -46,7 +46,7 @@ def index_of(path: LogPath, options: ReadOptions | None = None) -> LogIndex:
                 f"{path.path} cannot have an index: it is a relay log, compressed, or older than"
                 " MySQL 5.0"
             )
-        end = log.size
+        end = log.reader.pinned(stamp.bytes)  # in an encrypted file, more
     # a growing log is indexed up to its length when its stamp was taken
     pinned = LogPath(path.path, path.name, path.number, end)
     parts = [table([], COLUMNS), *_parts(Chain(pinned.base, (pinned,)), options)]

@@ -104,10 +104,16 @@ class WhereRows:
 
 
 class RunChooser:
-    """Chooses from the runs of a log. `probe` decodes with `probe_options` the columns of `rows`."""
+    """Chooses from the runs of a log. `probe` decodes with `probe_options` the columns of `rows`.
 
-    def __init__(self, rows: ChoosesRows, probe: DecodesRuns, ledger: Ledger) -> None:
+    `whole` is the option whole_transaction: all rows of the parts that are chosen are given out.
+    """
+
+    def __init__(
+        self, rows: ChoosesRows, probe: DecodesRuns, ledger: Ledger, *, whole: bool
+    ) -> None:
         self._choosing = rows
+        self._whole = whole
         self._probe = probe
         self._ledger = ledger
         self._bound: dict[int, tuple[TableTypes, DecidesRows | None]] = {}
@@ -121,8 +127,8 @@ class RunChooser:
             return ChosenRows([run], matches)
         chosen = pc.unique(starts.filter(matches))
         groups = _groups(run, chosen.to_pylist())
-        if 2 * len(groups) > run.groups:
-            return ChosenRows([run], matches)
+        if 2 * len(groups) > run.groups and not self._whole:
+            return ChosenRows([run], matches)  # rows that do not match are left out later
         return ChosenRows(
             [run.part(low, high) for low, high in _stretches(groups)],
             matches.filter(pc.is_in(starts, value_set=chosen)),

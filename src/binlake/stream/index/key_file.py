@@ -1,0 +1,95 @@
+"""Open the key index beside a log, if there is one (`key_index.py`), and see whether it fits its log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import zstandard
+
+from binlake.errors import SourceError
+from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader
+from binlake.source.chain import LogPath
+from binlake.source.reader import ByteReader, source_error
+from binlake.values.log_names import key_index_path
+
+if TYPE_CHECKING:
+    from binlake.stream.index.key_index import KeyIndex
+
+__all__ = ["read_key_index"]
+
+# The header of a zstd frame is not longer.
+_FRAME_HEADER_BYTES = 18
+
+
+def read_key_index(log: LogPath) -> KeyIndex | str | None:
+    """Return the key index beside a log, or None, and a message about one that does not fit.
+
+    Of a compressed log, which is not inflated for this, only its beginning and its length are compared. Raises
+    SourceError.
+    """
+    path = key_index_path(log.path)
+    try:
+        index = _open(path)
+    except ValueError as error:
+        return f"ignored the key index {path}: {error}"
+    if index is None:
+        return None
+    with open_reader(log.path, log.size) as reader:
+        if not _fits(index, log, reader):
+            return f"ignored the key index {path}: {log.name} has changed since it was indexed"
+    return index
+
+
+def _open(path: str) -> KeyIndex | None:
+    if not is_uri(path) and not Path(local_path(path)).is_file():
+        return None
+    import pyarrow as pa
+
+    from binlake.stream.index.key_index import KeyIndex
+
+    try:
+        if is_uri(path):
+            files, inner = file_system_for(path)
+            with files.open_input_file(inner) as file:
+                return KeyIndex.of_file(pa.py_buffer(file.read()))
+        # only the pages that a lookup touches are read
+        with pa.memory_map(local_path(path)) as file:
+            return KeyIndex.of_file(file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise source_error(path, error) from error
+    except SourceError:
+        return None
+
+
+def _fits(index: KeyIndex, log: LogPath, reader: ByteReader) -> bool:
+    from binlake.stream.index.log_index import Stamp
+
+    if reader.size is not None:
+        return index.stamp == Stamp.of(log.name, reader)
+    stamp = index.stamp
+    if stamp.name != log.name or stamp.head != Stamp.head_of(reader, stamp.bytes):
+        return False
+    return _inflated_bytes(log.path) == stamp.bytes
+
+
+def _inflated_bytes(path: str) -> int | None:
+    """The length of the log in a zstd file, which its header tells; None if it does not."""
+    if not path.endswith(".zst"):
+        return None
+    try:
+        if is_uri(path):
+            files, inner = file_system_for(path)
+            with files.open_input_file(inner) as file:
+                start = file.read(_FRAME_HEADER_BYTES)
+        else:
+            with Path(local_path(path)).open("rb") as file:
+                start = file.read(_FRAME_HEADER_BYTES)
+        size = zstandard.frame_content_size(start)
+    except OSError as error:
+        raise source_error(path, error) from error
+    except zstandard.ZstdError:
+        return None
+    return size if size >= 0 else None

@@ -1,0 +1,228 @@
+"""The key index beside a log: in which parts of the log a key value occurs.
+
+    binlog.000012
+    binlog.000012.keys.arrow      of binlog.000012.zst, too
+
+The log is cut into at most 256 blocks of whole transactions. For each column of a primary key there is a sorted
+list of 32-bit numbers, each a hash of 24 bits and the number of a block in which a value of that hash occurs, in
+either image of a row change. Two values can share a hash, so a block that is found may not contain the
+value; a block that is not found does not. Integers have the least and the greatest value of each block, too.
+
+A key index has at most 2 % of the bytes of its log. Where the lists of a column would exceed that, they are left out.
+Like the other index it only saves reading: it is ignored if it does not fit its log.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from binlake.source.arrays import array
+from binlake.stream.index.key_forms import HASH_BITS, INTEGER, hash_of
+from binlake.stream.index.log_index import Stamp
+
+__all__ = ["BLOCK_BITS", "MOST_SHARE", "Blocks", "KeyColumn", "KeyIndex", "KeyTable"]
+
+#: The largest share of the log's bytes that lists take.
+MOST_SHARE = 0.018
+BLOCK_BITS = 32 - HASH_BITS
+_METADATA = b"binlake.key_index"
+_VERSION = 1
+_BOUND = (
+    pa.string()
+)  # of digits: no type of Arrow holds both signed and unsigned BIGINT and is read fast
+_COLUMNS = pa.schema(
+    [
+        ("table", pa.string()),
+        ("column", pa.string()),
+        ("form", pa.string()),
+        ("always", pa.binary()),
+        ("low", pa.list_(_BOUND)),
+        ("high", pa.list_(_BOUND)),
+        ("pairs", pa.binary()),
+    ]
+)
+
+#: A set of blocks: bit n is block n.
+Blocks = int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTable:
+    """A table of which the log changes rows: the names of all its columns, whether they are in the log's row
+    events, and the first block with a row. Names from elsewhere (DDL, a schema) are those of the time of indexing.
+    """
+
+    columns: tuple[str, ...]
+    is_described: bool
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column of a primary key. `always`: blocks with values that have no hash. `low` and `high` are lists of
+    digits by block, null without a value; only integers have them. `pairs` is the sorted list, None if left out.
+    """
+
+    form: str
+    always: Blocks
+    low: Any
+    high: Any
+    pairs: Sequence[int] | None
+
+    def equal(self, constant: object) -> Blocks | None:
+        """Blocks that may have a value that equals a constant; None if that cannot be told."""
+        found = hash_of(self.form, constant)
+        if found is None:
+            return None
+        if self.pairs is None:
+            return self.within(constant, constant) if self.form == INTEGER else None
+        blocks = self.always
+        first = bisect_left(self.pairs, found << BLOCK_BITS)
+        for at in range(first, len(self.pairs)):
+            pair = self.pairs[at]
+            if pair >> BLOCK_BITS != found:
+                break
+            blocks |= 1 << (pair & (1 << BLOCK_BITS) - 1)
+        return blocks
+
+    def within(self, low: object, high: object) -> Blocks | None:
+        """Blocks that may have a value from `low` to `high`, None for no bound; None if that cannot be told."""
+        if self.form != INTEGER or not all(
+            bound is None or isinstance(bound, int | Decimal) for bound in (low, high)
+        ):  # a server compares with a double by rounding the column
+            return None
+        least: Any = -math.inf if low is None else low
+        most: Any = math.inf if high is None else high
+        blocks = self.always
+        bounds = zip(self.low.as_py(), self.high.as_py(), strict=True)
+        for block, (first, last) in enumerate(bounds):
+            if first is not None and int(last) >= least and int(first) <= most:
+                blocks |= 1 << block
+        return blocks
+
+
+class KeyIndex:
+    """A key index in memory.
+
+    Block n has the transactions that start from `starts[n]` to the next start, the last one those to `end`;
+    `counts` says how many. `is_plain`: between the first start and `end` there are plain transactions only, which
+    change rows and do nothing else, and after it only the event that ends the log.
+    """
+
+    def __init__(
+        self,
+        stamp: Stamp,
+        starts: Sequence[int],
+        end: int,
+        counts: Sequence[int],
+        *,
+        is_plain: bool,
+        tables: dict[str, KeyTable],
+        rows: pa.RecordBatch,
+    ) -> None:
+        self.stamp = stamp
+        self.starts = starts
+        self.end = end
+        self.counts = counts
+        self.is_plain = is_plain
+        self.tables = tables
+        self._rows = rows
+
+    @property
+    def all(self) -> Blocks:
+        """Every block."""
+        return (1 << len(self.starts)) - 1
+
+    @property
+    def keyed_tables(self) -> set[str]:
+        """The tables of which at least one key column can be looked up."""
+        return set(self._rows["table"].to_pylist())
+
+    def columns(self, table: str) -> dict[str, KeyColumn]:
+        """The key columns of a table by casefolded name."""
+        found = {}
+        for row, name in enumerate(self._rows["table"].to_pylist()):
+            if name == table:
+                values = {each: self._rows[each][row] for each in _COLUMNS.names}
+                found[values["column"].as_py().casefold()] = KeyColumn(
+                    values["form"].as_py(),
+                    sum(1 << block for block in values["always"].as_py()),
+                    values["low"],
+                    values["high"],
+                    _numbers(values["pairs"]),
+                )
+        return found
+
+    def to_bytes(self) -> bytes:
+        """The file, in Arrow's IPC file format: nothing of it has to be decoded to look a value up."""
+        about = {
+            "version": _VERSION,
+            "log": self.stamp.name,
+            "bytes": self.stamp.bytes,
+            "head": self.stamp.head,
+            "tail": self.stamp.tail,
+            "starts": list(self.starts),
+            "end": self.end,
+            "counts": list(self.counts),
+            "plain": self.is_plain,
+            "tables": {
+                name: [*table.columns, table.is_described, table.first]
+                for name, table in self.tables.items()
+            },
+        }
+        schema = _COLUMNS.with_metadata({_METADATA: json.dumps(about).encode()})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, schema) as file:
+            file.write_batch(self._rows.replace_schema_metadata(schema.metadata))
+        return bytes(sink.getvalue())
+
+    @classmethod
+    def of_file(cls, source: Any) -> KeyIndex:
+        """Read the file from the open file `source`. Raises ValueError if it is not a key index of this version."""
+        try:
+            # a thread of its own would cost more than there is to read
+            file = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False))
+            if not file.schema.equals(_COLUMNS):
+                raise ValueError("it has other columns")
+            about = json.loads((file.schema.metadata or {})[_METADATA])
+            if about["version"] != _VERSION:
+                raise ValueError(f"its version is {about['version']}")
+            rows = file.get_batch(0)
+            rows.validate(full=True)
+            stamp = Stamp(about["log"], about["bytes"], about["head"], about["tail"])
+            tables = {
+                name: KeyTable(tuple(columns), bool(is_described), int(first))
+                for name, (*columns, is_described, first) in about["tables"].items()
+            }
+            starts, counts = [[int(n) for n in about[name]] for name in ("starts", "counts")]
+            if len(starts) != len(counts) or len(starts) > 1 << BLOCK_BITS:
+                raise ValueError("it is damaged")
+            return cls(stamp, starts, int(about["end"]), counts, is_plain=bool(about["plain"]),
+                       tables=tables, rows=rows)  # fmt: skip
+        except (pa.ArrowException, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError("it is damaged or not a key index") from error
+
+    @staticmethod
+    def rows_of(columns: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+        """Key columns as rows of the file; `low` and `high` are lists of int or None, or None."""
+        made = []
+        for field in _COLUMNS:
+            values = [column[field.name] for column in columns]
+            if field.type == pa.list_(_BOUND):
+                values = [v and [None if n is None else str(n) for n in v] for v in values]
+            made.append(array(values, field.type))
+        return pa.RecordBatch.from_arrays(made, schema=_COLUMNS)
+
+
+def _numbers(pairs: pa.Scalar) -> Sequence[int] | None:
+    """The list of a column, where it lies in memory."""
+    buffer = pairs.as_buffer() if pairs.is_valid else None
+    return None if buffer is None else memoryview(buffer)[: buffer.size & ~3].cast("I")

@@ -1,0 +1,100 @@
+"""Which blocks of a log the option `where` needs, by the key index beside it.
+
+Of a condition only those parts count that compare a key column with constants: the others can only make
+the result smaller. Blocks of a table are skipped only where the condition can be decided as without an index,
+so that a read says the same about columns that are missing or cannot be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import and_, or_
+
+from binlake.stream.index.key_index import Blocks, KeyColumn, KeyIndex
+from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
+from binlake.values.where import (
+    Both,
+    ColumnName,
+    Comparison,
+    Condition,
+    Either,
+    Literal,
+    column_names,
+    parse_where,
+)
+
+__all__ = ["KeyLookup"]
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class KeyLookup:
+    """Looks up what the option `where` of a read needs."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        assert options.where is not None
+        self._condition = parse_where(options.where)
+        self._names = {name.name.casefold() for name in column_names(self._condition)}
+        self._tables = TableFilter(options)
+        self._has_schema = options.schema is not None
+
+    @property
+    def can_help(self) -> bool:
+        """Whether the condition compares anything with a constant such that a lookup could help."""
+        return _restricts(self._condition)
+
+    def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
+        """For each table that the log changes and the read wants, the blocks that may have a row that matches."""
+        wanted = (name for name in index.tables if self._tables.wants(*name.split(".", 1)))
+        return {name: self._blocks_of(index, name) for name in wanted}
+
+    def _blocks_of(self, index: KeyIndex, name: str) -> Blocks:
+        table = index.tables[name]
+        there = {column.casefold() for column in table.columns}
+        # a schema given now may have other names than the one at the time of indexing
+        if not self._names <= there or (self._has_schema and not table.is_described):
+            return index.all
+        found = _needed(self._condition, index.columns(name))
+        return index.all if found is None else found & index.all
+
+
+def _needed(condition: Condition, columns: dict[str, KeyColumn]) -> Blocks | None:
+    """The blocks without which the condition cannot be true; None if that cannot be told."""
+    match condition:
+        case Both(parts):
+            known = [found for part in parts if (found := _needed(part, columns)) is not None]
+            return reduce(and_, known) if known else None
+        case Either(parts):
+            each = [_needed(part, columns) for part in parts]
+            return None if None in each else reduce(or_, (found or 0 for found in each), 0)
+        case Comparison(sign, ColumnName() as column, Literal() as literal):
+            return _compared(sign, columns.get(column.name.casefold()), literal)
+        case Comparison(sign, Literal() as literal, ColumnName() as column):
+            sign = _MIRRORED.get(sign, sign)
+            return _compared(sign, columns.get(column.name.casefold()), literal)
+    return None
+
+
+def _compared(sign: str, column: KeyColumn | None, literal: Literal) -> Blocks | None:
+    value = literal.value
+    if column is None or value is None or literal.is_moment:
+        return None
+    if sign in ("=", "<=>"):
+        return column.equal(value)
+    if sign in ("<", "<="):
+        return column.within(None, value)
+    return column.within(value, None) if sign in (">", ">=") else None
+
+
+def _restricts(condition: Condition) -> bool:
+    match condition:
+        case Both(parts):
+            return any(map(_restricts, parts))
+        case Either(parts):
+            return all(map(_restricts, parts))
+        case Comparison(sign, left, right):
+            kinds: Iterable[type] = (type(left), type(right))
+            return sign != "<>" and set(kinds) == {ColumnName, Literal}
+    return False

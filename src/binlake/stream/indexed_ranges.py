@@ -1,0 +1,161 @@
+"""What a read needs of each log of a chain, by the indexes beside them.
+
+Indexes save reading and change no result. Without them, and where they do not fit, a log is read as a whole.
+What reads them is imported where there is one: most logs have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Protocol
+
+from binlake.source.chain import LogPath
+from binlake.source.log_file import LogFile
+from binlake.source.replica.url import is_server_url
+from binlake.stream.filters import TransactionFilter
+from binlake.stream.groups.transactions import FileRange
+from binlake.stream.index.index_file import read_index
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+from binlake.values.table_filter import TableFilter
+
+if TYPE_CHECKING:
+    from binlake.stream.index.key_index import Blocks, KeyIndex
+    from binlake.stream.index.key_lookup import KeyLookup
+    from binlake.stream.index.log_index import Passage
+
+__all__ = ["IndexedRanges"]
+
+
+class ReadsTransactions(Protocol):
+    """What tells whether an earlier transaction may need bytes that no filter wants."""
+
+    @property
+    def expects_more(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A key index, and the blocks that each wanted table needs."""
+
+    index: KeyIndex
+    blocks: dict[str, Blocks]
+
+    def skipped(self) -> Iterator[tuple[int, int, int]]:
+        """The runs of blocks that no table needs, as `passages_between` takes them."""
+        index = self.index
+        needed = reduce(or_, self.blocks.values(), 0)
+        first, count = None, 0
+        for number, start in enumerate(index.starts):
+            if not needed >> number & 1:
+                first = start if first is None else first
+                count += index.counts[number]
+            elif first is not None:
+                yield first, start, count
+                first, count = None, 0
+        if first is not None:
+            yield first, index.end, count
+
+
+class IndexedRanges:
+    """The ranges of logs that one read needs."""
+
+    def __init__(self, filters: TransactionFilter, options: ReadOptions, ledger: Ledger) -> None:
+        self._filters = filters
+        self._options = options
+        self._ledger = ledger
+        self._tables = TableFilter(options) if options.table or options.exclude_table else None
+        self._lookup = _lookup(options)
+        self._met: set[str] = set()
+        self._last: tuple[str, _Found | None] = "", None
+
+    def passed(self, path: LogPath) -> int | None:
+        """The number of transactions of a log of which nothing has to be read, so that it need not be opened; None
+        if it has to. Raises SourceError.
+        """
+        if not self._filters.everything or self._lookup is None:
+            return None
+        found = self._looked_up(path)
+        if found is None or not found.index.is_plain or any(found.blocks.values()):
+            return None
+        return sum(found.index.counts)
+
+    def of(
+        self, log: LogFile, start: int | None, stop: int | None, reader: ReadsTransactions
+    ) -> Iterator[FileRange]:
+        """The parts of [start, stop) of an open log that have to be read, all of it without an index."""
+        wanted = self._filters.byte_range(log.ordinal)
+        if wanted is None or (passages := self._passages(log, start, stop)) is None:
+            yield FileRange(log, start, stop)
+            return
+        end = wanted[1]
+        opened: LogFile | None = log
+        for passage in passages:
+            if end is not None and passage.start >= end and not reader.expects_more:
+                break
+            # a file is closed after each of its ranges
+            file = opened if opened is not None else log.reopen(log.size)
+            opened = None
+            yield FileRange(file, passage.start, passage.stop, passage.passed)
+        if opened is not None:
+            opened.close()
+
+    def _passages(
+        self, log: LogFile, start: int | None, stop: int | None
+    ) -> Iterator[Passage] | None:
+        keys = None
+        if log.is_splittable and self._lookup is not None:
+            keys = self._looked_up(LogPath(log.path, log.name, None, log.size))
+        is_whole = start is None and stop is None
+        if keys and keys.index.is_plain and self._filters.everything and is_whole:
+            from binlake.stream.index.log_index import passages_between
+
+            return passages_between(keys.skipped(), start, stop)
+        if not keys and not self._options.chooses_rows and self._filters.everything:
+            return None
+        index = read_index(log)
+        if index is None or isinstance(index, str):
+            if index is not None:
+                self._ledger.warn(index)
+            return None
+        from binlake.stream.index.log_index import ChosenBlocks
+
+        chosen = ChosenBlocks(keys.index.starts, keys.blocks) if keys else None
+        return index.passages(self._filters, self._tables, log.ordinal, start, stop, chosen)
+
+    def _looked_up(self, path: LogPath) -> _Found | None:
+        if self._last[0] != path.path:
+            self._last = path.path, self._look_up(path)
+        return self._last[1]
+
+    def _look_up(self, path: LogPath) -> _Found | None:
+        """The first block with a table that the read has not met is among the blocks to read: then the decoder
+        reports what is wrong with the condition, whether a row matches or not.
+        """
+        assert self._lookup is not None
+        if path.path == "-" or is_server_url(path.path):
+            return None
+        from binlake.stream.index.key_file import read_key_index
+
+        index = read_key_index(path)
+        if index is None or isinstance(index, str):
+            if index is not None:
+                self._ledger.warn(index)
+            return None
+        blocks = self._lookup.blocks(index)
+        for name in blocks.keys() - self._met:
+            blocks[name] |= 1 << index.tables[name].first
+        self._met.update(blocks)
+        return _Found(index, blocks)
+
+
+def _lookup(options: ReadOptions) -> KeyLookup | None:
+    if options.where is None:
+        return None
+    from binlake.stream.index.key_lookup import KeyLookup
+
+    lookup = KeyLookup(options)
+    return lookup if lookup.can_help else None
