@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "demo" / "mysql-9.7"
-SETS = ("none", "crypto", "server", "spark", "mirror")
+SETS = ("none", "crypto", "server", "query", "spark", "mirror")
 ROWS = 2771  # in the demo logs of MySQL
 _NEEDED = ("env", "dirname", "readlink", "ps", "java", "bash", "sh", "nice", "uname", "tput")
 
@@ -83,6 +83,9 @@ class Installation:
         assert (self.bin.parent / "share/man/man1/binlake-rows.1").exists()
         if "server" in self.extras:
             self._tail()
+        if "query" in self.extras:
+            counted = self.run("binlake", "query", "SELECT count(*) AS n FROM changes", demo)
+            assert json.loads(counted) == {"n": ROWS}
         if "spark" in self.extras or "mirror" in self.extras:
             self.run("binlake", "export", demo, "spark")
             assert (self.folder / "spark" / "_ledger.json").exists()

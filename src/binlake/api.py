@@ -26,7 +26,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from binlake.errors import OptionError, SourceError
+from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.source.chain import Chain, LogPath, resolve
 from binlake.source.chain_names import of_source
 from binlake.source.reader import without_secrets
@@ -36,8 +36,11 @@ from binlake.values.options import ReadOptions, parse_table_pattern
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
+    from duckdb import DuckDBPyConnection
 
+    from binlake.query.scans import Scan
     from binlake.stream.log_events import LogEvent
     from binlake.stream.log_reader import LogReader
     from binlake.stream.runs import Transaction
@@ -247,6 +250,39 @@ class Log:
         import pandas as pd
 
         return self.to_arrow(table).to_pandas(types_mapper=pd.ArrowDtype)
+
+    def to_polars(self, table: str | None = None) -> pl.DataFrame:
+        """`to_arrow` as a Polars DataFrame. Raises BinlogError if Polars is not installed."""
+        try:
+            import polars as pl
+        except ImportError:
+            raise BinlogError(
+                "to_polars needs the library polars", hint="pip install 'binlake[polars]'"
+            ) from None
+        frame = pl.from_arrow(self.to_arrow(table))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def duckdb(self, *, external_access: bool = False) -> DuckDBPyConnection:
+        """Return a DuckDB connection with the tables changes, transactions, events, statements, and
+        one of typed columns for each table of the logs, such as "shop.orders".
+
+        This finds the tables; each statement reads the logs, and only the columns that it names.
+        `ledger` is then that of the last read. Without `external_access`, SQL can use no file and no
+        network. An error of a log is a `duckdb.Error` with its text. Raises BinlogError, also if
+        DuckDB is not installed.
+        """
+        from binlake.query.database import LogDatabase
+
+        def begun(scan: Scan) -> None:
+            self.ledger = scan.ledger
+
+        options = replace(self.options, columns=(), metadata=True)
+        database = LogDatabase(
+            self._meant, options, self._inputs, external_access=external_access, begun=begun
+        )
+        database.add_all_tables()
+        return database.connection
 
     def to_pylist(self, table: str | None = None) -> list[dict[str, Any]]:
         """`to_arrow` as a list of dicts, one per row."""

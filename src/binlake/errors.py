@@ -14,6 +14,7 @@ BinlogError                     context: file, event_pos, event_type, offset, fi
 ├─ ServerError                  a live server refused (code, sqlstate)
 │  ├─ AuthError
 │  └─ PositionLostError         the requested log is gone
+├─ QueryError(ValueError)       SQL that cannot be run (line, column)
 └─ OptionError(ValueError)      a wrong option (name, value, hint)
 
 The text of an error is one printable line of bounded length; `message` is the whole sentence.
@@ -38,6 +39,7 @@ __all__ = [
     "MissingContextError",
     "OptionError",
     "PositionLostError",
+    "QueryError",
     "SchemaError",
     "ServerError",
     "SourceError",
@@ -157,6 +159,10 @@ class AuthError(ServerError):
 
 class PositionLostError(ServerError):
     """The wanted log position is no longer on the server."""
+
+
+class QueryError(BinlogError, ValueError):
+    """SQL that cannot be run. Context: line, column (of the statement, 1-based)."""
 
 
 class OptionError(BinlogError, ValueError):

@@ -18,7 +18,7 @@ from binlake.cli.main import PROGRAM
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 #: Pages whose Python blocks are programs of their own; python.md is tested as one program.
-SHORT = ("start.md", "incident.md", "history.md")
+SHORT = ("start.md", "incident.md", "history.md", "query.md")
 
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -20,6 +20,7 @@ ROOMS = [
     "source",
     "stream",
     "table",
+    "query",
     "replay",
     "archive",
     "serve",
@@ -32,7 +33,7 @@ ROOMS = [
 # Modules that everyone may import, and what they import of binlake themselves.
 FOR_ALL = {"errors": {"binlake.printable"}, "printable": set[str]()}
 # Modules beside the rooms: which room they stand in for.
-BESIDE = {"api": "table", "__init__": "lake"}
+BESIDE = {"api": "query", "__init__": "lake"}
 
 # Third-party libraries that a room may use; all others are for the rooms after it.
 LIBRARIES = {
@@ -43,10 +44,13 @@ LIBRARIES = {
     "prometheus_client": "archive",
     "sqlglot": "values",
     "pandas": "table",
+    "duckdb": "query",
+    "polars": "query",
     "pyspark": "spark",
     "numpy": "mirror",
     "pyroaring": "mirror",
     "click": "cli",
+    "prompt_toolkit": "cli",
     "rich": "cli",
 }
 

@@ -17,7 +17,14 @@ import click
 
 from binlake.cli.common.command_help import HelpGroup
 from binlake.cli.common.lines import tell
-from binlake.errors import BinlogError, KeyringError, OptionError, SchemaError, SourceError
+from binlake.errors import (
+    BinlogError,
+    KeyringError,
+    OptionError,
+    QueryError,
+    SchemaError,
+    SourceError,
+)
 
 __all__ = ["COMMANDS", "PROGRAM", "main"]
 
@@ -32,6 +39,7 @@ COMMANDS = {
     "rows": "print row changes as JSON lines, CSV, Arrow or Parquet",
     "history": "show every change of one row, and who made it",
     "stats": "report write volume and the largest transactions",
+    "query": "answer SQL over row changes, transactions and events",
     "gtid": "find a transaction by GTID, and calculate with GTID sets",
     "schema": "write the table definitions that the DDL in a log contains",
     "sql": "print row changes as SQL, or the SQL that undoes them",
@@ -51,7 +59,7 @@ COMMANDS = {
 #: Commands in whose process Spark may run, which needs NumPy.
 _NUMPY_COMMANDS = frozenset(("export", "mirror"))
 
-_WRONG_USE = (KeyringError, OptionError, SchemaError, SourceError)
+_WRONG_USE = (KeyringError, OptionError, QueryError, SchemaError, SourceError)
 # A full or broken disk is not a mistake on the command line.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 

@@ -7,7 +7,7 @@ transaction, file and statement per row_origin of successive changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -148,18 +148,24 @@ class Changes:
         """Return a field of the row_origins, as an array to be indexed by `RowFacts.row_origin`."""
         return array([getattr(row_origin, name) for row_origin in self.row_origins], kind)
 
-    def table_batches(self, options: ReadOptions) -> list[TableBatch]:
+    def table_batches(
+        self, options: ReadOptions, metadata: Container[str] | None = None
+    ) -> list[TableBatch]:
         """The typed view's batches, one for each definition of each table, in the order of their last
         rows: the newest definition of a table comes last, also if an older one was used in between.
 
+        `metadata`: only these metadata columns, named without prefix; default all of the options.
         Raises SchemaError when a column has the name of a metadata column.
         """
         newest_last = sorted(self.tables, key=lambda table: table.facts.sequence[-1].as_py())
         return [
-            TableBatch(table.types.definition, self._typed(table, options)) for table in newest_last
+            TableBatch(table.types.definition, self._typed(table, options, metadata))
+            for table in newest_last
         ]
 
-    def _typed(self, table: TableChanges, options: ReadOptions) -> pa.RecordBatch:
+    def _typed(
+        self, table: TableChanges, options: ReadOptions, wanted: Container[str] | None
+    ) -> pa.RecordBatch:
         facts, transactions = table.facts, self.transactions
         of, row_origin = facts.transaction, facts.row_origin
         make: dict[str, Callable[[], pa.Array]] = {
@@ -176,10 +182,14 @@ class Changes:
             "query": lambda: self.per_row_origin("query", pa.string()).take(row_origin),
             "thread_id": lambda: transactions.thread_id.take(of),
         }
-        metadata = [make[column.name]() for column in metadata_columns(options)]
-        return pa.RecordBatch.from_arrays(
-            [*table.after.columns, *metadata], schema=typed_schema(table.types, options)
-        )
+        schema = typed_schema(table.types, options)
+        arrays = list(table.after.columns)
+        for column in metadata_columns(options):
+            if wanted is None or column.name in wanted:
+                arrays.append(make[column.name]())
+            else:
+                schema = schema.remove(len(arrays))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def sequence(self, facts: RowFacts) -> pa.Array:
         """The struct that sorts in commit order."""

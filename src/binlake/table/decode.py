@@ -41,7 +41,7 @@ from binlake.table.batches import (
 from binlake.table.images import Image
 from binlake.table.plan import ColumnsOf, TableTypes
 from binlake.table.pre_release import with_described_rows
-from binlake.table.resolve import TableResolver
+from binlake.table.resolve import ResolvesTables, TableResolver
 from binlake.table.row_cutoff import RowCutoff, cut, transaction_of
 from binlake.table.row_origins import RowOriginFinder, row_origin_of
 from binlake.table.schema.declared import DeclaredSchema
@@ -69,7 +69,8 @@ class ChangeDecoder:
     read. `read` follows the DDL of the log, too. `decode` alone does not, and a task that sees a
     part of a log must not: its answers would depend on where the part begins. `rows` chooses row
     changes; by default the option where does. `columns` are those to decode, instead of the option
-    columns. Counts rows, decoded bytes, zero dates and warnings in `ledger`.
+    columns. `tables` decides what the tables of the log are, instead of all these. Counts rows,
+    decoded bytes, zero dates and warnings in `ledger`.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class ChangeDecoder:
         history: SchemaHistory | None = None,
         rows: ChoosesRows | None = None,
         columns: ColumnsOf | None = None,
+        tables: ResolvesTables | None = None,
     ) -> None:
         self.options = options
         self.target = target
@@ -90,7 +92,7 @@ class ChangeDecoder:
         if rows is None and options.where is not None:
             self._rows = WhereRows(options)
         self._history = history or SchemaHistory(schema or declared_schema(options))
-        self._tables = TableResolver(options, target, ledger.warn, self._history, columns)
+        self._tables = tables or TableResolver(options, target, ledger.warn, self._history, columns)
         self._generation = 0
         self._operations = [OPERATIONS.index(op) for op in options.op or OPERATIONS]
         self._row_origins = RowOriginFinder(options)
@@ -143,6 +145,10 @@ class ChangeDecoder:
                     yield from self._flush(RowCutoff(first_row, _start_of_bad(part, error)))
                     raise
         yield from self._flush()
+
+    def forget_tables(self) -> None:
+        """Resolve every table again when a row of it comes next."""
+        self._walker.forget_tables()
 
     def held(self) -> Iterator[Changes]:
         """Yield the decoded changes that are still held, while there are no more runs: for readers

@@ -7,6 +7,7 @@ ask here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.table_map import TableMapEvent
@@ -19,11 +20,17 @@ from binlake.values.frame import EventFormat, Frame
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["TableResolver", "silent"]
+__all__ = ["ResolvesTables", "TableResolver", "silent"]
 
 
 def silent(_sentence: str) -> None:
     """A `warn` for searches: the decoder reports the warnings."""
+
+
+class ResolvesTables(Protocol):
+    """What decides how the rows of a table are decoded: a `TableResolver`."""
+
+    def types(self, body: bytes, fmt: EventFormat) -> TableTypes | None: ...
 
 
 class TableResolver:

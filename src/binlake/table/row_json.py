@@ -8,7 +8,8 @@ ready for output. `change_batch` returns the same rows as columns: the generic v
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,11 +55,18 @@ def change_schema(options: ReadOptions) -> pa.Schema:
     return pa.schema([*fields, pa.field("before", pa.string()), pa.field("after", pa.string())])
 
 
-def change_batch(changes: Changes, options: ReadOptions) -> pa.RecordBatch:
-    """All row changes of a flush as columns, in commit order; a missing image is null."""
+def change_batch(
+    changes: Changes, options: ReadOptions, columns: Sequence[str] = ()
+) -> pa.RecordBatch:
+    """All row changes of a flush as columns, in commit order; a missing image is null.
+
+    `columns`: only these, in this order; default all of `change_schema`.
+    """
     schema = change_schema(options)
+    if columns:
+        schema = pa.schema([schema.field(name) for name in columns])
     parts = [
-        pa.RecordBatch.from_arrays(_change_columns(table, changes, options), schema=schema)
+        pa.RecordBatch.from_arrays(_change_columns(table, changes, schema.names), schema=schema)
         for table in changes.tables
     ]
     rows = pa.Table.from_batches(parts, schema)
@@ -68,34 +76,33 @@ def change_batch(changes: Changes, options: ReadOptions) -> pa.RecordBatch:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def _change_columns(table: TableChanges, changes: Changes, options: ReadOptions) -> list[pa.Array]:
+def _change_columns(table: TableChanges, changes: Changes, names: Sequence[str]) -> list[pa.Array]:
     facts, transactions = table.facts, changes.transactions
     of, row_origin = facts.transaction, facts.row_origin
     definition = table.types.definition
-    columns = [
-        spread_texts(_OPERATIONS, facts.op),
-        pa.repeat(scalar(definition.database), table.count),
-        pa.repeat(scalar(definition.table), table.count),
-        transactions.ts.take(of),
-        spread_texts(transactions.gtid, of),
-        facts.server_id,
-        spread_texts(changes.per_row_origin("file", pa.string()), row_origin),
-        facts.pos,
-        facts.end_pos,
-        facts.row,
-        changes.per_row_origin("source_file", pa.string()).take(row_origin),
-        changes.per_row_origin("source_pos", pa.int64()).take(row_origin),
-    ]
-    if options.query:
-        columns.append(changes.per_row_origin("query", pa.string()).take(row_origin))
-    if options.thread_id:
-        columns.append(transactions.thread_id.take(of))
-    return [*columns, *(_json_column(image.to_json()) for _, image in _images(table))]
+    make: dict[str, Callable[[], pa.Array]] = {
+        "op": lambda: spread_texts(_OPERATIONS, facts.op),
+        "database": lambda: pa.repeat(scalar(definition.database), table.count),
+        "table": lambda: pa.repeat(scalar(definition.table), table.count),
+        "ts": lambda: transactions.ts.take(of),
+        "gtid": lambda: spread_texts(transactions.gtid, of),
+        "server_id": lambda: facts.server_id,
+        "file": lambda: spread_texts(changes.per_row_origin("file", pa.string()), row_origin),
+        "pos": lambda: facts.pos,
+        "end_pos": lambda: facts.end_pos,
+        "row": lambda: facts.row,
+        "source_file": lambda: changes.per_row_origin("source_file", pa.string()).take(row_origin),
+        "source_pos": lambda: changes.per_row_origin("source_pos", pa.int64()).take(row_origin),
+        "query": lambda: changes.per_row_origin("query", pa.string()).take(row_origin),
+        "thread_id": lambda: transactions.thread_id.take(of),
+        **{side: partial(_json_column, image) for side, image in _images(table)},
+    }
+    return [make[name]() for name in names]
 
 
-def _json_column(text: pa.Array) -> pa.Array:
+def _json_column(image: Image) -> pa.Array:
     try:
-        return text.cast(pa.string())  # the limit for Spark; lines have none
+        return image.to_json().cast(pa.string())  # the limit for Spark; lines have none
     except pa.ArrowInvalid:
         raise UnsupportedError(
             "one batch would hold more than 2 GiB of JSON",

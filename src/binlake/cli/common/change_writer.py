@@ -21,7 +21,15 @@ from binlake.table.batches import Changes
 from binlake.table.row_json import change_batch, change_schema, json_lines
 from binlake.values.options import ReadOptions
 
-__all__ = ["FORMATS", "ChangeWriter", "Shaped", "check_format", "open_target"]
+__all__ = [
+    "FORMATS",
+    "ChangeWriter",
+    "Shaped",
+    "TableWriter",
+    "check_format",
+    "open_target",
+    "table_writer",
+]
 
 #: What `rows` can write.
 FORMATS = ("json", "csv", "csv-guarded", "arrow", "parquet")
@@ -38,7 +46,7 @@ def check_format(form: str, formats: tuple[str, ...]) -> None:
         )
 
 
-class _TableWriter(Protocol):
+class TableWriter(Protocol):
     """Writes a table batch by batch."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None: ...
@@ -62,10 +70,9 @@ class ChangeWriter:
         self._options = options
         self._target = target
         self._left = limit
-        self._table: _TableWriter | None = None
+        self._table: TableWriter | None = None
         if form != "json":
-            sink = pa.PythonFile(target, mode="w")
-            self._table = _WRITERS[form](sink, change_schema(options))
+            self._table = table_writer(form, target, change_schema(options))
 
     def shape(self, changes: Changes) -> Shaped:
         """Return the output of changes. May be called by several threads."""
@@ -182,9 +189,14 @@ def _parquet_writer(sink: pa.NativeFile, schema: pa.Schema) -> pa.ipc.RecordBatc
     return pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
 
 
-_WRITERS: dict[str, Callable[[pa.NativeFile, pa.Schema], _TableWriter]] = {
+_WRITERS: dict[str, Callable[[pa.NativeFile, pa.Schema], TableWriter]] = {
     "csv": _csv_writer,
     "csv-guarded": _GuardedCsv,
     "arrow": pa.ipc.new_stream,
     "parquet": _parquet_writer,
 }
+
+
+def table_writer(form: str, target: BinaryIO, schema: pa.Schema) -> TableWriter:
+    """Return a writer of batches in one of `FORMATS`, except json."""
+    return _WRITERS[form](pa.PythonFile(target, mode="w"), schema)

@@ -31,6 +31,7 @@ __all__ = [
     "HISTORY_OPTIONS",
     "HOW_LOGS_ARE_OPENED",
     "MYSQLBINLOG_NAMES",
+    "QUERY_OPTIONS",
     "ROW_OPTIONS",
     "SQL_OPTIONS",
     "STATS_OPTIONS",
@@ -40,6 +41,7 @@ __all__ = [
     "with_flags",
     "with_history_options",
     "with_options",
+    "with_query_options",
     "with_read_options",
     "with_row_options",
     "with_sql_options",
@@ -75,6 +77,11 @@ SQL_OPTIONS = frozenset(
 HISTORY_OPTIONS = (
     ROW_OPTIONS - {*ROW_FILTERS, "table", "exclude_table", "op", "columns", "uncommitted"}
 ) - {"query", "thread_id", "before"}
+
+#: Options of a command that answers SQL: it names its columns itself.
+QUERY_OPTIONS = frozenset(spec.name for spec in READ_OPTIONS) - {
+    *("columns", "metadata", "before", "query", "thread_id", "exclude_column")
+}
 
 #: Options of a command that counts: it reads no value and names no column.
 STATS_OPTIONS = frozenset(
@@ -256,6 +263,12 @@ def with_history_options(command: Callable[..., Any]) -> Callable[..., Any]:
     specs = [spec for spec in _cli_specs() if spec.name in HISTORY_OPTIONS]
     aliases = [alias for alias in MYSQLBINLOG_NAMES if alias.option in HISTORY_OPTIONS]
     return _with(command, specs, aliases)
+
+
+def with_query_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the read options for SQL over logs (`QUERY_OPTIONS`)."""
+    specs = [spec for spec in _cli_specs() if spec.name in QUERY_OPTIONS]
+    return _with(command, specs, MYSQLBINLOG_NAMES)
 
 
 def with_stats_options(command: Callable[..., Any]) -> Callable[..., Any]:

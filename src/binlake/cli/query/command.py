@@ -1,0 +1,179 @@
+"""`binlake query [SQL] FILE…`: SQL over logs, in DuckDB."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from binlake.cli.common.change_writer import check_format, open_target
+from binlake.cli.common.flags import with_query_options
+from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.terminal import chains_of, hinting, note, say_time_zone
+from binlake.cli.query.result_writer import FORMATS, write_result
+from binlake.errors import BinlogError, OptionError
+from binlake.query.connection import duckdb_library
+from binlake.query.database import LogDatabase
+from binlake.source.bytes import is_uri
+from binlake.source.replica.url import is_server_url
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["Session", "query"]
+
+_STATEMENT = re.compile(
+    r"\s*(?:--|/\*|\(|(?:select|with|from|values|table|pivot|unpivot|describe|desc|show|summarize"
+    r"|explain|pragma|create|set|call)\b(?!\s*$))",
+    re.IGNORECASE,
+)
+#: Formats that hold one table.
+_ONE_RESULT = ("csv", "csv-guarded", "arrow", "parquet")
+
+
+@dataclass
+class Session:
+    """A database over logs, and how its results are written."""
+
+    database: LogDatabase
+    options: ReadOptions
+    form: str
+    limit: int | None
+    lost: bool = False
+    _told: set[str] = field(default_factory=set)
+
+    def run(self, sql: str, output: Path | None) -> None:
+        """Run the statements of a text, write their results, and report what the reads left out.
+
+        Raises BinlogError.
+        """
+        if self.form in _ONE_RESULT and self.database.count(sql) > 1:
+            raise OptionError(
+                f"--format {self.form} holds the result of one statement", name="format"
+            )
+        with hinting(self.options), open_target(output, self.form) as target:
+            for result in self.database.run(sql):
+                write_result(result, self.form, self.options.binary, self.limit, target)
+                target.flush()
+                self._tell(self.database.ledger)
+
+    def _tell(self, ledger: Ledger) -> None:
+        self.lost = self.lost or bool(ledger.skipped)
+        for line in ledger.remarks():
+            if line not in self._told:
+                self._told.add(line)
+                note(line)
+
+
+@with_query_options
+def query(
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[SQL] FILE…",
+            help="A statement, and the logs to read. Without a statement: a prompt, or the statements"
+            " on standard input.",
+        ),
+    ],
+    options: ReadOptions,
+    form: Annotated[
+        str | None,
+        Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="|".join(FORMATS),
+            show_default="table on a terminal, else json",
+            choices=FORMATS,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout."),
+    ] = None,
+    limit: Annotated[
+        int | None, Option("--limit", "-n", min=1, metavar="N", help="Show N rows of each result.")
+    ] = None,
+    external_access: Annotated[
+        bool,
+        Option(
+            "--external-access",
+            help="Let SQL read and write files, use the network and load extensions.",
+        ),
+    ] = False,
+) -> None:
+    """Answer SQL over row changes, transactions, events and statements.
+
+    Tables: changes (all row changes, images as JSON), transactions, events, statements, and one of typed
+    columns for each table of the log, such as "shop.orders". DuckDB runs the statement; binlake decodes
+    the columns that it names only. Needs pip install 'binlake[query]'.
+
+    Examples:
+      binlake query 'SELECT op, count(*) FROM changes GROUP BY op' binlog.000012
+
+      binlake query 'SELECT state, sum(total) FROM shop.orders GROUP BY state' /var/lib/mysql/
+
+      binlake query 'FROM transactions ORDER BY bytes DESC LIMIT 5' /var/lib/mysql/ --since -1h
+
+      binlake query 'SELECT * FROM shop.orders WHERE id = 116' binlog.000012 -f parquet -o life.parquet
+
+      binlake query /var/lib/mysql/
+    """
+    sql, files = _split(words)
+    form = form or ("table" if output is None and sys.stdout.isatty() else "json")
+    check_format(form, FORMATS)
+    duckdb_library()
+    say_time_zone(options, sys.argv)
+    chains = chains_of(files, options)
+    database = LogDatabase(chains, options, files, external_access=external_access)
+    session = Session(database, options, form, limit)
+    try:
+        if sql is not None:
+            session.run(sql, output)
+        elif sys.stdin.isatty():
+            _ask(session, output)
+        else:
+            session.run(sys.stdin.read(), output)
+    finally:
+        database.connection.close()
+    if session.lost:
+        raise Exit(1)
+
+
+def _ask(session: Session, output: Path | None) -> None:
+    """Run the statements that the user types."""
+    if output is not None or session.form in ("arrow", "parquet"):
+        raise OptionError(
+            "a prompt prints its results", name="output", hint="give the statement as an argument"
+        )
+    try:
+        from binlake.cli.query.prompt import run_prompt
+    except ImportError:
+        raise BinlogError(
+            "a prompt needs the library prompt_toolkit", hint="pip install 'binlake[query]'"
+        ) from None
+    run_prompt(session.database, lambda sql: session.run(sql, None))
+
+
+def _split(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the statement, if the first word is one, and the paths of logs."""
+    first, *others = words
+    if not _is_statement(first):
+        return None, list(words)
+    if not others:
+        raise OptionError("expected the logs to read after the statement", name="FILE")
+    return first, others
+
+
+def _is_statement(word: str) -> bool:
+    """Whether a word is SQL: it begins like SQL, or has spaces, and is not the name of a file."""
+    if is_uri(word) or is_server_url(word):
+        return False
+    try:
+        if Path(word).exists():
+            return False
+    except OSError:  # it is too long for a name
+        return True
+    return bool(_STATEMENT.match(word)) or " " in word.strip()

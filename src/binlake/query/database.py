@@ -1,0 +1,297 @@
+"""Logs as a database: the tables that SQL can name, and the reads that a statement causes.
+
+database = LogDatabase(chains, options, inputs)
+for result in database.run("SELECT count(*) FROM changes"):
+    result.batches()
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from binlake.errors import SourceError
+from binlake.query.connection import Workspace, connect
+from binlake.query.dataset import LogDataset
+from binlake.query.definitions import ChangedTables, find_tables
+from binlake.query.scans import ChangesTable, Input, Scan, SourceTable, TypedTable, ViewTable
+from binlake.query.sql_errors import query_error
+from binlake.source.chain import Chain
+from binlake.stream.views import VIEWS
+from binlake.table.schema.schema_file import declared_schema
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["LogDatabase", "QueryResult"]
+
+_BATCH_ROWS = 16_384
+#: Kinds of statements whose rows are a result; of others DuckDB returns a count.
+_WITH_RESULT = frozenset(("SELECT", "EXPLAIN", "PRAGMA", "CALL", "EXECUTE", "RELATION"))
+#: Statements that show tables without naming them.
+_ABOUT_TABLES = re.compile(
+    r"\b(?:show|describe|desc|summarize|pragma|information_schema|(?:duckdb|pg|sqlite)_\w+)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The result of one statement: names and types of its columns as DuckDB writes them, and rows."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    _database: LogDatabase
+    _relation: duckdb.DuckDBPyRelation
+
+    def batches(
+        self, expressions: Sequence[str] = ()
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Return the schema and the batches of the rows. Both may raise BinlogError.
+
+        `expressions`: SQL over the columns #1, #2 … instead of the columns as they are.
+        """
+        with self._database.failing():
+            relation = self._relation
+            if expressions:
+                relation = relation.project(", ".join(expressions))
+            reader = relation.to_arrow_reader(_BATCH_ROWS)
+        return reader.schema, self._read(reader)
+
+    def _read(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        with reader:
+            while True:
+                with self._database.failing():
+                    batch = next(reader, None)
+                if batch is None:
+                    return
+                yield batch
+
+
+class LogDatabase:
+    """Tables over logs, in a DuckDB database in memory.
+
+    `inputs` are the paths as the user gave them. `external_access` as in `connect`. `scans` are the
+    reads of the last statement, unless `begun` takes them. The constructor raises SourceError for a pipe, which can be read once
+    only; SchemaError, OptionError.
+    """
+
+    def __init__(
+        self,
+        chains: Sequence[Chain],
+        options: ReadOptions,
+        inputs: Sequence[str] = (),
+        *,
+        external_access: bool = False,
+        begun: Callable[[Scan], object] | None = None,
+    ) -> None:
+        _refuse_pipes(chains)
+        self._input = Input(chains, options, declared_schema(options, inputs))
+        self._workspace = Workspace()
+        self.connection = connect(
+            self._workspace, options.max_memory, options.threads, external_access=external_access
+        )
+        self.scans: list[Scan] = []
+        self._begun = begun or self.scans.append
+        self._errors: list[BaseException] = []
+        self._changed: ChangedTables | None = None
+        self._finding = Lock()
+        self._registered: set[str] = set()
+        views = (ViewTable(name, self._input) for name in VIEWS)
+        self._fixed = {table.name: table for table in (ChangesTable(self._input), *views)}
+        for table in self._fixed.values():
+            self._register(table)
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def run(self, sql: str) -> Iterator[QueryResult]:
+        """Run the statements of a text, and yield the result of each. Take it before the next.
+
+        Raises QueryError for SQL that cannot be run, and every error of reading logs.
+        """
+        self.connection.execute("SET errors_as_json = true")
+        with self.failing(sql):
+            statements = self.connection.extract_statements(sql)
+        for one in statements:
+            statement = one.query.strip()
+            self.scans.clear()
+            self._expect_tables(statement)
+            if one.type.name == "SELECT":
+                self._check(statement)
+            with self.failing(statement):
+                if one.type.name not in _WITH_RESULT:
+                    self.connection.execute(statement)
+                    continue
+                relation = self.connection.sql(statement)
+                names, types = tuple(relation.columns), tuple(map(str, relation.types))
+            yield QueryResult(names, types, self, relation)
+
+    def _check(self, statement: str) -> None:
+        """Raise QueryError with the place of a mistake, which the errors of relations lack."""
+        before = "EXPLAIN "
+        with self.failing(before + statement, len(before)):
+            self.connection.execute(before + statement)
+
+    def count(self, sql: str) -> int:
+        """Return the number of results that `run` yields for a text. Raises QueryError."""
+        self.connection.execute("SET errors_as_json = true")
+        with self.failing(sql):
+            statements = self.connection.extract_statements(sql)
+        return sum(one.type.name in _WITH_RESULT for one in statements)
+
+    @contextmanager
+    def failing(self, sql: str = "", skipped: int = 0) -> Iterator[None]:
+        """Turn what DuckDB raises into the error of the log that caused it, or a QueryError.
+
+        `sql` is the statement that positions in errors count from, "" if it is not the user's;
+        `skipped`: characters of it that the user did not write.
+        """
+        import duckdb
+
+        self._errors.clear()
+        try:
+            yield
+        except (duckdb.Error, OSError) as error:
+            if self._errors:
+                raise self._errors[0] from None
+            raise query_error(
+                error, sql, skipped, self.table_names(), self._columns_of(sql[skipped:])
+            ) from None
+        finally:
+            self._errors.clear()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the reads of the last statement counted. A log that was read several times counts
+        once: of each count, the largest.
+        """
+        united = Ledger()
+        for scan in self.scans:
+            read = scan.ledger
+            for mine, its in (
+                (united.unshown, read.unshown),
+                (united.transactions, read.transactions),
+                (united.zero_dates, read.zero_dates),
+                (united.json_differences, read.json_differences),
+            ):
+                mine |= its
+            united.skipped += [lost for lost in read.skipped if lost not in united.skipped]
+            for table, sources in read.names.items():
+                united.names.setdefault(table, set()).update(sources)
+            for sentence in read.warnings:
+                united.warn(sentence)
+        return united
+
+    # -- tables --------------------------------------------------------------------------------
+
+    def table_names(self) -> list[str]:
+        """Return the names of all tables: the fixed ones, and those of the log. Raises BinlogError."""
+        return [*sorted(self._fixed), *self._tables().readable]
+
+    def columns(self, table: str) -> list[str]:
+        """Return the columns of a table of `table_names`."""
+        fixed = self._fixed.get(table)
+        schema = self._tables().readable[table].evolution.schema if fixed is None else fixed.schema
+        return list(schema.names)
+
+    def _columns_of(self, sql: str) -> Iterator[str]:
+        """Yield the columns of the tables that the text of a statement contains the names of."""
+        text = sql.replace('"', "").casefold()
+        for table in self.table_names() if text else ():
+            if any(True for _ in _mentions(table, text)):
+                yield from self.columns(table)
+
+    def add_all_tables(self) -> None:
+        """Make every table known to DuckDB; otherwise only those that a statement names are."""
+        for name in self._tables().readable:
+            self._add(name)
+
+    def _tables(self) -> ChangedTables:
+        with self._finding:  # the prompt completes names on a thread
+            if self._changed is None:
+                source = self._input
+                scope = replace(source.options, before=True, query=True, thread_id=True)
+                self._changed = find_tables(source.chains, scope, source.schema)
+            return self._changed
+
+    def _expect_tables(self, statement: str) -> None:
+        """Find the tables of the log that a statement names: the log is searched only then."""
+        import duckdb
+
+        if _ABOUT_TABLES.search(statement):
+            self.add_all_tables()
+        try:
+            named = self.connection.get_table_names(statement, qualified=True)
+        except duckdb.Error:  # it binds columns, too, and those of unknown tables are not there
+            self.add_all_tables()
+            return
+        names = {name.partition(" AS ")[0].replace('"', "") for name in named}
+        if not names - self._registered:
+            return
+        text = statement.replace('"', "").casefold()
+        tables = self._tables()
+        for name in tables.readable:
+            for number in _mentions(name, text):
+                self._add(name)
+                if number:
+                    self._add_version(name, int(number))
+        for name, error in tables.unreadable.items():
+            if any(True for _ in _mentions(name, text)):
+                raise error
+
+    def _add(self, name: str) -> None:
+        if name not in self._registered:
+            found = self._tables().readable[name]
+            self._register(TypedTable(self._input, found))
+            self._qualify(name, found.database, found.table)
+
+    def _add_version(self, name: str, number: int) -> None:
+        found = self._tables().readable[name]
+        shown = f"{name}@{number}"
+        if 1 <= number <= len(found.evolution.versions) and shown not in self._registered:
+            self._register(TypedTable(self._input, found, number))
+
+    def _register(self, table: SourceTable) -> None:
+        dataset = LogDataset(table, self._begun, self._errors.append, self._workspace)
+        self.connection.register(table.name, dataset)
+        self._registered.add(table.name)
+
+    def _qualify(self, name: str, database: str, table: str) -> None:
+        """Let `shop.orders` mean the table "shop.orders", too, where DuckDB has no such schema."""
+        import duckdb
+
+        schema, view = _quoted(database), _quoted(table)
+        with suppress(duckdb.Error):
+            self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            self.connection.execute(f"CREATE VIEW {schema}.{view} AS FROM {_quoted(name)}")
+
+
+def _mentions(table: str, text: str) -> Iterator[str]:
+    """Yield, for each place where a text without quotes names a table, the n of `<table>@<n>` or ""."""
+    pattern = rf"(?<![\w$.]){re.escape(table.casefold())}(?![\w$])(?:@(\d{{1,9}}))?"
+    for found in re.finditer(pattern, text):
+        yield found[1] or ""
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _refuse_pipes(chains: Sequence[Chain]) -> None:
+    for chain in chains:
+        for path in chain.paths:
+            if path == "-" or Path(path).is_fifo():
+                raise SourceError(
+                    f"{'standard input' if path == '-' else path}: a query may read a log several"
+                    " times, and a pipe can be read once only",
+                    hint="write the log to a file first",
+                )

@@ -1,0 +1,154 @@
+"""The tables that a log changes, and the columns of each: what SQL must know before it reads a row.
+
+One pass over the logs finds the definitions. It decodes no row, and reads what the filters choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from binlake.errors import OptionError, SchemaError
+from binlake.source.chain import Chain
+from binlake.stream.log_reader import LogReader
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.batches import typed_schema
+from binlake.table.decode import ChangeDecoder
+from binlake.table.plan import TableTypes
+from binlake.table.resolve import TableResolver, silent
+from binlake.table.schema.declared import DeclaredSchema, lacks_something
+from binlake.table.schema.evolution import Evolution
+from binlake.table.schema.history import SchemaHistory
+from binlake.table.schema.renames import noting_renames
+from binlake.table.types.base import Target
+from binlake.values.frame import EventFormat
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["ChangedTable", "ChangedTables", "find_tables"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTable:
+    """A table of the log. `schemas` are those of its definitions, from the oldest to the newest."""
+
+    database: str
+    table: str
+    schemas: tuple[pa.Schema, ...]
+    evolution: Evolution
+
+    @property
+    def name(self) -> str:
+        """`database.table`, the name in SQL."""
+        return f"{self.database}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTables:
+    """The tables that SQL can read, by name, and the reasons why it cannot read the others."""
+
+    readable: dict[str, ChangedTable]
+    unreadable: dict[str, SchemaError | OptionError]
+
+
+def find_tables(
+    chains: Sequence[Chain], options: ReadOptions, schema: DeclaredSchema
+) -> ChangedTables:
+    """Return the tables with row changes in what the options choose.
+
+    Columns and metadata columns are those that `options` adds to typed rows. Raises BinlogError.
+    """
+    scope = replace(options, where=None, whole_transaction=False, on_unshown="count")
+    ledger = Ledger()
+    found: dict[tuple[str, str], dict[int, TableTypes]] = {}
+    for chain, reader in zip(chains, LogReader.of_chains(chains, scope, ledger), strict=True):
+        history = SchemaHistory(schema.of_logs(chain.paths), lacks_something)
+        tables = _NotedTables(TableResolver(scope, Target.TYPED, silent, history), found)
+        decoder = ChangeDecoder(scope, Target.TYPED, ledger, history=history, tables=tables)
+        decoder.begin(reader.ddl_before)
+
+        def on_ddl(ddl: DdlStatement, decoder: ChangeDecoder = decoder) -> None:
+            decoder.on_ddl(ddl)
+            decoder.forget_tables()  # a definition that comes back is the newest again
+
+        for _ in decoder.decode(reader.runs(noting_renames(ledger.renamed, on_ddl))):
+            pass  # no table is wanted, so there is no row
+    return _readable(found, scope, ledger)
+
+
+class _NotedTables:
+    """Notes the definition of each table that the decoder meets, and refuses its rows."""
+
+    def __init__(
+        self, tables: TableResolver, found: dict[tuple[str, str], dict[int, TableTypes]]
+    ) -> None:
+        self._tables = tables
+        self._found = found
+
+    def types(self, body: bytes, fmt: EventFormat) -> TableTypes | None:
+        types = self._tables.types(body, fmt)
+        if types is not None:
+            definition = types.definition
+            noted = self._found.setdefault((definition.database, definition.table), {})
+            noted.pop(id(types), None)
+            noted[id(types)] = types  # the newest last; it stays alive, and so does its id
+        return None
+
+
+def _readable(
+    found: dict[tuple[str, str], dict[int, TableTypes]], options: ReadOptions, ledger: Ledger
+) -> ChangedTables:
+    tables = ChangedTables({}, {})
+    for (database, table), definitions in sorted(found.items()):
+        name = f"{database}.{table}"
+        try:
+            schemas = _distinct([typed_schema(types, options) for types in definitions.values()])
+            evolution = Evolution.of(name, schemas, ledger.renames(database, table))
+            _check_case(name, evolution.schema.names)
+        except SchemaError as error:
+            tables.unreadable[name] = error
+            continue
+        tables.readable[name] = ChangedTable(database, table, tuple(schemas), evolution)
+    same: dict[str, list[str]] = {}
+    for name in tables.readable:
+        same.setdefault(name.casefold(), []).append(name)
+    for names in same.values():
+        if len(names) > 1:
+            for name in names:
+                del tables.readable[name]
+                tables.unreadable[name] = _alike(names)
+    return tables
+
+
+def _alike(names: Sequence[str]) -> OptionError:
+    return OptionError(
+        f"the names of tables {' and '.join(names)} differ in upper and lower case only, which SQL"
+        " does not distinguish",
+        name="table",
+        hint="choose one with the option table",
+    )
+
+
+def _check_case(table: str, names: Sequence[str]) -> None:
+    """Raise SchemaError for columns that SQL does not tell apart."""
+    known: dict[str, str] = {}
+    for name in names:
+        other = known.setdefault(name.casefold(), name)
+        if other != name:
+            raise SchemaError(
+                f"table {table} has columns {other} and {name}, which SQL does not distinguish",
+                field=name,
+                hint="choose other names of metadata columns with the option metadata_prefix, or a"
+                " part of the log with one name",
+            )
+
+
+def _distinct(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
+    """Return each schema once, in the order of its last appearance: the last is the newest."""
+    kept: list[pa.Schema] = []
+    for schema in reversed(schemas):
+        if not any(schema.equals(known) for known in kept):
+            kept.append(schema)
+    return kept[::-1]

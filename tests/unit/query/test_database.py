@@ -1,0 +1,214 @@
+"""What a statement reads, what it may not do, and what goes wrong."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import binlake
+from binlake.errors import ChecksumError, OptionError, QueryError, SourceError
+from support.logs.log_builder import ROWS, TABLE_MAP
+from support.logs.stream_log import StreamLog, rows_body
+from support.oracles.queries import answer, database
+
+DEMO = Path(__file__).resolve().parents[3] / "demo" / "mysql-9.7"
+
+
+def test_only_the_columns_that_are_named_are_decoded() -> None:
+    with database(DEMO) as sql:
+        answer(sql, "SELECT sum(total) FROM shop.orders WHERE state = 'paid'")
+        assert [scan.options.columns for scan in sql.scans] == [("state", "total")]
+        assert not sql.scans[0].options.before
+        answer(sql, "SELECT _op, count(*) FROM shop.orders GROUP BY 1")
+        assert [scan.options.columns for scan in sql.scans] == [("",)]
+        answer(sql, "SELECT op, count(*) FROM changes GROUP BY 1")
+        assert [scan.options.columns for scan in sql.scans] == [("",)]
+        answer(sql, "SELECT count(after) FROM changes")
+        assert [scan.options.columns for scan in sql.scans] == [()]
+
+
+def test_conditions_become_options() -> None:
+    with database(DEMO) as sql:
+        answer(sql, "SELECT state FROM shop.orders WHERE id IN (1, 2) AND _op = 'insert'")
+        [scan] = sql.scans
+        assert scan.options.op == ("insert",)
+        assert scan.options.where == "(after.`id` IN (1, 2)) OR (before.`id` IN (1, 2))"
+        answer(sql, "SELECT op FROM changes WHERE \"database\" = 'shop' AND \"table\" = 'orders'")
+        assert [scan.options.table for scan in sql.scans] == [("shop.orders",)]
+        gtid = "a8ba829e-e596-11f1-9be8-02fc00000001:530"
+        found = answer(sql, f"SELECT deletes FROM transactions WHERE gtid = '{gtid}'")
+        assert found["deletes"].to_pylist() == [32]
+        assert [scan.options.gtid for scan in sql.scans] == [gtid]
+
+
+def test_a_table_can_be_named_twice() -> None:
+    with database(DEMO) as sql:
+        found = answer(
+            sql,
+            "SELECT count(*) AS n FROM shop.orders a JOIN shop.orders b USING (id)"
+            " WHERE a._op = 'insert' AND b._op = 'delete'",
+        )
+        assert found["n"].to_pylist() == [32]
+        assert len(sql.scans) == 2
+        assert sql.ledger.remarks() == ["changes that rows cannot show: DDL: 7"]
+
+
+def test_the_log_is_searched_for_tables_only_when_one_is_named() -> None:
+    with database(DEMO) as sql:
+        answer(
+            sql, "WITH c AS (FROM changes) SELECT count(*) FROM c JOIN transactions USING (gtid)"
+        )
+        assert sql._changed is None
+        assert "shop.orders" in answer(sql, "SHOW TABLES")["name"].to_pylist()
+
+
+def definition(column: int, metadata: bytes = b"", table_id: int = 7) -> bytes:
+    """shop.t with one column."""
+    body = table_id.to_bytes(6, "little") + b"\x01\0" + b"\x04shop\0\x01t\0" + bytes([1, column])
+    return body + bytes([len(metadata)]) + metadata + b"\x01"
+
+
+def test_rows_that_do_not_fit_are_in_a_table_of_their_own(tmp_path: Path) -> None:
+    made = StreamLog()
+    texts = definition(15, b"\x14\0")
+    for gno, text in ((1, b"12"), (2, b"twelve")):
+        made.gtid(gno).query(b"BEGIN").add(TABLE_MAP, texts)
+        made.add(ROWS, rows_body(0, table_id=7) + b"\0" + bytes([len(text)]) + text)
+        made.xid()
+    made.gtid(3).query(b"BEGIN").add(TABLE_MAP, definition(3, table_id=8))
+    made.add(ROWS, rows_body(0, table_id=8) + b"\0" + (13).to_bytes(4, "little"))
+    made.xid()
+    with database(made.write(tmp_path), assume_charset="utf8mb4") as sql:
+        assert answer(sql, "SELECT col_0 FROM shop.t")["col_0"].to_pylist() == [12, 13]
+        # also where a statement does not name the column that decides it
+        assert answer(sql, "SELECT count(_op) AS n FROM shop.t")["n"].to_pylist() == [2]
+        assert answer(sql, 'SELECT col_0 FROM "shop.t@1"')["col_0"].to_pylist() == ["twelve"]
+        answer(sql, "SELECT col_0 FROM shop.t")
+        assert any("shop.t@n" in line for line in sql.ledger.remarks())
+        with pytest.raises(QueryError, match=r"no table 'shop\.t@9'"):
+            answer(sql, 'FROM "shop.t@9"')
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_text('{file}')",
+        "SELECT * FROM '{file}'",
+        "SELECT * FROM read_csv('{file}')",
+        "SELECT * FROM glob('{folder}/*')",
+        "COPY (SELECT 1) TO '{folder}/written'",
+        "EXPORT DATABASE '{folder}/written'",
+        "ATTACH '{folder}/written'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "SET temp_directory = '{folder}/written'",
+        "SELECT * FROM secret",
+        "SELECT getenv('HOME')",
+    ],
+)
+def test_sql_cannot_leave_the_log(sql: str, tmp_path: Path) -> None:
+    secret = pa.table({"a": [1]})  # a variable is no table
+    assert secret.num_rows == 1
+    file = tmp_path / "secret.csv"
+    file.write_text("a,b\n1,2\n")
+    with database(DEMO) as made, pytest.raises(QueryError):
+        answer(made, sql.format(file=file, folder=tmp_path))
+    assert [found.name for found in tmp_path.iterdir()] == ["secret.csv"]
+
+
+def test_sql_can_where_the_user_wants_it(tmp_path: Path) -> None:
+    file = tmp_path / "names.csv"
+    file.write_text("id,name\n1,Ada\n")
+    connection = binlake.open(DEMO).duckdb(external_access=True)
+    found = connection.sql(
+        f"SELECT name FROM shop.orders JOIN read_csv('{file}') USING (id) WHERE _op = 'insert'"
+    ).fetchall()
+    connection.close()
+    assert found == [("Ada",)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELEC 1", r"syntax error at or near \"SELEC\" \(line 1, column 1\)"),
+        (
+            "SELECT 1,\n  stat FROM shop.orders",
+            r"no column 'stat' \(line 2, column 3\); columns: state",
+        ),
+        ("FROM shop.order", r"no table 'shop\.order' \(line 1, column 6\); tables: shop\.orders, "),
+        (
+            'FROM "shop.order"',
+            r"no table 'shop\.order' \(line 1, column 6\); tables: shop\.orders, ",
+        ),
+        ("SELECT CAST(state AS INT) FROM shop.orders", "Could not convert string 'new'"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place(sql: str, message: str) -> None:
+    with database(DEMO) as made:
+        with pytest.raises(QueryError, match=message) as caught:
+            answer(made, sql)
+        assert "\n" not in str(caught.value)
+        assert answer(made, "SELECT 1 AS one")["one"].to_pylist() == [1]
+
+
+def test_an_error_of_the_log_is_that_error(tmp_path: Path) -> None:
+    data = bytearray((DEMO / "binlog.000001").read_bytes())
+    data[20_000] ^= 1
+    damaged = tmp_path / "binlog.000001"
+    damaged.write_bytes(data)
+    with database(damaged) as made, pytest.raises(ChecksumError) as caught:
+        answer(made, "SELECT count(*) FROM changes")
+    assert caught.value.event_pos == 19978
+    with database(damaged, on_error="skip") as made:
+        answer(made, "SELECT count(*) FROM changes a JOIN changes b USING (gtid)")
+        assert [(lost.start, lost.end) for lost in made.ledger.skipped] == [(19978, 21158)]
+
+
+def test_options_that_a_table_cannot_have() -> None:
+    with database(DEMO, where="id = 1") as made:
+        for table in ("events", "transactions", "statements"):
+            with pytest.raises(OptionError, match="option where"):
+                answer(made, f"FROM {table}")
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "binlog.000001"
+    os.mkfifo(pipe)
+    for path in ("-", pipe):
+        with pytest.raises(SourceError, match="can be read once only"), database(path):
+            pass
+
+
+def test_a_result_larger_than_the_memory_limit() -> None:
+    with database(DEMO, max_memory=64 << 20) as made:
+        folder = Path(
+            made.connection.sql("SELECT current_setting('temp_directory')").fetchall()[0][0]
+        )
+        assert folder.stat().st_mode & 0o777 == 0o700
+        sql = "SELECT i, repeat('x', 100) AS t FROM range(1_500_000) r(i) ORDER BY hash(i)"
+        assert answer(made, f"SELECT count(DISTINCT i) AS n FROM ({sql})")["n"].to_pylist() == [
+            1_500_000
+        ]
+
+
+def test_a_connection_in_python() -> None:
+    log = binlake.open(DEMO, op="delete", columns="nothing")
+    connection = log.duckdb()
+    assert connection.sql("SELECT count(*) FROM shop.orders").fetchall() == [(32,)]
+    assert log.ledger.rows == {("shop", "orders"): {"delete": 32}}
+    with pytest.raises(duckdb.Error, match="disabled by configuration"):
+        connection.sql("FROM read_text('/etc/hostname')").fetchall()
+    connection.close()
+
+
+def test_polars() -> None:
+    pytest.importorskip("polars")
+    log = binlake.open(DEMO)
+    frame = log.to_polars("shop.orders")
+    assert frame.shape == (687, 16)
+    assert frame["id"].to_list() == log.to_arrow("shop.orders")["id"].to_pylist()
