@@ -34,6 +34,29 @@ result = export(SparkEngine(spark), [sys.argv[2]], sys.argv[3], ReadOptions(),
                 max_partition_bytes=2000, progress=lambda done, of: None)
 answer([[t.path, t.rows, len(t.files)] for t in result.tables])
 """
+LEFT_OUT = """
+import os
+def told_by(read):
+    # the summary comes to this process's stderr; executors have their own
+    log, ours = os.open(sys.argv[3], os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600), os.dup(2)
+    os.dup2(log, 2)
+    try:
+        read()
+    finally:
+        os.dup2(ours, 2)
+    lines = open(sys.argv[3]).read().splitlines()
+    return [line.partition("rotation/binlog.index")[2] for line in lines if "binlake:" in line]
+def load(reader, **options):
+    return reader.format("binlog").options(max_partition_bytes="2000", **options).load(sys.argv[2])
+def stream():
+    into = load(spark.readStream, ledger_path=sys.argv[4]).writeStream.format("noop")
+    into.option("checkpointLocation", sys.argv[5]).trigger(availableNow=True).start().awaitTermination()
+answer([
+    told_by(lambda: load(spark.read).count()),
+    told_by(lambda: load(spark.read, ledger_path=sys.argv[4]).count()),
+    told_by(stream),
+])
+"""
 HOSTS = """
 from binlake.errors import SourceError
 from binlake.spark.hosts import check_hosts
@@ -51,6 +74,16 @@ def test_a_read_uses_both_workers(cluster: Any, run_script: Any) -> None:
     assert partitions > 4
     assert rows == distinct == expected
     assert executors == 2
+
+
+def test_what_a_read_left_out_is_told_once_by_the_driver(
+    cluster: Any, run_script: Any, tmp_path: Path
+) -> None:
+    folders = (str(tmp_path / name) for name in ("stderr", "ledgers", "checkpoint"))
+    batch, with_path, stream = run_script(SESSION + LEFT_OUT, cluster.url, LOGS, *folders)
+    told = [": changes that rows cannot show: DDL: 2"]
+    assert batch == with_path == told
+    assert [line.partition(": ")[2] for line in stream] == [line[2:] for line in told]
 
 
 def test_an_export(cluster: Any, run_script: Any, tmp_path: Path) -> None:

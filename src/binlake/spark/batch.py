@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from binlake.spark.hosts import Shipped, without_traceback
+from binlake.spark.ledger_collector import CollectorAddress
 from binlake.spark.ledgers import ReadLedger, name_of_read, watch
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition, plan_partitions, read_partition, reporting
@@ -27,11 +28,16 @@ class BinlogReader(Shipped, DataSourceReader):
     """Reads one view of a log as Arrow batches of exactly the schema that Spark expects."""
 
     def __init__(
-        self, options: SourceOptions, schema: StructType, inferred: InferredView | None
+        self,
+        options: SourceOptions,
+        schema: StructType,
+        inferred: InferredView | None,
+        collector: CollectorAddress | None = None,
     ) -> None:
         self.options = options
         self.schema = schema
         self.inferred = inferred
+        self.collector = collector
 
     @without_traceback
     def partitions(self) -> list[InputPartition]:
@@ -43,11 +49,12 @@ class BinlogReader(Shipped, DataSourceReader):
             options.ledger_path,
             awaited=options.ledger_path is not None,
             facts=options.facts,
+            collector=self.collector,
         )
         parts = plan_partitions(options.paths, options.read, options.max_partition_bytes)
         if not parts:
             read.deliver_nothing()
-        elif options.ledger_path is not None:
+        elif options.ledger_path is not None and self.collector is None:
             watch(read)
         return reporting(parts, read)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
-import pickle
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -107,7 +106,9 @@ class Shipped:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # the state as bytes: unpickling it imports the package, so it must wait for the check
-        state = pickle.dumps((type(self), self.__getstate__()))
+        from pyspark import cloudpickle  # plain pickle refuses classes of one session
+
+        state = cloudpickle.dumps((type(self), self.__getstate__()))  # type: ignore[no-untyped-call]
         return _opener(host_check(core_is_compiled(), installed_version())), (state,)
 
 

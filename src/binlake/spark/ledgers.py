@@ -9,8 +9,8 @@ them up. Two directories serve:
 - the scratch directory of Spark's driver, where the tasks run in the driver's JVM (`local[…]`, also
   of a Connect server): the last task prints the summary on stderr, which is the driver's.
 
-On a cluster each task prints on its executor's stderr what it left out. With `ledger_path` the
-driver prints the sum as well.
+On a cluster each task prints on its executor's stderr what it left out. The driver prints the sum
+as well, if binlake has prepared the session (`ledger_collector.py`), or with `ledger_path`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from typing import Any
 
 from binlake.errors import BinlogError, SourceError
 from binlake.source.bytes import file_system_for, is_uri, local_path, write_whole
+from binlake.spark.ledger_collector import CollectorAddress, ReadPart
 from binlake.values.ledger import Ledger
 
 __all__ = [
@@ -59,7 +60,7 @@ class ReadLedger:
     `ledger_path`, or None. `facts` begin the collected JSON; `label` begins each line of the
     summary. `awaited`: the driver looks for the sum (`collected_ledger`). `task` counts from 0 to
     `tasks`. `driver_dirs` are the scratch directories of the driver: a task that has the same ones
-    runs in the driver's JVM.
+    runs in the driver's JVM. `collector` is where tasks that do not run there send their ledgers.
     """
 
     name: str
@@ -70,6 +71,7 @@ class ReadLedger:
     task: int = 0
     tasks: int = 1
     driver_dirs: str = field(default_factory=lambda: os.environ.get("SPARK_LOCAL_DIRS", ""))
+    collector: CollectorAddress | None = None
 
     def for_task(self, task: int, tasks: int) -> ReadLedger:
         """Return the same read in the form that one of its tasks carries."""
@@ -91,6 +93,9 @@ class ReadLedger:
                 tell(self.label, whole)
         else:
             tell(self.label, ledger)
+            if self.collector is not None:
+                part = ReadPart(self.name, self.label, self.task, self.tasks)
+                self.collector.send(part, ledger)
 
     def failed(self, ledger: Ledger, error: BinlogError) -> None:
         """Store the ledger of a failed task in `ledger_path`, with the error."""

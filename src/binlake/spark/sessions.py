@@ -17,16 +17,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from binlake.errors import SourceError
+from binlake.errors import OptionError, SourceError
+from binlake.spark.ledger_collector import LedgerCollector
+from binlake.spark.ledgers import tell
 from binlake.spark.source import BinlogDataSource
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from binlake.spark.ledger_collector import CollectorAddress
+
 __all__ = ["check_java", "local_context", "prepare", "session", "start"]
 
 _MINIMUM_JAVA = 17
+
+_LEDGER_PORT = "spark.binlake.ledger.port"
+_MOST_PORT = 65535
+# the attribute of a SparkContext that keeps the collector of its tasks' ledgers
+_COLLECTOR = "_binlake_ledger_collector"
 
 _CONFIG = {
     # a user's mistake is a sentence, not a stack
@@ -114,9 +123,45 @@ def _before_jvm() -> None:
 
 
 def prepare(spark: SparkSession) -> SparkSession:
-    """Register the data source in an existing session, and return that session."""
-    spark.dataSource.register(BinlogDataSource)
+    """Register the data source in an existing session, and return that session.
+
+    On a cluster it also listens for the ledgers of tasks, on the address of the driver
+    (`ledger_collector.py`). Raises OptionError.
+    """
+    address = _collector_of(spark)
+    source = BinlogDataSource if address is None else BinlogDataSource.for_session(address)
+    spark.dataSource.register(source)
     return spark
+
+
+def _collector_of(spark: SparkSession) -> CollectorAddress | None:
+    """Return the address of this driver's collector; None if the session needs none, or if it
+    cannot listen. Under Connect, the driver is another process.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is None or context.master.partition("[")[0] == "local":
+        return None
+    config = context.getConf()
+    port = config.get(_LEDGER_PORT, "0")
+    if port == "none":
+        return None
+    if not port.isdecimal() or int(port) > _MOST_PORT:
+        raise OptionError(f"{_LEDGER_PORT} {port!r}: expected a port, or none", name=_LEDGER_PORT)
+    running: LedgerCollector | None = getattr(context, _COLLECTOR, None)
+    if running is None:
+        host = config.get("spark.driver.host", "").strip("[]")
+        bind = config.get("spark.driver.bindAddress", host).strip("[]")
+        try:
+            running = LedgerCollector(host, bind, int(port), tell)
+        except OSError as error:
+            _warn(f"cannot listen for the ledgers of tasks on {bind}:{port}: {error}")
+            return None
+        setattr(context, _COLLECTOR, running)
+    return running.address
+
+
+def _warn(text: str) -> None:
+    print(f"binlake: {text}; set {_LEDGER_PORT} to another port, or to none", file=sys.stderr)
 
 
 @contextmanager

@@ -17,15 +17,26 @@ from binlake.spark.hosts import Shipped, without_traceback
 from binlake.spark.options import SourceOptions
 
 if TYPE_CHECKING:
+    from binlake.spark.ledger_collector import CollectorAddress
     from binlake.spark.typed import InferredView
 
 __all__ = ["BinlogDataSource"]
 
 
 class BinlogDataSource(Shipped, DataSource):
-    """`spark.read.format("binlog")`; its options are documented in `spark/options.py`."""
+    """`spark.read.format("binlog")`; its options are documented in `spark/options.py`.
 
+    `collector` is where tasks on other hosts send their ledgers. Sessions that binlake prepares for a
+    cluster register a class that has one (`for_session`).
+    """
+
+    collector: CollectorAddress | None = None
     _inferred: InferredView | None = None
+
+    @classmethod
+    def for_session(cls, collector: CollectorAddress) -> type[BinlogDataSource]:
+        """Return the class to register in a session whose driver has a collector."""
+        return type(cls.__name__, (cls,), {"collector": collector})
 
     @classmethod
     def name(cls) -> str:
@@ -57,7 +68,7 @@ class BinlogDataSource(Shipped, DataSource):
 
         options, inferred = self._options_for(schema)
         options.refuse_stream_options()
-        return BinlogReader(options, schema, inferred)
+        return BinlogReader(options, schema, inferred, self.collector)
 
     @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
@@ -67,7 +78,7 @@ class BinlogDataSource(Shipped, DataSource):
 
         options, inferred = self._options_for(schema)
         pinned = None if inferred is None else PinnedView.of(inferred)
-        return BinlogStreamReader(options, schema, pinned)
+        return BinlogStreamReader(options, schema, pinned, self.collector)
 
     def _options_for(self, schema: StructType) -> tuple[SourceOptions, InferredView | None]:
         """Return the options to read with for a schema, and the typed view if it was found in the

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from binlake.errors import OptionError, PositionLostError
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.spark.hosts import Shipped, without_spark_frames
+from binlake.spark.ledger_collector import CollectorAddress
 from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch, tell
 from binlake.spark.logs import DirectoryLogs, StreamLogs
 from binlake.spark.offsets import StreamOffset
@@ -51,11 +52,16 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
     """Follows the logs of one server; each batch is whole transactions, in commit order."""
 
     def __init__(
-        self, options: SourceOptions, schema: StructType, pinned: PinnedView | None
+        self,
+        options: SourceOptions,
+        schema: StructType,
+        pinned: PinnedView | None,
+        collector: CollectorAddress | None = None,
     ) -> None:
         self.options = options
         self.schema = schema
         self.pinned = pinned
+        self.collector = collector
         self._logs: StreamLogs | None = None
         self._initial: StreamOffset | None = None
         self._reached: StreamOffset | None = None  # where the last planned batch ended
@@ -63,7 +69,8 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         self._until: StreamOffset | None = None  # where Trigger.AvailableNow ends
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("options", "schema", "pinned")}
+        names = ("options", "schema", "pinned", "collector")
+        return {name: getattr(self, name) for name in names}
 
     # -- in the driver ----------------------------------------------------------------------------
 
@@ -167,6 +174,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
             options.ledger_path,
             awaited=True,
             facts={**options.facts, **ends},
+            collector=self.collector,
         )
 
     def _sums(self, begin: StreamOffset) -> dict[str, int]:
@@ -179,7 +187,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         ledger, told = collected_ledger(read)
         if ledger is None:
             return dict(begin.sums)
-        if not told:
+        if not told and self.collector is None:
             tell(read.label, ledger)
         latest = batch_sums(ledger)
         return {name: begin.sums.get(name, 0) + count for name, count in latest.items()}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 import binlake.source.bytes
 import binlake.spark.ledgers as ledgers
 from binlake.errors import OptionError, SourceError
+from binlake.spark.ledger_collector import LedgerCollector, ReadPart
 from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch
 from binlake.spark.offsets import StreamOffset
 from binlake.spark.options import SourceOptions
@@ -126,6 +128,66 @@ def test_each_task_tells_what_it_left_out_on_another_machine(
     assert "DDL: 1" in capfd.readouterr().err
     read.for_task(1, 2).deliver(Ledger())
     assert capfd.readouterr().err == ""
+
+
+@pytest.fixture
+def collector() -> Iterator[LedgerCollector]:
+    running = LedgerCollector("127.0.0.1", "127.0.0.1", 0, ledgers.tell)
+    yield running
+    running.close()
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 1, 0, 2]])
+def test_a_collector_in_the_driver_tells_the_sum_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    collector: LedgerCollector,
+    order: list[int],
+) -> None:
+    read = ReadLedger("r1", "/logs", None, collector=collector.address, driver_dirs="/the/drivers")
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    for _ in range(2):  # a second action on the same plan
+        for task in order:
+            read.for_task(task, 3).deliver(of_task(task))
+        told = capfd.readouterr().err.splitlines()
+        assert told.count("binlake: /logs: changes that rows cannot show: DDL: 3") == 1
+        assert told.count("binlake: /logs: binlog.000001: bytes 2 to 3 were skipped: bad") == 2
+
+
+def test_a_collector_believes_only_tasks(collector: LedgerCollector) -> None:
+    address, part = collector.address, ReadPart("r1", "/logs", 0, 1)
+    assert address.send(part, Ledger())
+    assert not replace(address, secret="guessed").send(part, Ledger())
+    for said in (b"", b"GET / HTTP/1.1", b"[]", b"{}", b'{"secret": "\\u00e4"}', b"\xff"):
+        with socket.create_connection((address.host, address.port), 60) as connection:
+            connection.sendall(said)
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(10) == b""
+    assert address.send(part, Ledger())
+
+
+def test_a_collector_keeps_few_reads_that_never_end() -> None:
+    told: list[str] = []
+    monitored = LedgerCollector("127.0.0.1", "127.0.0.1", 0, lambda label, _: told.append(label))
+    for number in range(100):
+        monitored.address.send(ReadPart(f"failed {number}", "", 0, 2), Ledger())
+    monitored.address.send(ReadPart("failed 0", "lost", 1, 2), Ledger())
+    monitored.address.send(ReadPart("failed 99", "kept", 1, 2), Ledger())
+    monitored.close()
+    assert told == ["kept"]
+
+
+def test_a_driver_that_cannot_be_reached_stops_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    gone = LedgerCollector("127.0.0.1", "127.0.0.1", 0, ledgers.tell)
+    gone.close()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    ReadLedger("r1", "/logs", None, collector=gone.address, driver_dirs="/the/drivers").deliver(
+        of_task(0)
+    )
+    assert "DDL: 1" in capfd.readouterr().err
 
 
 def test_a_long_summary_is_cut(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,151 @@
+"""Receive the ledgers of tasks on a cluster in the user's process.
+
+Tasks on other hosts have no directory in common with the driver, unless `ledger_path` names one.
+So a session that binlake has prepared listens on the driver's address, and each task sends its
+ledger there when it has finished. When the ledgers of all tasks of a read have arrived, their
+summary is printed on the driver's stderr, before the last task ends.
+
+A message carries a secret that only the plan contains. If a task does not reach the driver, its
+ledger is on the stderr of its executor only.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+import socketserver
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from binlake.values.ledger import Ledger
+
+__all__ = ["CollectorAddress", "LedgerCollector", "ReadPart"]
+
+_CONNECT_S = 2.0
+_ANSWER_S = 30.0
+_MOST_BYTES = 64 << 20
+# Reads whose tasks have not all finished; those that failed never will.
+_MOST_READS = 64
+_RECEIVED = b"ok"
+
+
+class ReadPart(NamedTuple):
+    """One task of a read: the name of the read, the start of its messages, its number of tasks."""
+
+    name: str
+    label: str
+    task: int
+    tasks: int
+
+
+@dataclass(frozen=True)
+class CollectorAddress:
+    """Where the tasks of a session send their ledgers."""
+
+    host: str
+    port: int
+    secret: str
+
+    def send(self, part: ReadPart, ledger: Ledger) -> bool:
+        """Send the ledger of a finished task; return whether it has arrived."""
+        message = {"secret": self.secret, "part": list(part), "ledger": ledger.to_json()}
+        try:
+            with socket.create_connection((self.host, self.port), _CONNECT_S) as connection:
+                connection.settimeout(_ANSWER_S)
+                connection.sendall(json.dumps(message).encode())
+                connection.shutdown(socket.SHUT_WR)
+                return connection.recv(len(_RECEIVED)) == _RECEIVED
+        except OSError:
+            return False
+
+
+class LedgerCollector:
+    """Listens on the driver's address, in daemon threads, until the process ends or `close`.
+
+    `address` is for the tasks, which reach the driver as `host`. `bind` is the address to listen on,
+    `port` 0 any free port. `tell` receives the start of the messages and the sum of a read. The
+    constructor raises OSError if the address cannot be bound.
+    """
+
+    def __init__(
+        self, host: str, bind: str, port: int, tell: Callable[[str, Ledger], object]
+    ) -> None:
+        self._secret = secrets.token_hex(16)
+        self._tell = tell
+        self._reads: OrderedDict[str, dict[int, Ledger]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._server = _server(bind, port, self._receive)
+        bound: int = self._server.server_address[1]
+        self.address = CollectorAddress(host, bound, self._secret)
+        threading.Thread(
+            target=self._server.serve_forever, name="binlake-ledgers", daemon=True
+        ).start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _receive(self, data: bytes) -> bool:
+        """Take a message; return False if it is none of ours."""
+        try:
+            message = json.loads(data)
+            if not hmac.compare_digest(str(message["secret"]), self._secret):
+                return False
+            part, ledger = ReadPart(*message["part"]), Ledger.from_json(message["ledger"])
+        except (ValueError, TypeError, KeyError):
+            return False
+        whole = self._sum(part, ledger)
+        if whole is not None:
+            self._tell(part.label, whole)
+        return True
+
+    def _sum(self, part: ReadPart, ledger: Ledger) -> Ledger | None:
+        """Add the ledger of a task; return the sum if all tasks have sent theirs."""
+        with self._lock:
+            # of a task that ran more than once, the last counts
+            tasks = self._reads.setdefault(part.name, {})
+            tasks[part.task] = ledger
+            if len(tasks) < part.tasks:
+                self._reads.move_to_end(part.name)
+                while len(self._reads) > _MOST_READS:
+                    self._reads.popitem(last=False)
+                return None
+            del self._reads[part.name]
+        whole = Ledger()
+        for number in sorted(tasks):
+            whole += tasks[number]
+        return whole
+
+
+def _server(bind: str, port: int, receive: Callable[[bytes], bool]) -> socketserver.TCPServer:
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.settimeout(_ANSWER_S)
+            try:
+                data = _until_end(self.request)
+                if data is not None and receive(data):
+                    self.request.sendall(_RECEIVED)
+            except OSError:
+                pass  # the task has gone
+
+    class Server(socketserver.ThreadingTCPServer):
+        address_family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+        daemon_threads = True
+
+    return Server((bind, port), Handler)
+
+
+def _until_end(connection: socket.socket) -> bytes | None:
+    """Return all that a client sends; None if it is too much."""
+    data = bytearray()
+    while block := connection.recv(1 << 16):
+        data += block
+        if len(data) > _MOST_BYTES:
+            return None
+    return bytes(data)
