@@ -32,7 +32,7 @@ from binlake.values.ledger import Ledger
 from binlake.values.log_names import index_path, key_index_path
 from binlake.values.options import ReadOptions
 from support.logs.log_builder import ROTATE, TABLE_MAP
-from support.logs.table_log import INSERT, Log, day, image, rows_body, table_map
+from support.logs.table_log import INSERT, UPDATE, Log, day, image, rows_body, table_map
 
 CASES = [
     "mysql-5.6.24/gtid",
@@ -133,6 +133,33 @@ def test_a_key_index_changes_no_answer(case: str, golden: Path, tmp_path: Path) 
         assert answer(folder, options) == expected, options
 
 
+@pytest.mark.parametrize(
+    "case", ["mysql-9.7/schema", "mysql-9.7/transactions", "mariadb-11.8/types-full"]
+)
+def test_a_history_is_the_same(case: str, golden: Path, tmp_path: Path) -> None:
+    folder = copy_of(golden / case, tmp_path)
+    keys = dict.fromkeys(
+        (name, value)
+        for name in binlake.open(folder).tables()
+        for value in (1, 2, 3, "x", "999999")
+    )
+
+    def histories() -> list[Any]:
+        found: list[Any] = []
+        for name, value in keys:
+            log = binlake.open(folder)
+            try:
+                found.append([list(log.history(name, value).to_json()), log.ledger.remarks()])
+            except BinlogError as error:
+                found.append(str(error))
+        return found
+
+    before = histories()
+    assert sum(len(one[0]) > 1 for one in before if not isinstance(one, str))
+    write_indexes(folder)
+    assert histories() == before
+
+
 def test_splits_read_with_a_key_index_give_the_same(golden: Path, tmp_path: Path) -> None:
     folder = copy_of(golden / "mysql-9.7/transactions", tmp_path)
     table = next(iter(binlake.open(folder).tables()))
@@ -229,6 +256,39 @@ def test_a_log_without_the_key_is_not_opened(logs: Path) -> None:
     assert keys_of(log) == [11_000]
     assert list(log.ledger.files) == ["binlog.000001"]
     assert log.ledger.transactions["committed"] == 120
+
+
+@pytest.mark.parametrize("column", ["id", None])
+def test_a_history_reads_only_the_blocks_with_the_key(logs: Path, column: str | None) -> None:
+    log = binlake.open(logs)
+    asked: dict[str, Any] = {} if column is None else {column: 22_000}
+    history = log.history("shop.t", *(() if asked else (22_000, "Name22000")), **asked)
+    assert [change.key["id"] for change in history.changes] == [22_000]
+    size = sum(path.stat().st_size for path in logs.glob("binlog.00000?"))
+    assert log.ledger.total.bytes < 0.5 * size
+
+
+def test_a_history_follows_keys_that_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks with updates of keys are read, whatever the keys are."""
+    described = table_map() + bytes([8, 1, 0])
+    log = Log()
+    for key in range(1, 200):
+        row = (key, "x" * 20, None)
+        inserted = rows_body(image(row))
+        log.commit(
+            (ROWS_QUERY, bytes([255]) + _TEXT), (TABLE_MAP, described), (INSERT, inserted), gno=key
+        )
+    moved = rows_body(image((5, "x" * 20, None)), image((7777, "x" * 20, None)), bitmaps=(7, 7))
+    log.commit((TABLE_MAP, described), (UPDATE, moved), gno=500)
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(log.bytes())
+    expected = list(binlake.open(path).history("shop.t", 7777).to_json())
+    assert [entry["op"] for entry in expected] == ["insert", "update"]
+    write_indexes(tmp_path)
+    for key in (5, 7777):
+        assert list(binlake.open(path).history("shop.t", key).to_json()) == expected
 
 
 def test_a_key_index_is_small(logs: Path) -> None:

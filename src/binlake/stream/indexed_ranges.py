@@ -24,7 +24,7 @@ from binlake.values.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from binlake.stream.index.key_index import Blocks, KeyIndex
-    from binlake.stream.index.key_lookup import KeyLookup
+    from binlake.stream.index.key_lookup import LooksUpBlocks
     from binlake.stream.index.log_index import Passage
 
 __all__ = ["IndexedRanges"]
@@ -61,14 +61,20 @@ class _Found:
 
 
 class IndexedRanges:
-    """The ranges of logs that one read needs."""
+    """The ranges of logs that one read needs. `lookup` knows the blocks; by default, the option where does."""
 
-    def __init__(self, filters: TransactionFilter, options: ReadOptions, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        filters: TransactionFilter,
+        options: ReadOptions,
+        ledger: Ledger,
+        lookup: LooksUpBlocks | None = None,
+    ) -> None:
         self._filters = filters
         self._options = options
         self._ledger = ledger
         self._tables = TableFilter(options) if options.table or options.exclude_table else None
-        self._lookup = _lookup(options)
+        self._lookup = lookup or _lookup(options)
         self._met: set[str] = set()
         self._last: tuple[str, _Found | None] = "", None
 
@@ -152,7 +158,7 @@ class IndexedRanges:
         return _Found(index, blocks)
 
 
-def _lookup(options: ReadOptions) -> KeyLookup | None:
+def _lookup(options: ReadOptions) -> LooksUpBlocks | None:
     if options.where is None:
         return None
     from binlake.stream.index.key_lookup import KeyLookup

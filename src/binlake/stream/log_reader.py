@@ -11,7 +11,7 @@ than a process may open.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from binlake.errors import BinlogError, FormatError
 from binlake.source.access import Access
@@ -32,6 +32,9 @@ from binlake.stream.sql.ddl import DdlStatement, TakesDdl, ignore_ddl
 from binlake.stream.table_events import TableEvents
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
+
+if TYPE_CHECKING:
+    from binlake.stream.index.key_lookup import LooksUpBlocks
 
 __all__ = ["LogReader"]
 
@@ -63,17 +66,23 @@ class LogReader:
 
     @classmethod
     def of_chains(
-        cls, chains: Sequence[Chain], options: ReadOptions, ledger: Ledger, passed_to: int = 0
+        cls,
+        chains: Sequence[Chain],
+        options: ReadOptions,
+        ledger: Ledger,
+        passed_to: int = 0,
+        lookup: LooksUpBlocks | None = None,
     ) -> Iterator[LogReader]:
         """Return a reader for each chain of an input, for everything that the options select.
 
         The caller does not need the bytes between the format description and byte `passed_to` of
-        the first file; if an event starts there, a server need not send them. Raises OptionError.
+        the first file; if an event starts there, a server need not send them. `lookup` says what of
+        logs with a key index the caller needs. Raises OptionError.
         """
         filters_of = TransactionFilter.of_chains(options, [chain.names for chain in chains])
         Access.of(options).expect_keyring()
         for chain, filters in zip(chains, filters_of, strict=True):
-            yield cls.of_chain(chain, filters, options, ledger, passed_to)
+            yield cls.of_chain(chain, filters, options, ledger, passed_to, lookup)
             passed_to = 0
 
     @classmethod
@@ -84,14 +93,15 @@ class LogReader:
         options: ReadOptions,
         ledger: Ledger,
         passed_to: int = 0,
+        lookup: LooksUpBlocks | None = None,
     ) -> LogReader:
-        """Return a reader of one chain, with filters that are already resolved; `passed_to` as in
+        """Return a reader of one chain, with filters that are already resolved; `passed_to` and `lookup` as in
         `of_chains`.
         """
         opener = _Opener(lambda: dict(enumerate(chain.files)), options)
         first = filters.first_file(len(chain.files))
         opened: dict[int, LogFile] = {}
-        indexed = IndexedRanges(filters, options, ledger)
+        indexed = IndexedRanges(filters, options, ledger, lookup)
         if filters.start is not None and filters.start.ordinal == first.ordinal:
             sent = _sent_from(opener, chain.files[first.ordinal], filters.start, sync_inside)
             if sent is not None:

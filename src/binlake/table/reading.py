@@ -67,7 +67,8 @@ def read_changes(
     where. Raises BinlogError, after the changes before the error.
     """
     spread = Spread[T](options, ledger, keep_renames, chains=chains)
-    readers = LogReader.of_chains(chains, options, spread.reader_ledger)
+    lookup = None if rows is None else rows.lookup(options)
+    readers = LogReader.of_chains(chains, options, spread.reader_ledger, lookup=lookup)
     for chain, reader in zip(chains, readers, strict=True):
         known = schema.of_logs(chain.paths)
         yield from decoded(watched(reader), spread, target, known, shape, lacks, rows)

@@ -56,13 +56,16 @@ Blocks = int
 
 @dataclass(frozen=True, slots=True)
 class KeyTable:
-    """A table of which the log changes rows: the names of all its columns, whether they are in the log's row
-    events, and the first block with a row. Names from elsewhere (DDL, a schema) are those of the time of indexing.
+    """A table of which the log changes rows: the names of all its columns and of its primary key, whether they are
+    in the log's row events, the first block with a row, and the blocks with an update of a key. Names from elsewhere
+    (DDL, a schema) are those of the time of indexing.
     """
 
     columns: tuple[str, ...]
+    key: tuple[str, ...]
     is_described: bool
     first: int
+    moved: Blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,7 @@ class KeyIndex:
             "counts": list(self.counts),
             "plain": self.is_plain,
             "tables": {
-                name: [*table.columns, table.is_described, table.first]
+                name: [table.columns, table.key, table.is_described, table.first, table.moved]
                 for name, table in self.tables.items()
             },
         }
@@ -199,8 +202,8 @@ class KeyIndex:
             rows.validate(full=True)
             stamp = Stamp(about["log"], about["bytes"], about["head"], about["tail"])
             tables = {
-                name: KeyTable(tuple(columns), bool(is_described), int(first))
-                for name, (*columns, is_described, first) in about["tables"].items()
+                name: KeyTable(tuple(columns), tuple(key), bool(described), int(first), int(moved))
+                for name, (columns, key, described, first, moved) in about["tables"].items()
             }
             starts, counts = [[int(n) for n in about[name]] for name in ("starts", "counts")]
             if len(starts) != len(counts) or len(starts) > 1 << BLOCK_BITS:

@@ -7,10 +7,13 @@ so that a read says the same about columns that are missing or cannot be compare
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_, or_
+from typing import Protocol
 
+from binlake.stream.index.key_forms import BYTES, INTEGER
 from binlake.stream.index.key_index import Blocks, KeyColumn, KeyIndex
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
@@ -25,9 +28,18 @@ from binlake.values.where import (
     parse_where,
 )
 
-__all__ = ["KeyLookup"]
+__all__ = ["KeyLookup", "LooksUpBlocks", "RowLookup"]
 
+_INTEGER = re.compile(r"[+-]?\d{1,20}")
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class LooksUpBlocks(Protocol):
+    """What knows which blocks a read needs."""
+
+    def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
+        """For each table that the log changes and the read wants, the blocks that may have a row to show."""
+        ...
 
 
 class KeyLookup:
@@ -58,6 +70,48 @@ class KeyLookup:
             return index.all
         found = _needed(self._condition, index.columns(name))
         return index.all if found is None else found & index.all
+
+
+class RowLookup:
+    """Looks up the changes of the row with a key, and all changes of keys. `columns` are those of the key; without,
+    those of the primary key.
+    """
+
+    def __init__(
+        self, options: ReadOptions, values: Sequence[object], columns: Sequence[str]
+    ) -> None:
+        self._tables = TableFilter(options)
+        self._has_schema = options.schema is not None
+        self._values = values
+        self._columns = columns
+
+    def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
+        """As `LooksUpBlocks`."""
+        wanted = (name for name in index.tables if self._tables.wants(*name.split(".", 1)))
+        return {name: self._blocks_of(index, name) for name in wanted}
+
+    def _blocks_of(self, index: KeyIndex, name: str) -> Blocks:
+        table, known = index.tables[name], index.columns(name)
+        names = self._columns or table.key
+        if len(names) != len(self._values) or (self._has_schema and not table.is_described):
+            return index.all
+        blocks = index.all
+        for column, value in zip(names, self._values, strict=True):
+            if column.casefold() not in {one.casefold() for one in table.key}:
+                return index.all  # whether it has been changed is not known
+            found = known.get(column.casefold())
+            equal = None if found is None else found.equal(_constant(found, value))
+            blocks &= index.all if equal is None else equal
+        return (blocks | table.moved) & index.all
+
+
+def _constant(column: KeyColumn, value: object) -> object:
+    """The value of a key, which may be given as text, as a constant of the column's type."""
+    if column.form == INTEGER and isinstance(value, str):
+        return int(value) if _INTEGER.fullmatch(value) else None
+    if column.form == BYTES and not isinstance(value, bytes):
+        return None  # text may mean its bytes or their digits
+    return value
 
 
 def _needed(condition: Condition, columns: dict[str, KeyColumn]) -> Blocks | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,7 +35,11 @@ from binlake.table.where.numbers import NUMBERS, number_test
 from binlake.table.where.texts import bytes_test, is_bytes, is_text, text_test
 from binlake.table.where.truth import Doubt, Truth, both, either
 from binlake.values.ledger import Ledger, counted
+from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
+
+if TYPE_CHECKING:
+    from binlake.stream.index.key_lookup import LooksUpBlocks
 
 __all__ = ["BoundKey", "KeyRows", "RowKey"]
 
@@ -111,6 +116,14 @@ class KeyRows:
     def bind(self, types: TableTypes, ledger: Ledger) -> BoundKey:
         """The key in a table. Raises OptionError for a value that its columns cannot have."""
         return BoundKey(self._key, types, ledger.warn, self._followed)
+
+    def lookup(self, options: ReadOptions) -> LooksUpBlocks | None:
+        """Where changes of the row, and of keys, are. Of followed keys only their texts are known."""
+        if self._followed is not None:
+            return None
+        from binlake.stream.index.key_lookup import RowLookup
+
+        return RowLookup(options, self._key.values, self._key.columns)
 
 
 @dataclass(frozen=True, slots=True)

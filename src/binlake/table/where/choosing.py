@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,9 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
 from binlake.values.where import Condition, column_names, parse_where
+
+if TYPE_CHECKING:
+    from binlake.stream.index.key_lookup import LooksUpBlocks
 
 __all__ = ["ChoosesRows", "ChosenRows", "RunChooser", "WhereRows", "probe_options"]
 
@@ -51,6 +54,10 @@ class ChoosesRows(Protocol):
 
     def bind(self, types: TableTypes, ledger: Ledger) -> DecidesRows | None:
         """Return the condition for a table; None if none of its changes can match."""
+        ...
+
+    def lookup(self, options: ReadOptions) -> LooksUpBlocks | None:
+        """Return what knows where rows are that match; None if that is not known, or if the option where tells it."""
         ...
 
 
@@ -101,6 +108,9 @@ class WhereRows:
             f"matches none of its changes; it has {', '.join(names)}"
         )
         return None
+
+    def lookup(self, _options: ReadOptions) -> None:
+        """Readers take it from the option."""
 
 
 class RunChooser:

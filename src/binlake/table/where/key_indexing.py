@@ -200,7 +200,9 @@ class _KeysOfTable:
         self._name = first.types.definition.full_name
         self._first = block
         self._names = dict.fromkeys(_names_of(first))
+        self._key = _keys_only(first.types.definition)
         self._is_described = True
+        self._moved: set[int] = set()
         most_pairs = int(log_bytes * MOST_SHARE) // _PAIR_BYTES
         self._forms = _forms_of(first)
         self._collected = [_KeysOfColumn(form, most_pairs) for _, form in self._forms]
@@ -208,7 +210,8 @@ class _KeysOfTable:
     @property
     def table(self) -> KeyTable:
         """What the index tells of the table; its columns are those that it has all the time."""
-        return KeyTable(tuple(self._names), self._is_described, self._first)
+        moved = sum(1 << block for block in self._moved)
+        return KeyTable(tuple(self._names), self._key, self._is_described, self._first, moved)
 
     def add(self, table: TableChanges, block: pa.Array) -> None:
         """Add the rows of one batch. With another key than before, the table has none."""
@@ -218,7 +221,12 @@ class _KeysOfTable:
         self._is_described &= definition.name_source == NameSource.METADATA
         if _forms_of(table) != self._forms:
             self._forms, self._collected = [], []
+        if _keys_only(definition) != self._key:
+            self._key = ()
         rows = Rows(table)
+        self._moved.update(
+            pc.unique(block.filter(_moved(rows, len(table.types.columns)))).to_pylist()
+        )
         for number, (name, _) in enumerate(self._forms):
             index = table.types.names.index(name)
             for image in ("before", "after"):
@@ -294,6 +302,15 @@ class _KeysOfColumn:
 
 def _names_of(table: TableChanges) -> list[str]:
     return [column.name for column in table.types.definition.columns]
+
+
+def _moved(rows: Rows, columns: int) -> pa.Array:
+    """Which row changes are updates of the key."""
+    moved = pa.repeat(scalar(False), rows.count)
+    for index in range(columns):
+        before, after = (rows.cells(index, image).values for image in ("before", "after"))
+        moved = pc.or_(moved, pc.invert(pc.fill_null(pc.equal(before, after), scalar(False))))
+    return pc.and_(moved, rows.are_updates)
 
 
 def _forms_of(table: TableChanges) -> list[tuple[str, str]]:
