@@ -48,6 +48,7 @@ _MOST_SHORT_TIMES = 1 << 12  # of a shorter one
 _SQL_CHARACTERS = 2000  # kept of a statement
 _LISTED_KINDS = frozenset((DDL, TRUNCATE, ACCOUNT))
 _OPERATIONS = ("inserts", "updates", "deletes")
+_SUMMED = ("bytes", *_OPERATIONS)  # what Measures has beside the number of transactions
 _UNKNOWN = -1  # a thread that the log does not tell
 #: Lists of transactions: what is compared, and how much of it there must be at least.
 _RANKS = {
@@ -77,7 +78,13 @@ class Measures(NamedTuple):
 
     def plus(self, other: Measures) -> Measures:
         """Both together."""
-        return Measures(*(a + b for a, b in zip(self, other, strict=True)))
+        return Measures(
+            self.transactions + other.transactions,
+            self.bytes + other.bytes,
+            self.inserts + other.inserts,
+            self.updates + other.updates,
+            self.deletes + other.deletes,
+        )
 
     def to_json(self) -> dict[str, int]:
         """JSON-ready."""
@@ -150,7 +157,8 @@ class Times:
     def add(self, start_us: int, measures: Measures) -> None:
         """Count in the unit of time that contains a moment."""
         start = start_us - start_us % UNITS[self.unit]
-        self.by_start[start] = self.by_start.get(start, Measures()).plus(measures)
+        known = self.by_start.get(start)
+        self.by_start[start] = measures if known is None else known.plus(measures)
         if len(self.by_start) > _most_times(self.unit):
             self._grow()
 
@@ -230,8 +238,9 @@ class Statistics:
         unit_us = scalar(UNITS[self.times.unit])
         begun = pc.multiply(pc.divide(rows["commit_us"], unit_us), unit_us)
         rows = rows.append_column("time", begun)
+        sums = (pc.sum(rows[name]).as_py() for name in _SUMMED)
+        self.total = self.total.plus(Measures(rows.num_rows, *sums))
         for key, measures in _sums(rows, rows["time"]):
-            self.total = self.total.plus(measures)
             self.times.add(key, measures)
         for key, measures in _sums(rows, rows["server_id"]):
             self.servers.add(key, measures)
@@ -370,9 +379,10 @@ def _with_rows(transactions: pa.Table, changes: pa.Table) -> pa.Table:
 
 
 def _sums(rows: pa.Table, key: pa.ChunkedArray) -> Iterator[tuple[int, Measures]]:
-    names = ["bytes", *_OPERATIONS]
-    for found in summed(key, {name: rows[name] for name in names}).to_pylist():
-        yield found[KEY], Measures(found[COUNT], *(found[name] for name in names))
+    # columns as lists: a short unit of time makes thousands of keys
+    sums = summed(key, {name: rows[name] for name in _SUMMED})
+    measures = (sums[name].to_pylist() for name in (COUNT, *_SUMMED))
+    return zip(sums[KEY].to_pylist(), map(Measures, *measures), strict=True)
 
 
 def _sums_by_table(changes: pa.Table) -> Iterator[tuple[int, Measures]]:
