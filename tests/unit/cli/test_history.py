@@ -141,3 +141,61 @@ def test_json_and_html_exclude_each_other(
     page = str(tmp_path / "page.html")
     assert main(["history", "shop.orders", "2", LOGS, "--json", "--html", page]) == 2
     assert "exclude each other" in capsys.readouterr().err
+
+
+def undo(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str], str]:
+    """Exit code, statements, and messages of `history --undo` of order 2."""
+    code = main(["history", "shop.orders", "2", LOGS, "--undo", *arguments])
+    out, err = capfd.readouterr()
+    wanted = ("INSERT", "UPDATE", "DELETE")
+    return code, [line for line in out.splitlines() if line.startswith(wanted)], err
+
+
+def test_an_undo_reverses_a_change_and_all_later_ones(capfd: pytest.CaptureFixture[str]) -> None:
+    code, statements, _ = undo(capfd, "3")
+    assert code == 0
+    insert, update = statements
+    assert insert.startswith("INSERT INTO `shop`.`orders`")
+    assert update.startswith("UPDATE `shop`.`orders` SET `state` = 'delivered'")
+    gtid = "a8ba829e-e596-11f1-9be8-02fc00000001:523"
+    for point in ("binlog.000001:563348", gtid, gtid.upper(), "after:2"):
+        assert undo(capfd, point)[:2] == (0, statements)
+    assert undo(capfd, "after:3")[:2] == (0, [insert])
+    code, statements, err = undo(capfd, "after:4")
+    assert (code, statements) == (0, [])
+    assert "no change after this point" in err
+
+
+def test_an_undo_stops_at_ddl_of_the_table(capfd: pytest.CaptureFixture[str]) -> None:
+    code, statements, err = undo(capfd, "1")
+    assert (code, statements) == (1, [])
+    assert "DDL" in err
+    assert "choose a point after it" in err
+    code, statements, err = undo(capfd, "1", "--force")
+    assert code == 0
+    assert len(statements) == 4
+    assert statements[-1].startswith("DELETE FROM `shop`.`orders`")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--undo", "9"], "the history has no such change; give a number from 1 to 4"),
+        (["--undo", "1", "--json"], "exclude each other"),
+        (["--force"], "--generated, --force and --verify require --undo"),
+        (["--undo", "1", "--on-error", "skip"], "exclude each other"),
+        (["--undo", "1", "--verify", "undo.sql"], "is not a server"),
+    ],
+)
+def test_an_undo_that_makes_no_sense_is_refused(
+    capfd: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(["history", "shop.orders", "2", LOGS, *arguments]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert message in err
+
+
+def test_standard_input_cannot_be_undone(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "shop.orders", "2", "-", "--undo", "1"]) == 2
+    assert "standard input can be read only once" in capfd.readouterr().err

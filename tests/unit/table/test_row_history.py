@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import binlake
 from binlake.errors import MissingContextError, OptionError
 from binlake.table.row_history.entries import NOT_LOGGED, RowChange
-from binlake.table.row_history.lives import KeyChange, lives_of, other_keys
+from binlake.table.row_history.lives import KeyChange, keys_of_others, lives_of, other_keys
 
 DEMO = Path(__file__).parents[3] / "demo"
 LOGS = DEMO / "mysql-9.7"
@@ -207,3 +207,15 @@ def test_entries_have_the_documented_keys() -> None:
         "op", "database", "table", "ts", "gtid", "server_id", "file", "pos", "end_pos", "row",
         "thread_id", "query", "number", "life", "key", "new_key", "changed", "absent",
     }  # fmt: skip
+
+
+def test_keys_that_other_rows_have_now() -> None:
+    """Row 5 became row 7, and another row is 5 now."""
+    changes = [
+        KeyChange(None, "5", False, False),
+        KeyChange("5", "7", False, True),
+        KeyChange(None, "5", False, False),
+    ]
+    lives = lives_of(changes)
+    assert lives == [1, 1, 0]
+    assert keys_of_others(changes, lives) == {"5"}

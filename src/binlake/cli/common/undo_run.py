@@ -1,4 +1,4 @@
-"""`binlake sql --undo`: its refusals, comparisons and reports before it prints."""
+"""An undo of row changes: its refusals, comparisons and reports before it prints."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Outcome
 from binlake.table.batches import Changes
 from binlake.table.decode import ChangeDecoder
+from binlake.table.row_history.undoing import UndonePlaces
 from binlake.table.schema.declared import DeclaredSchema, ForeignKey, lacks_computed
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.sql.later_changes import UndoneChanges
@@ -58,7 +59,10 @@ class UndoChoices:
 
 
 class UndoRun:
-    """One undo of some logs. It prints nothing before it has read and checked everything."""
+    """One undo of some logs. It prints nothing before it has read and checked everything.
+
+    `places` are the row changes to undo; by default those that the options choose.
+    """
 
     def __init__(
         self,
@@ -67,7 +71,9 @@ class UndoRun:
         choices: UndoChoices,
         schema: DeclaredSchema,
         ledger: Ledger,
+        places: UndonePlaces | None = None,
     ) -> None:
+        self._places = places
         self._chains = chains
         self._options = options
         self._choices = choices
@@ -96,6 +102,8 @@ class UndoRun:
             head = next(script, None)  # everything has been read by then
         except (IncompleteError, FormatError) as error:
             error.hint = "choose the changes before or after it with --start, --stop or --at"
+            if self._places is not None:
+                error.hint = "choose a point after it, or read the logs up to it with --stop"
             if isinstance(error, IncompleteError):
                 error.hint += "; use --force to undo only the row changes"
             raise
@@ -134,10 +142,14 @@ class UndoRun:
         readers = LogReader.of_chains(self._chains, self._options, self._ledger)
         for chain, reader in zip(self._chains, readers, strict=True):
             self._history = self._new_history(chain)
-            decoder = ChangeDecoder(self._options, Target.TEXT, self._ledger, history=self._history)
-            undone = UndoneChanges(self._choices.generated)
+            rows = None if self._places is None else self._places.rows
+            decoder = ChangeDecoder(
+                self._options, Target.TEXT, self._ledger, history=self._history, rows=rows
+            )
+            undone = UndoneChanges(self._choices.generated, self._places)
             self._undone.append((chain, undone))
-            yield from undone.watch(decoder.read(Watched(reader, self._keys)))
+            changes = decoder.read(Watched(reader, self._keys))
+            yield from undone.watch(changes if self._places is None else self._places.only(changes))
 
     def _of_one_transaction(self) -> Iterator[Changes]:
         """Yield the changes. Raises OptionError at the end if --at means several transactions."""

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from binlake.cli.common.flags import with_history_options
 from binlake.cli.common.output_file import output_file
-from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.terminal import (
     chains_of,
     fail_if_lost,
@@ -21,9 +21,11 @@ from binlake.cli.common.terminal import (
     say_result,
     say_time_zone,
 )
+from binlake.cli.common.undo_run import UndoChoices
 from binlake.cli.history.arguments import key_and_files
 from binlake.cli.history.html import page
 from binlake.cli.history.text import lines, paints
+from binlake.cli.history.undo import check_undo, print_undo
 from binlake.errors import OptionError
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.table.row_history.entries import RowHistory
@@ -58,6 +60,35 @@ def history(
     html: Annotated[
         Path | None, Option("--html", metavar="FILE", help="Write an HTML page to this file.")
     ] = None,
+    undo: Annotated[
+        str | None,
+        Option(
+            "--undo",
+            metavar="POINT",
+            help="Print the SQL that reverses this change of the row and all later ones: its number, FILE:POS or GTID. after:POINT keeps the change.",
+        ),
+    ] = None,
+    generated: Annotated[
+        list[str] | None,
+        Option(
+            "--generated", metavar="COLUMN", help="With --undo: a generated column of the table."
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        Option(
+            "--force",
+            help="With --undo: print the SQL for everything that can be reversed, even if some changes cannot.",
+        ),
+    ] = False,
+    verify: Annotated[
+        str | None,
+        Option(
+            "--verify",
+            metavar="URL",
+            help="With --undo: compare with this server first, and print nothing if the row differs.",
+        ),
+    ] = None,
 ) -> None:
     """Show every change of one row: when, by which transaction, and what it changed.
 
@@ -74,23 +105,34 @@ def history(
 
       binlake history shop.orders 4711 /var/lib/mysql/ --html history.html
 
+      binlake history shop.orders 4711 /var/lib/mysql/ --undo binlog.000012:4711 > undo.sql
+
       binlake history shop.orders --key code=A-17 mysql://root@localhost/
     """
-    if as_json and html is not None:
-        raise OptionError("--json and --html exclude each other", name="html")
+    if sum((as_json, html is not None, undo is not None)) > 1:
+        raise OptionError("--json, --html and --undo exclude each other", name="html")
+    choices = UndoChoices(tuple(generated or ()), force=force, verify=verify)
     say_time_zone(options, sys.argv)
     asked, files = key_and_files(arguments, key or ())
     options = history_options(options, table)
     chains = chains_of(files, options)
     chain = the_only_chain(chains, "a history is that of a row of one server")
+    options = check_undo(undo, chain, choices, options)
     ledger = Ledger()
+    differs = False
     with (
         hinting(options),
         closing(declared_schema(options, files)) as schema,
         reading(chains, ledger) as seen,
     ):
-        found = HistoryReader(chain, options, schema, ledger, asked).read(seen)
-    if html is not None:
+        reader = HistoryReader(chain, options, schema, ledger, asked)
+        found = reader.read(seen)
+        if undo is not None and found.changes:
+            ledger.take()  # the undo reports what it reads
+            differs = print_undo(undo, found, reader, chain, options, choices, schema, ledger, seen)
+    if undo is not None:
+        ledger.json_differences.clear()  # as SQL functions, differences are complete
+    elif html is not None:
         with output_file(html, "--html") as file:
             file.write(page(found).encode("utf-8", "backslashreplace"))
     elif found.changes:
@@ -101,6 +143,8 @@ def history(
         note(f"{table}: no change of a row with this key: {values}")
         say_nothing_found(chains, options)
     fail_if_lost(ledger)
+    if differs:
+        raise Exit(1)
 
 
 def _print(found: RowHistory, as_json: bool) -> None:

@@ -21,7 +21,7 @@ from binlake.table.reading import read_changes
 from binlake.table.row_history.entries import RowChange, RowHistory, TableStatement
 from binlake.table.row_history.found import Found, FoundRows
 from binlake.table.row_history.keys import KeyRows, RowKey
-from binlake.table.row_history.lives import lives_of, other_keys
+from binlake.table.row_history.lives import keys_of_others, lives_of, other_keys
 from binlake.table.row_history.statements import StatementsOfTable
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.types.base import Target
@@ -63,8 +63,9 @@ def history_options(options: ReadOptions, table: str) -> ReadOptions:
 class HistoryReader:
     """Reads the history of the row of a table that has, had or will have a key.
 
-    `options` are those of `history_options`. `places` has, after `read`, where the changes of the
-    history are, by their number less 1.
+    `options` are those of `history_options`. After `read`, `places` has where the changes of the
+    history are, by their number less 1; `rows` chooses them among others; `taken_keys` are keys that
+    other rows have now.
     """
 
     def __init__(
@@ -82,6 +83,8 @@ class HistoryReader:
         self._key = key
         self._database, _, self._table = options.table[0].partition(".")
         self.places: list[Found] = []
+        self.rows = KeyRows(key, frozenset())
+        self.taken_keys: frozenset[str] = frozenset()
 
     def read(self, seen: Callable[[Iterable[_Batch]], Iterable[_Batch]] = _unseen) -> RowHistory:
         """Read the logs. `seen` receives the progress. Raises BinlogError."""
@@ -94,6 +97,7 @@ class HistoryReader:
                 " only once"
             )
         elif others:
+            self.rows = KeyRows(self._key, others)
             first = self._ledger.take()
             found, _ = self._found(seen, StatementsOfTable(self._database, self._table), others)
             for sentence in first.warnings:
@@ -102,7 +106,10 @@ class HistoryReader:
             found = [one for one in found if one.keys.had or one.keys.has]
         self.places = []
         changes: list[tuple[tuple[int, ...], RowChange]] = []
-        for one, life in zip(found, lives_of([one.keys for one in found]), strict=True):
+        keys = [one.keys for one in found]
+        lives = lives_of(keys)
+        self.taken_keys = keys_of_others(keys, lives)
+        for one, life in zip(found, lives, strict=True):
             if life and one.change is not None:
                 self.places.append(one)
                 number = len(self.places)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["BoundKey", "KeyRows", "RowKey"]
 
 _INTEGER = re.compile(r"[+-]?\d+")
-_NAME_IT = "name it and its value with --key COLUMN=VALUE"
+_NAME_IT = "name its columns and values with --key COLUMN=VALUE, in Python as keywords"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class RowKey:
                 if name.casefold() not in there:
                     near = difflib.get_close_matches(name, there.values(), n=1)
                     raise OptionError(
-                        f"--key: table {table} has no column {name!r}",
+                        f"table {table} has no column {name!r}",
                         name="key",
                         hint=(f"did you mean {near[0]}? " if near else "")
                         + f"it has {', '.join(there.values())}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["KeyChange", "lives_of", "other_keys"]
+__all__ = ["KeyChange", "keys_of_others", "lives_of", "other_keys"]
 
 
 class KeyChange(NamedTuple):
@@ -71,6 +71,17 @@ def lives_of(changes: Sequence[KeyChange]) -> list[int]:
         rows.append(row)
     numbers = {row: number for number, row in enumerate(sorted(wanted), 1)}
     return [numbers.get(row, 0) for row in rows]
+
+
+def keys_of_others(changes: Sequence[KeyChange], lives: Sequence[int]) -> frozenset[str]:
+    """Return the keys that other rows have after the changes; `lives` is the result of `lives_of`."""
+    holders: dict[str, int] = {}
+    for change, life in zip(changes, lives, strict=True):
+        if change.before is not None:
+            holders.pop(change.before, None)
+        if change.after is not None:
+            holders[change.after] = life
+    return frozenset(key for key, life in holders.items() if not life)
 
 
 def _moves(change: KeyChange) -> bool:

@@ -25,6 +25,7 @@ from binlake.stream.sql.ddl import DdlStatement, TakesDdl
 from binlake.stream.sql.ddl_targets import changed_tables
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
 from binlake.table.decode import ChangeDecoder
+from binlake.table.row_history.undoing import UndonePlaces
 from binlake.table.schema.declared import ForeignKey
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.sql.later_children import LaterChildren
@@ -47,10 +48,13 @@ _Place = tuple[int, int]
 
 
 class UndoneChanges:
-    """The transactions of one chain that an undo reverts, and the changes after them."""
+    """The transactions of one chain that an undo reverts, and the changes after them. With `places`,
+    only these changes of them are undone.
+    """
 
-    def __init__(self, generated: Sequence[str] = ()) -> None:
+    def __init__(self, generated: Sequence[str] = (), places: UndonePlaces | None = None) -> None:
         self._generated = generated
+        self._places = places
         self._transactions: set[_Place] = set()
         self._tables: set[tuple[str, str]] = set()
         self._keys: dict[tuple[str, str], set[str]] = {}
@@ -100,8 +104,8 @@ class UndoneChanges:
         reader = LogReader.of_chain(chain, TransactionFilter(start=start), plain, ledger)
         decoder = ChangeDecoder(plain, Target.TEXT, ledger, history=history)
         for changes in decoder.read(_WithDdl(reader, self._take_ddl)):
-            for table in changes.tables:
-                self._compare(changes, table)
+            for index, table in enumerate(changes.tables):
+                self._compare(changes, table, self._undone_rows(changes, index))
         return [*self._sentences(), *(f"later changes: {r.file}: {r.why}" for r in ledger.skipped)]
 
     def _take_ddl(self, ddl: DdlStatement) -> None:
@@ -112,7 +116,15 @@ class UndoneChanges:
             if is_meant or (name[0].lower(), name[1].lower()) in lower:
                 self._altered.setdefault(name, []).append(str(ddl.position))
 
-    def _compare(self, changes: Changes, table: TableChanges) -> None:
+    def _undone_rows(self, changes: Changes, index: int) -> list[bool]:
+        """Which rows of a table of a batch are undone."""
+        table = changes.tables[index]
+        undone = [place in self._transactions for place in _places(changes, table)]
+        if self._places is not None and any(undone):
+            return self._places.matches(changes, index)
+        return undone
+
+    def _compare(self, changes: Changes, table: TableChanges, undone: Sequence[bool]) -> None:
         """Hold the keys of undone rows; count the changes of others to rows with these keys."""
         definition = table.types.definition
         name = (definition.database, definition.table)
@@ -120,16 +132,15 @@ class UndoneChanges:
         sql = SqlTable(table.types, self._generated)
         if sql.is_sequence:
             return
-        places = _places(changes, table)
         for shape in shapes_of(table):
-            is_undone = [places[row] in self._transactions for row in shape.rows.to_pylist()]
+            is_undone = [undone[row] for row in shape.rows.to_pylist()]
             self._children.see_undone(sql, shape, is_undone)
             self._children.see_later(sql, shape, is_undone)
         if name not in self._tables:
             return
         keys = _keys_of(sql, table)
-        for row, (place, (before, after)) in enumerate(zip(places, keys, strict=True)):
-            if place in self._transactions:
+        for row, (is_mine, (before, after)) in enumerate(zip(undone, keys, strict=True)):
+            if is_mine:
                 self._count += 1
                 if self._count <= _MOST_ROWS:
                     known.update(key for key in (before, after) if key is not None)
