@@ -51,6 +51,7 @@ MIRROR_KEYS: dict[str, Key] = {
     "hash_columns": Key(_texts, "patterns of columns to hash with a key"),
     "hash_key_file": Key(path, "file with that key", "BINLAKE_HASH_KEY in the environment"),
     "soft_delete_tables": Key(_texts, "patterns of tables whose deleted rows stay in the lake"),
+    "append_tables": Key(_texts, "patterns of tables in which each change is a row"),
     "deletes": Key(text, "vectors or position", '"vectors"'),
     "on_alter": Key(text, "quarantine or resync", '"quarantine"'),
     "on_other_writer": Key(text, "refuse or reindex", '"refuse"'),

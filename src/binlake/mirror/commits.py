@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from binlake.mirror.apply.net import Net
 from binlake.mirror.control import position_properties
 from binlake.mirror.followed import Followed
 from binlake.mirror.iceberg.jvm import CommitConflictError
@@ -29,7 +28,7 @@ def commit_range(
 ) -> int:
     """Commit the changes from the table's place to `end`; returns how many rows changed.
 
-    Raises what `Followed.net` and `MirrorTable.commit` raise: CommitConflictError where another program
+    Raises what `Followed.changes` and `MirrorTable.commit` raise: CommitConflictError where another program
     commits, at once or again and again, as the options say.
     """
     for attempt in range(_TRIES):
@@ -54,16 +53,14 @@ def _commit_parts(
     All parts but the last keep the place where the range begins: after a kill it is applied again.
     """
     unfinished = position_properties(table.offset, round_number)
-    nets = table.nets(batches, commit_bytes)
-    before = next(nets)
+    changes = table.changes(batches, commit_bytes)
+    before = next(changes)
     rows = 0
-    for net in nets:
+    for change in changes:
         rows += _commit(table, before, unfinished)
-        before = net
+        before = change
     return rows + _commit(table, before, position_properties(end, round_number))
 
 
-def _commit(table: Followed, net: Net, properties: dict[str, str]) -> int:
-    if net.rows:
-        table.lake.commit(Change(net.upserts, net.deletes), properties)
-    return net.rows
+def _commit(table: Followed, change: Change, properties: dict[str, str]) -> int:
+    return 0 if change.is_empty else table.lake.commit(change, properties)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from binlake.errors import BinlogError, SchemaError, UnsupportedError
 from binlake.lake.engine import Engine, Task
-from binlake.mirror.apply.soft_deletes import check_names, with_deleted
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import place_key, position_properties
 from binlake.mirror.copy_state import CopyState
@@ -31,7 +30,9 @@ from binlake.mirror.iceberg.data_files import DataFileWriter
 from binlake.mirror.iceberg.jvm import Lake
 from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
 from binlake.mirror.iceberg.table import MirrorTable
-from binlake.mirror.options import SOFT_DELETES, MirrorOptions
+from binlake.mirror.modes.choice import mode_named
+from binlake.mirror.modes.mode import Mode
+from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
 from binlake.spark.offsets import StreamOffset
@@ -65,10 +66,17 @@ class _ChunkTask(Task):
     """Reads a chunk and writes it into data files."""
 
     def __init__(
-        self, chunk: TableChunk, url: str, schema: bytes, prefix: str, rules: ColumnRules
+        self,
+        chunk: TableChunk,
+        url: str,
+        schema: bytes,
+        prefix: str,
+        rules: ColumnRules,
+        mode: str,
     ) -> None:
         self.chunk = chunk
         self.rules = rules
+        self.mode = mode
         self.url = url
         self.schema = schema
         self.prefix = prefix
@@ -77,8 +85,10 @@ class _ChunkTask(Task):
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
         table = self.chunk.table
         hashed = self.rules.hashed(table.schema, table.name, table.types.names)
+        mode = mode_named(self.mode)
         with self.chunk.read(self.url) as reading:
-            batches = (conformed(hashed.rows(batch), schema) for batch in reading)
+            rows = (mode.copied(hashed.rows(batch), reading.position) for batch in reading)
+            batches = (conformed(batch, schema) for batch in rows)
             files = list(DataFileWriter(schema, self.prefix).write(batches))
             answer = {
                 "number": self.chunk.number,
@@ -129,7 +139,9 @@ class FirstCopy:
         # the end must be one that the log had when the last row was read, or later
         until = self.planner.latest()
         properties = position_properties(start, round_number)
-        kept = table_properties(table, create_table, self.rules, self._mode(table), until)
+        if target.snapshot is not None and self._mode(table).fields:  # rows that no copy has
+            target.iceberg.tag(f"before-copy-{start.position.file}-{start.position.offset}")
+        kept = table_properties(table, create_table, self.rules, self._mode(table).name, until)
         target.replace(files, {**properties, "binlake.copied": "true"}, kept)
         state.remove()
         self.note(f"{table.full_name}: {counted(target.rows, 'row')} copied")
@@ -142,7 +154,7 @@ class FirstCopy:
             self.planner.head().position.server_uuid,
             create_table,
             str(table.arrow_schema),
-            json.dumps([self._mode(table), self._treated(table)]),
+            json.dumps([self._mode(table).name, self._treated(table)]),
             json.dumps(table.key),
             str(self.options.chunk_rows),
             str(known["uuid"]),
@@ -185,7 +197,7 @@ class FirstCopy:
             if self.is_interrupted():
                 return False
             tasks = [
-                _ChunkTask(chunk, self.url, schema, prefix, self.rules)
+                _ChunkTask(chunk, self.url, schema, prefix, self.rules, self._mode(table).name)
                 for chunk in left[at : at + width]
             ]
             answers = self.engine.run(
@@ -215,8 +227,10 @@ class FirstCopy:
             )
         names = [column.name for column in table.definition.columns]
         self.rules.check(table.schema, table.name, names, table.key)
-        if self._mode(table) == SOFT_DELETES:
-            check_names(table.full_name, names, table.key)
+        shown = [
+            n for n in names if self.rules.treatment(table.schema, table.name, n) != "left out"
+        ]
+        self._mode(table).check(table.full_name, shown, table.key)
         for column in table.definition.columns:
             if "\0" in column.name:
                 raise SchemaError(f"{table.full_name}: the name of a column has a zero byte")
@@ -229,18 +243,19 @@ class FirstCopy:
     def _target(self, table: SourceTable) -> MirrorTable:
         """The lake table: the one that is there if its columns are these, else a new one."""
         index = self.indexes / table.schema / table.name
+        key = self._mode(table).index_key(table.key)
         schema = self.rules.lake_schema(table.schema, table.name, table.arrow_schema)
-        if self._mode(table) == SOFT_DELETES:
-            schema = with_deleted(schema)
+        schema = self._mode(table).lake_schema(schema)
         if self.lake.exists(table.schema, table.name):
             known = self.lake.load(table.schema, table.name).describe()
             properties = known["properties"]
-            wanted = _columns(storage_schema(iceberg_schema(schema)))
-            same = _columns(storage_schema(known["schema"])) == wanted
+            own = {field.name for field in self._mode(table).fields}
+            wanted = _columns(storage_schema(iceberg_schema(schema)), own)
+            same = _columns(storage_schema(known["schema"]), own) == wanted
             if described(properties) is not None:  # else it has no rows yet
                 same = same and treated_columns(properties) == self._treated(table)
             if same and properties.get("binlake.deletes") == self.options.deletes:
-                return MirrorTable.open(self.lake, table.schema, table.name, table.key, index)
+                return MirrorTable.open(self.lake, table.schema, table.name, key, index)
             if "binlake.deletes" not in properties:
                 raise BinlogError(
                     f"{table.full_name}: the lake has a table of this name that no mirror made",
@@ -253,13 +268,13 @@ class FirstCopy:
             table.schema,
             table.name,
             schema,
-            table.key,
+            key,
             index,
             deletes="position" if self.options.deletes == "position" else "vectors",
         )
 
-    def _mode(self, table: SourceTable) -> str:
-        return self.options.mode(table.schema, table.name)
+    def _mode(self, table: SourceTable) -> Mode:
+        return mode_named(self.options.mode(table.schema, table.name))
 
     def _treated(self, table: SourceTable) -> dict[str, Any]:
         """The columns that are left out or hashed."""
@@ -277,5 +292,7 @@ class FirstCopy:
 _ORDERED = ("aria", "myisam", "memory", "archive")
 
 
-def _columns(schema: pa.Schema) -> Sequence[tuple[str, str]]:
-    return [(field.name, str(field.type)) for field in schema]
+def _columns(schema: pa.Schema, own: Container[str]) -> Sequence[tuple[str, str]]:
+    """Names and types, those of the mode last: columns that were added later stand behind them."""
+    columns = [(field.name, str(field.type)) for field in schema]
+    return sorted(columns, key=lambda column: column[0] in own)

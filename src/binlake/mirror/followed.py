@@ -19,22 +19,17 @@ from binlake.errors import (
     SourceError,
     UnsupportedError,
 )
-from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, TIME, is_special
+from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
 from binlake.mirror.apply.decode import TableName
-from binlake.mirror.apply.net import (
-    KeyShare,
-    Net,
-    moves_without_columns,
-    net_by_key,
-    net_of_rows,
-)
-from binlake.mirror.apply.soft_deletes import DELETED, marked_deletes, present_rows
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, offset_of, place_key
 from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
-from binlake.mirror.iceberg.table import MirrorTable
-from binlake.mirror.options import MIRROR, SOFT_DELETES, MirrorOptions
+from binlake.mirror.iceberg.table import Change, MirrorTable
+from binlake.mirror.modes.choice import mode_named
+from binlake.mirror.modes.mode import Mode, RowChanges
+from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
+from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.tables import SourceTable
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
@@ -99,8 +94,13 @@ def treated_columns(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def mode_of(properties: Mapping[str, str]) -> str:
-    """The mode of a lake table: `MIRROR` or `SOFT_DELETES`."""
+    """The name of the mode of a lake table."""
     return properties.get(_MODE, MIRROR)
+
+
+def key_of(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that tell the rows of a lake table's source apart; () where only whole rows do."""
+    return tuple(json.loads(properties[_KEY]))
 
 
 def described(properties: Mapping[str, str]) -> str | None:
@@ -130,7 +130,7 @@ class Followed:
     @property
     def key(self) -> tuple[str, ...]:
         """The columns that tell rows apart; () where only whole rows do."""
-        return self.lake.key
+        return key_of(self.lake.properties)
 
     @property
     def decoded_key(self) -> tuple[str, ...]:
@@ -138,20 +138,19 @@ class Followed:
         return self.key or self.columns
 
     @property
-    def keeps_deleted(self) -> bool:
-        """Whether rows that the server has deleted stay."""
-        return mode_of(self.lake.properties) == SOFT_DELETES
+    def mode(self) -> Mode:
+        """What its rows are."""
+        return mode_named(mode_of(self.lake.properties))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The lake's columns that the server has."""
-        names = self.lake.schema.names
-        return tuple(n for n in names if n != DELETED) if self.keeps_deleted else tuple(names)
+        own = {field.name for field in self.mode.fields}
+        return tuple(name for name in self.lake.schema.names if name not in own)
 
     def present(self) -> Iterator[pa.Table]:
-        """The rows that the server has, in its columns."""
-        for rows in self.lake.scan():
-            yield present_rows(rows) if self.keeps_deleted else rows
+        """The rows that the server has, in its columns. Raises UnsupportedError if they are not known."""
+        return self.mode.present(self.lake.scan, self.key, self.columns)
 
     @property
     def create_table(self) -> str:
@@ -190,11 +189,12 @@ class Followed:
 
     def check_rules(self, rules: ColumnRules, mode: str) -> None:
         """Raise OptionError where its rows were written by other rules, or in another mode."""
-        if mode_of(self.lake.properties) != mode:
+        copied_in = mode_of(self.lake.properties)
+        if copied_in != mode:
             raise OptionError(
-                f"{self.full_name}: the table was copied in the mode {mode_of(self.lake.properties)!r}, and "
+                f"{self.full_name}: the table was copied in the mode {copied_in!r}, and "
                 f"is to be in the mode {mode!r}",
-                name="soft_delete_tables",
+                name=MODE_OPTIONS.get(copied_in, MODE_OPTIONS.get(mode, "")),
                 hint="start with the same options, or run `binlake mirror resync` for the table before",
             )
         wanted = rules.described(*self.id, [column.name for column in self.declared.columns])
@@ -206,40 +206,22 @@ class Followed:
                 hint="start with the same options, or run `binlake mirror resync` for the table before",
             )
 
-    def net(self, batches: list[pa.RecordBatch]) -> Net:
-        """The net change of row changes, in their order.
+    def changes(self, batches: Sequence[pa.RecordBatch], most_bytes: int) -> Iterator[Change]:
+        """What to commit for row changes in their order, see `Mode.changes`.
 
-        Raises SchemaError where the log's columns are not the lake's, and what `apply.net` raises.
-        IncompleteError, while `may_be_ahead`, for changes that need the row as it was before them.
+        Raises SchemaError where the log's columns are not the lake's, and what `Mode.changes` raises.
         """
-        changes = pa.concat_tables([self._conformed(batch) for batch in batches])
-        if self.keeps_deleted:
-            changes = marked_deletes(changes, self.key)
-        if self.key:
-            if self.may_be_ahead and moves_without_columns(changes, self.key):
-                raise IncompleteError(
-                    f"{self.full_name}: while it was copied, an update changed a key, and its image lacks columns",
-                    hint="binlog_row_image=FULL avoids this",
-                )
-            return net_by_key(self.full_name, changes, self.key, self.lake.rows_of)
-        return net_of_rows(self.full_name, changes)
-
-    def nets(self, batches: list[pa.RecordBatch], most_bytes: int) -> Iterator[Net]:
-        """The same in parts of different keys, of about `most_bytes` of changes each. Raises as `net`.
-
-        A part can be committed before the others: the whole range applied again gives the same rows. This
-        does not hold without a key, with soft deletes, or where images lack columns: then there is one part.
-        """
-        parts = -(-sum(batch.nbytes for batch in batches) // most_bytes)
-        is_whole = all(batch.column(ABSENT).null_count == batch.num_rows for batch in batches)
-        if parts <= 1 or not self.key or self.keeps_deleted or not is_whole:
-            yield self.net(batches)
-            return
-        for part in range(parts):
-            share = KeyShare(self.key, part, parts)
-            changes = [share.changes(self._conformed(batch)) for batch in batches]
-            net = net_by_key(self.full_name, pa.concat_tables(changes), self.key, self.lake.rows_of)
-            yield Net(share.rows(net.upserts), share.rows(net.deletes))
+        of = RowChanges(
+            self.full_name,
+            self.key,
+            lambda: map(self._conformed, batches),
+            rows=sum(batch.num_rows for batch in batches),
+            nbytes=sum(batch.nbytes for batch in batches),
+            is_whole=all(batch.column(ABSENT).null_count == batch.num_rows for batch in batches),
+            may_be_ahead=self.may_be_ahead,
+            rows_of=self.lake.rows_of,
+        )
+        return self.mode.changes(of, most_bytes)
 
     def _conformed(self, batch: pa.RecordBatch) -> pa.Table:
         """The rows in the lake's types, without a change of any value."""
@@ -262,9 +244,9 @@ class Followed:
         for name, kind, values in ((OP, pa.uint8(), batch.column(OP)), (ABSENT, _NAMES, absent)):
             fields.append(pa.field(name, kind))
             columns.append(values.cast(kind))
-        if self.keeps_deleted:
-            fields.append(pa.field(TIME, batch.schema.field(TIME).type))
-            columns.append(batch.column(TIME))
+        for name in map(fact, self.mode.facts):
+            fields.append(batch.schema.field(name))
+            columns.append(batch.column(name))
         for name in self.decoded_key:
             kind = lake.field(name).type
             fields.append(pa.field(BEFORE + name, kind))
@@ -305,7 +287,8 @@ def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
 
 def open_table(lake: Lake, namespace: str, name: str, indexes: Path) -> MirrorTable:
     """A table that a mirror has copied. Raises SourceError."""
-    key = tuple(json.loads(lake.load(namespace, name).describe()["properties"][_KEY]))
+    properties = lake.load(namespace, name).describe()["properties"]
+    key = mode_named(mode_of(properties)).index_key(key_of(properties))
     return MirrorTable.open(lake, namespace, name, key, indexes / namespace / name)
 
 

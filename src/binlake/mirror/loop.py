@@ -352,7 +352,7 @@ class Mirror:
             {table.id: table.decoded_key for table in group},
             "\n".join(table.create_table for table in group),
             self._rules,
-            frozenset(table.id for table in group if table.keeps_deleted),
+            {table.id: table.mode.facts for table in group},
         )
         splits = self._planner.splits(start, end, _SPLIT_BYTES)
         refuses = self.options.on_statement == "error"

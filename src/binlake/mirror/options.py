@@ -10,14 +10,12 @@ from typing import Any
 from binlake.errors import OptionError
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.iceberg.compaction import CompactionPolicy
+from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
 from binlake.values.column_patterns import parse_column_pattern
 from binlake.values.options import ReadOptions, parse_table_pattern
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["CHOICES", "MIRROR", "SOFT_DELETES", "MirrorOptions"]
-
-#: What the rows of a lake table are: those of the server, or also those that it has deleted.
-MIRROR, SOFT_DELETES = "mirror", "soft deletes"
+__all__ = ["CHOICES", "MirrorOptions"]
 
 #: The values that an option takes, the default first.
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -36,7 +34,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 _PATTERNS = {
     "tables": parse_table_pattern,
     "exclude_tables": parse_table_pattern,
-    "soft_delete_tables": parse_table_pattern,
+    **dict.fromkeys(MODE_OPTIONS.values(), parse_table_pattern),
     "exclude_columns": parse_column_pattern,
     "hash_columns": parse_column_pattern,
 }
@@ -70,6 +68,7 @@ class MirrorOptions:
     hash_columns: tuple[str, ...] = ()
     hash_key_file: str = ""
     soft_delete_tables: tuple[str, ...] = ()
+    append_tables: tuple[str, ...] = ()
     deletes: str = "vectors"
     on_alter: str = "quarantine"
     on_other_writer: str = "refuse"
@@ -137,10 +136,20 @@ class MirrorOptions:
         )
 
     def mode(self, database: str, table: str) -> str:
-        """`SOFT_DELETES` for a table whose deleted rows stay in the lake, else `MIRROR`."""
-        chosen = TableFilter(ReadOptions(table=self.soft_delete_tables))
-        keeps = bool(self.soft_delete_tables) and chosen.wants(database, table)
-        return SOFT_DELETES if keeps else MIRROR
+        """The mode of a table. Raises OptionError for a table that is to be in several."""
+        chosen = [
+            mode
+            for mode, option in MODE_OPTIONS.items()
+            if (patterns := getattr(self, option))
+            and TableFilter(ReadOptions(table=patterns)).wants(database, table)
+        ]
+        if len(chosen) > 1:
+            options = " and ".join(MODE_OPTIONS[mode] for mode in chosen)
+            raise OptionError(
+                f"table {database}.{table} matches {options}; a table has one mode",
+                name=MODE_OPTIONS[chosen[0]],
+            )
+        return chosen[0] if chosen else MIRROR
 
     @property
     def column_rules(self) -> ColumnRules:

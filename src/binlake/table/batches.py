@@ -7,7 +7,7 @@ transaction, file and statement per row_origin of successive changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -163,12 +163,13 @@ class Changes:
             for table in newest_last
         ]
 
-    def _typed(
-        self, table: TableChanges, options: ReadOptions, wanted: Container[str] | None
-    ) -> pa.RecordBatch:
+    def metadata_values(
+        self, table: TableChanges, names: Iterable[str]
+    ) -> dict[str, pa.Array | None]:
+        """Values of metadata columns, by their names without a prefix, for each row of a table."""
         facts, transactions = table.facts, self.transactions
         of, row_origin = facts.transaction, facts.row_origin
-        make: dict[str, Callable[[], pa.Array]] = {
+        make: dict[str, Callable[[], pa.Array | None]] = {
             "op": lambda: spread_texts(_OPERATIONS, facts.op),
             "ts": lambda: transactions.ts.take(of),
             "gtid": lambda: spread_texts(transactions.gtid, of),
@@ -182,13 +183,19 @@ class Changes:
             "query": lambda: self.per_row_origin("query", pa.string()).take(row_origin),
             "thread_id": lambda: transactions.thread_id.take(of),
         }
+        return {name: make[name]() for name in names}
+
+    def _typed(
+        self, table: TableChanges, options: ReadOptions, wanted: Container[str] | None
+    ) -> pa.RecordBatch:
         schema = typed_schema(table.types, options)
-        arrays = list(table.after.columns)
+        names, first = [], len(table.after.columns)
         for column in metadata_columns(options):
             if wanted is None or column.name in wanted:
-                arrays.append(make[column.name]())
+                names.append(column.name)
             else:
-                schema = schema.remove(len(arrays))
+                schema = schema.remove(first + len(names))
+        arrays = [*table.after.columns, *self.metadata_values(table, names).values()]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def sequence(self, facts: RowFacts) -> pa.Array:

@@ -90,6 +90,13 @@ def run(
             help="Keep deleted rows of these tables, with the time in the column _deleted_at.",
         ),
     ] = None,
+    append: Annotated[
+        list[str] | None,
+        Option(
+            metavar="DB.TABLE",
+            help="Append each change of these tables as a row, with operation, commit time and GTID.",
+        ),
+    ] = None,
     logs: Annotated[
         str | None,
         Option(metavar="DIR", help="Read the changes from an archive instead of the server."),
@@ -222,7 +229,7 @@ def run(
     """
     given: dict[str, Any] = {
         "tables": table, "exclude_tables": exclude_table, "exclude_columns": exclude_column,
-        "hash_columns": hash_column, "soft_delete_tables": soft_delete,
+        "hash_columns": hash_column, "soft_delete_tables": soft_delete, "append_tables": append,
         "hash_key_file": None if hash_key_file is None else str(Path(hash_key_file).absolute()), "deletes": deletes, "on_alter": on_alter,
         "on_other_writer": on_other_writer, "on_statement": on_statement, "on_cascade": on_cascade, "time": time,
         "zero_date": zero_date, "invalid": invalid, "max_rows_per_s": max_rate, "keep_snapshots_s": keep_snapshots,
@@ -251,7 +258,8 @@ def run(
 
 def _flag(name: str) -> str:
     renamed = {"tables": "table", "exclude_tables": "exclude_table", "exclude_columns": "exclude_column",
-               "hash_columns": "hash_column", "soft_delete_tables": "soft_delete", "max_rows_per_s": "max_rate",
+               "hash_columns": "hash_column", "soft_delete_tables": "soft_delete",
+               "append_tables": "append", "max_rows_per_s": "max_rate",
                "keep_snapshots_s": "keep_snapshots", "verify_every_s": "verify_every",
                "interval_seconds": "interval"}  # fmt: skip
     return "LAKE" if name == "lake" else f"--{renamed.get(name, name).replace('_', '-')}"

@@ -5,13 +5,14 @@ them, under names that no column of a server has:
 
 - `OP`: insert, update or delete, as a number (`table.batches.OPERATIONS`),
 - `ABSENT`: names of the columns of which the images tell no value, null where they tell all,
-- `TIME`, where it is wanted: when the transaction was committed,
+- the facts that are wanted, each under `fact` of the name of a metadata column,
 - `BEFORE` + name: for each key column its value before an update, else null.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -20,12 +21,12 @@ from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
 from binlake.table.batches import TableChanges
 from binlake.table.images import has_column
 
-__all__ = ["ABSENT", "BEFORE", "OP", "TIME", "change_rows", "is_special"]
+__all__ = ["ABSENT", "BEFORE", "OP", "change_rows", "fact", "is_special"]
 
 _SPECIAL = "\0"
 OP = f"{_SPECIAL}op"
 ABSENT = f"{_SPECIAL}absent"
-TIME = f"{_SPECIAL}time"
+_FACT = f"{_SPECIAL}fact "
 BEFORE = f"{_SPECIAL}before "
 _NAMES = pa.list_(pa.field("element", pa.string()))
 
@@ -35,8 +36,16 @@ def is_special(name: str) -> bool:
     return name.startswith(_SPECIAL)
 
 
+def fact(name: str) -> str:
+    """The column of a fact, of the name of its metadata column."""
+    return f"{_FACT}{name}"
+
+
 def change_rows(
-    changes: TableChanges, key: Sequence[str], hashed: HashedColumns = NOTHING_HASHED
+    changes: TableChanges,
+    key: Sequence[str],
+    hashed: HashedColumns = NOTHING_HASHED,
+    facts: Mapping[str, pa.Array] = MappingProxyType({}),
 ) -> pa.RecordBatch:
     """The changes of one definition of a table with this key. Raises UnsupportedError."""
     types = changes.types
@@ -44,6 +53,7 @@ def change_rows(
     columns = hashed.columns(dict(zip(types.names, changes.after.columns, strict=True)))
     columns[OP] = changes.facts.op
     columns[ABSENT] = changes.after.absent().cast(_NAMES)
+    columns.update({fact(known): values for known, values in facts.items()})
     _refuse_virtual(changes)
     before: Mapping[str, pa.Array] = {}
     if changes.before is not None:

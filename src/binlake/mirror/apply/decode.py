@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.lake.engine import Engine, Task
-from binlake.mirror.apply.change_rows import TIME, change_rows
+from binlake.mirror.apply.change_rows import change_rows
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
@@ -45,14 +45,14 @@ _UNSHOWN = (DML, LOAD_DATA, INCIDENT, ORPHAN_XA_COMMIT)
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is decoded: the tables' keys (of a table without one, all of its columns), CREATE
-    TABLE statements of all of them, which columns are hashed, and of which tables the commit times
-    of the changes are wanted.
+    TABLE statements of all of them, which columns are hashed, and by table the facts of each change
+    that are wanted, as names of metadata columns.
     """
 
     keys: Mapping[TableName, tuple[str, ...]]
     schema: str
     rules: ColumnRules = field(default_factory=ColumnRules)
-    timed: frozenset[TableName] = frozenset()
+    facts: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
 
     def declared(self) -> DeclaredSchema:
         """The tables as they are declared. Raises SchemaError."""
@@ -121,11 +121,8 @@ def _decode(
                     continue
                 try:
                     hashed = wanted.rules.hashed(*name, table.types.names)
-                    rows = change_rows(table, key, hashed)
-                    if name in wanted.timed:
-                        times = changes.transactions.ts.take(table.facts.transaction)
-                        rows = rows.append_column(TIME, times)
-                    into.add(name, rows)
+                    facts = changes.metadata_values(table, wanted.facts.get(name, ()))
+                    into.add(name, change_rows(table, key, hashed, facts))
                 except UnsupportedError as error:
                     into.failed[name] = str(error)
     for full_name, count in ledger.json_differences.items():

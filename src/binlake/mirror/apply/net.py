@@ -33,6 +33,7 @@ __all__ = [
     "KeyShare",
     "Net",
     "RowsOf",
+    "differs",
     "moves_without_columns",
     "net_by_key",
     "net_of_rows",
@@ -131,6 +132,13 @@ def moves_without_columns(changes: pa.Table, key: Sequence[str]) -> bool:
     lacking = changes.filter(pc.and_(pc.is_in(changes[OP], _UPDATES), pc.is_valid(changes[ABSENT])))
     moved = (pc.not_equal(lacking[name], lacking[BEFORE + name]) for name in key)
     return any(pc.any(differs).as_py() for differs in moved)
+
+
+def differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Which values of two columns differ; NULL differs from all."""
+    same = pc.fill_null(pc.equal(one, other), fill_value=False)
+    found: npt.NDArray[np.bool_] = ~same.combine_chunks().to_numpy(zero_copy_only=False)
+    return found
 
 
 def net_of_rows(table: str, changes: pa.Table) -> Net:

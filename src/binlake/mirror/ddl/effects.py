@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import BinlogError
-from binlake.mirror.apply.soft_deletes import DELETED
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import Followed, widens
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
@@ -159,13 +158,14 @@ def _compared(
     """The steps from one set of columns to another."""
     renames = {a.lower(): b for a, b in renamed_columns(_items(ddl))}
     was = {renames.get(c.name.lower(), c.name).lower(): c for c in old.columns}
-    if table.keeps_deleted and DELETED in {c.name.lower() for c in new.columns}:
-        return Effect(refused=f"soft deletes need the name {DELETED}")
+    kept = [c for c in new.columns if rules.treatment(*table.id, c.name) != "left out"]
+    if taken := table.mode.taken(column.name for column in kept):
+        return Effect(refused=taken)
     key = {part.lower() for part in table.key}
     kept_key = tuple(renames.get(part.lower(), part).lower() for part in old.primary_key)
     if kept_key != tuple(part.lower() for part in new.primary_key):
         return Effect(refused="the primary key changes")
-    if not table.key:
+    if not table.key and table.mode.holds_rows:
         return Effect(refused="the table has no key, and its rows are told apart by all columns")
     schema = rules.lake_schema(*table.id, _arrow(new, table.flavour, options))
     stored = storage_schema(iceberg_schema(schema))
@@ -184,11 +184,10 @@ def _compared(
     renaming = tuple({"do": "rename", "name": _spelled(table, a), "to": b} for a, b in renamed
                      if a not in hidden)  # fmt: skip
     changed: list[dict[str, Any]] = []
-    kept = [c for c in new.columns if rules.treatment(*table.id, c.name) != "left out"]
     for column in kept:
         before = was.get(column.name.lower())
         if before is None:
-            if (why := _why_not_added(ddl, column)) is not None:
+            if table.mode.holds_rows and (why := _why_not_added(ddl, column)) is not None:
                 return Effect(refused=why)
             changed.append({"do": "add", "name": column.name, "schema": _one(schema, column.name)})
         elif (why := _why_not_changed(before, column)) is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from binlake.errors import SourceError
+from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, position_properties
-from binlake.mirror.ddl.effects import changes_no_column, concerns, effect_of
+from binlake.mirror.ddl.effects import Effect, changes_no_column, concerns, effect_of
 from binlake.mirror.followed import OF_ONE_TABLE, Followed, definition_properties
 from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.iceberg.table import Change
@@ -86,20 +86,29 @@ class SchemaChanges:
         if effect.refused:
             self._refused(table, ddl, effect.refused)
             return
-        if effect.truncate and table.keeps_deleted:
-            self._refused(table, ddl, "soft deletes would mark each of its rows")
+        try:
+            change = self._change_of(effect, table, ddl, end)
+        except UnsupportedError as error:
+            self._refused(table, ddl, error.message)
             return
-        properties = position_properties(end, self.control.round + 1)
+        if change.truncate:
+            table.lake.iceberg.tag(f"before-truncate-{ddl.position.file}-{ddl.position.offset}")
+        table.lake.commit(change, position_properties(end, self.control.round + 1))
+        table.offset = end
+        self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
+
+    def _change_of(
+        self, effect: Effect, table: Followed, ddl: DdlStatement, end: StreamOffset
+    ) -> Change:
+        """The commit of an effect. Raises UnsupportedError where the table's mode has none."""
+        if effect.truncate:
+            position = ddl.position
+            place = Position(end.position.server_uuid, position.file, position.offset)
+            return table.mode.truncated(place, end.commit_us)
         kept = {}
         if effect.create_table is not None:
             kept = definition_properties(table.id, effect.create_table, self.rules)
-        if effect.truncate:
-            table.lake.iceberg.tag(f"before-truncate-{ddl.position.file}-{ddl.position.offset}")
-        table.lake.commit(
-            Change(truncate=effect.truncate, schema=effect.steps, table_properties=kept), properties
-        )
-        table.offset = end
-        self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
+        return Change(schema=effect.steps, table_properties=kept)
 
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"

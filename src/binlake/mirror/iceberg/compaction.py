@@ -217,7 +217,7 @@ class RewriteOrder:
     deleted: Mapping[str, BitMap]
     rows: Mapping[str, int]
     schema: pa.Schema
-    key: tuple[str, ...]
+    key: tuple[str, ...] | None
     prefix: str
 
     def task(self) -> RewriteTask:
@@ -226,6 +226,8 @@ class RewriteOrder:
         return RewriteTask(old, self.schema.serialize().to_pybytes(), self.prefix)
 
     def done(self, file: Mapping[str, Any] | None) -> Rewritten:
-        """The outcome, from what the task returned. Reads the keys of the new file."""
-        keys = None if file is None else keys_of_file(file["file-path"], self.schema, self.key)
+        """The outcome, from what the task returned. Reads the keys of the new file, if there is an index."""
+        keys = None
+        if file is not None and self.key is not None:
+            keys = keys_of_file(file["file-path"], self.schema, self.key)
         return Rewritten(self.deleted, self.rows, file, keys)

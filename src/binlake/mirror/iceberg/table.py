@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -51,33 +51,43 @@ class Change:
 
     With a key: `upserts` has at most one row per key, and replaces the row of that key; `deletes`
     are key columns. Without a key: `upserts` are inserted, and each row of `deletes`, which are whole
-    rows, removes one row that equals it. `schema` are steps as `Lake.java` takes them, in groups
+    rows, removes one row that equals it. `appended` are rows of a table without an index, which are read once. `schema` are steps as `Lake.java` takes them, in groups
     that are done one after the other; `table_properties` are set.
     """
 
     upserts: pa.Table | None = None
     deletes: pa.Table | None = None
+    appended: Iterable[pa.Table] | None = None
     truncate: bool = False
     schema: Sequence[Sequence[Mapping[str, Any]]] = ()
     table_properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it surely changes nothing."""
+        rows = sum(rows.num_rows for rows in (self.upserts, self.deletes) if rows is not None)
+        return not (rows or self.appended or self.truncate or self.schema or self.table_properties)
 
 
 class MirrorTable:
     """An Iceberg table, its deleted positions, and the index of its keys. For one thread.
 
-    `key` names the key columns, () for none: then whole rows are told apart. All methods raise
-    SourceError, CommitConflictError, SchemaError.
+    `key` names the key columns, () for none: then whole rows are told apart. Of None, rows are only appended, and
+    there is no index. All methods raise SourceError, CommitConflictError, SchemaError.
     """
 
-    def __init__(self, table: IcebergTable, key: Sequence[str], index_directory: Path) -> None:
+    def __init__(
+        self, table: IcebergTable, key: Sequence[str] | None, index_directory: Path
+    ) -> None:
         self._table = table
-        self.key = tuple(key)
+        self.key = () if key is None else tuple(key)
+        self._is_indexed = key is not None
         self._index = KeyIndex(index_directory)
         self.reload()
 
     @classmethod
     def open(
-        cls, lake: Lake, namespace: str, name: str, key: Sequence[str], index_directory: Path
+        cls, lake: Lake, namespace: str, name: str, key: Sequence[str] | None, index_directory: Path
     ) -> MirrorTable:
         """A table that is there."""
         return cls(lake.load(namespace, name), key, index_directory)
@@ -89,7 +99,7 @@ class MirrorTable:
         namespace: str,
         name: str,
         arrow_schema: pa.Schema,
-        key: Sequence[str],
+        key: Sequence[str] | None,
         index_directory: Path,
         *,
         deletes: Deletes = "vectors",
@@ -195,6 +205,10 @@ class MirrorTable:
             for name in entry["deletes"]
             if files["deletes"][name]["file-format"].lower() == "puffin"
         }
+        if self._is_indexed:
+            self._complete_index()
+
+    def _complete_index(self) -> None:
         self._index.keep(self._rows)
         for path in self._rows:
             if not self._index.has(path):
@@ -223,11 +237,11 @@ class MirrorTable:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def scan(self) -> Iterator[pa.Table]:
-        """All rows that are there, file by file."""
+    def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """All rows that are there, file by file; some columns, all without `names`."""
         for path in self._rows:
             deleted = self._deleted.get(path, BitMap())
-            for rows, _ in live_batches(path, deleted, self._schema, self._schema.names):
+            for rows, _ in live_batches(path, deleted, self._schema, names or self._schema.names):
                 if rows.num_rows:
                     yield rows
 
@@ -295,11 +309,13 @@ class MirrorTable:
         self._commit(request, {})
         self.reload()
 
-    def commit(self, change: Change, properties: Mapping[str, str]) -> None:
-        """Commit a change, with `properties` on its snapshot."""
+    def commit(self, change: Change, properties: Mapping[str, str]) -> int:
+        """Commit a change, with `properties` on its snapshot; returns how many rows it adds and deletes."""
         if change.schema or change.truncate or change.table_properties:
             self._commit_structure(change, properties)
-            return
+            return 0
+        if change.appended is not None:
+            return self._append(change.appended, properties)
         if self._index.snapshot != self._snapshot:
             self.reload()  # the index was not completed after the last commit
         upserts = None if change.upserts is None else conformed(change.upserts, self._schema)
@@ -311,6 +327,17 @@ class MirrorTable:
         if upserts is not None and added:
             self._index.add(added[0]["file-path"], sorted_keys(self._keys(upserts)))
         self._index.save(self._snapshot)
+        changed = (upserts, change.deletes)
+        return sum(rows.num_rows for rows in changed if rows is not None)
+
+    def _append(self, rows: Iterable[pa.Table], properties: Mapping[str, str]) -> int:
+        if self._is_indexed:
+            raise ValueError("rows of a table with an index replace others")
+        conforming = (conformed(part, self._schema) for part in rows)
+        added = list(DataFileWriter(self._schema, self.data_prefix()).write(conforming))
+        if added:
+            self._commit({"add": added, "properties": dict(properties)}, {})
+        return sum(file["record-count"] for file in added)
 
     def _commit_structure(self, change: Change, properties: Mapping[str, str]) -> None:
         if change.upserts is not None or change.deletes is not None:
@@ -362,7 +389,8 @@ class MirrorTable:
         """What another thread needs to write the rows of data files into one."""
         old = {file.path: self._deleted.get(file.path, BitMap()) for file in group}
         rows = {path: self._rows[path] for path in old}
-        return RewriteOrder(old, rows, self._schema, self.key, self.data_prefix())
+        key = self.key if self._is_indexed else None
+        return RewriteOrder(old, rows, self._schema, key, self.data_prefix())
 
     def commit_rewrites(self, rewrites: Sequence[Rewritten], properties: Mapping[str, str]) -> int:
         """Put new data files in the place of old ones, with what was deleted meanwhile.
@@ -390,11 +418,12 @@ class MirrorTable:
         for file in request["replaced"]:
             self._delete_lists.pop(file["file-path"], None)
         self._take(request, marks)
-        for one in sound:
-            if one.keys is not None:
-                self._index.add(one.path, one.keys)
-        self._index.forget(old)
-        self._index.save(self._snapshot)
+        if self._is_indexed:
+            for one in sound:
+                if one.keys is not None:
+                    self._index.add(one.path, one.keys)
+            self._index.forget(old)
+            self._index.save(self._snapshot)
         return len(old)
 
     def _rewritten_deletes(self, marks: Mapping[str, BitMap], old: set[str]) -> dict[str, Any]:

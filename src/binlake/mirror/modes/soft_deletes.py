@@ -6,57 +6,70 @@ marked, as it was, and the new one is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import UnsupportedError
-from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, TIME, is_special
-from binlake.mirror.apply.net import DELETE, MOVE, UPDATE
+from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
+from binlake.mirror.apply.net import DELETE, MOVE, UPDATE, differs, net_by_key
+from binlake.mirror.iceberg.table import Change
+from binlake.mirror.modes.equal_rows import check_moves
+from binlake.mirror.modes.mode import Mode, RowChanges, Scan
+from binlake.mirror.modes.names import SOFT_DELETES
+from binlake.values.position import Position
 
-__all__ = ["DELETED", "check_names", "marked_deletes", "present_rows", "with_deleted"]
+__all__ = ["SoftDeletes"]
 
 #: The column of the lake: null while the server has the row. Iceberg reserves `_deleted`.
 DELETED = "_deleted_at"
+_COMMITTED = fact("ts")
 _TIME = pa.timestamp("us", "UTC")
 
 
-def with_deleted(schema: pa.Schema) -> pa.Schema:
-    """A table's schema in the lake."""
-    return schema.append(pa.field(DELETED, _TIME))
+class SoftDeletes(Mode):
+    """Keeps rows that the server has deleted."""
 
+    name = SOFT_DELETES
+    fields = (pa.field(DELETED, _TIME),)
+    facts = ("ts",)
 
-def check_names(table: str, names: Sequence[str], key: Sequence[str]) -> None:
-    """Raise UnsupportedError for a table whose deletes cannot be kept."""
-    if not key:
-        raise UnsupportedError(
-            f"{table}: soft deletes need a primary key, or a unique key of NOT NULL columns"
-        )
-    if DELETED in [name.lower() for name in names]:
-        raise UnsupportedError(
-            f"{table}: the server's table has a column {DELETED}, which soft deletes need"
-        )
+    def check(self, table: str, names: Sequence[str], key: Sequence[str]) -> None:
+        super().check(table, names, key)
+        if not key:
+            raise UnsupportedError(
+                f"{table}: soft deletes need a primary key, or a unique key of NOT NULL columns"
+            )
 
+    def changes(self, of: RowChanges, _most_bytes: int) -> Iterator[Change]:
+        changes = marked_deletes(pa.concat_tables(of.tables()), of.key)
+        check_moves(of, changes)
+        net = net_by_key(of.table, changes, of.key, of.rows_of)
+        yield Change(net.upserts, net.deletes)
 
-def present_rows(rows: pa.Table) -> pa.Table:
-    """The rows of the lake that are not deleted, without the column."""
-    return rows.filter(pc.is_null(rows[DELETED])).drop_columns([DELETED])
+    def truncated(self, _place: Position, _commit_us: int | None) -> Change:
+        raise UnsupportedError("soft deletes would mark each of its rows")
+
+    def present(
+        self, scan: Scan, _key: Sequence[str], columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        for rows in scan([*columns, DELETED]):
+            yield rows.filter(pc.is_null(rows[DELETED])).select(columns)
 
 
 def marked_deletes(changes: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Changes (see `change_rows`, with `TIME`) in the order of the log, with `DELETED` and without deletes."""
+    """Changes (see `change_rows`, with its commit time) in the order of the log, with `DELETED` and without deletes."""
     is_delete = pc.equal(changes[OP], DELETE).combine_chunks()
     is_update = pc.equal(changes[OP], UPDATE).combine_chunks()
-    differs = [_differs(changes[name], changes[BEFORE + name]) for name in key]
-    moved = np.logical_or.reduce(differs) & is_update.to_numpy(zero_copy_only=False)
+    differing = [differs(changes[name], changes[BEFORE + name]) for name in key]
+    moved = np.logical_or.reduce(differing) & is_update.to_numpy(zero_copy_only=False)
     none = pa.nulls(changes.num_rows, _TIME)
-    deleted = pc.if_else(is_delete, changes[TIME].combine_chunks(), none)
+    deleted = pc.if_else(is_delete, changes[_COMMITTED].combine_chunks(), none)
     ops = np.where(moved, MOVE, changes[OP].to_numpy())
     ops = np.where(is_delete.to_numpy(zero_copy_only=False), UPDATE, ops)
-    found = changes.drop_columns([TIME])
+    found = changes.drop_columns([_COMMITTED])
     for name in key:  # of a delete there is one image
         before = pc.if_else(is_delete, changes[name].combine_chunks(), _one(changes[BEFORE + name]))
         found = _with(found, BEFORE + name, before)
@@ -83,16 +96,10 @@ def _old_rows(moves: pa.Table, schema: pa.Schema, key: Sequence[str]) -> pa.Tabl
         elif field.name == ABSENT:
             columns.append(pa.array([rest or None] * moves.num_rows, field.type))
         elif field.name == DELETED:
-            columns.append(_one(moves[TIME]))
+            columns.append(_one(moves[_COMMITTED]))
         else:
             columns.append(pa.nulls(moves.num_rows, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    same = pc.fill_null(pc.equal(one, other), fill_value=False)
-    differs: npt.NDArray[np.bool_] = ~same.combine_chunks().to_numpy(zero_copy_only=False)
-    return differs
 
 
 def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:

@@ -1,0 +1,1 @@
+"""What the rows of a lake table are: the modes of a mirror."""

@@ -1,0 +1,208 @@
+"""The mode of a lake table with a row for each change, which is never changed itself.
+
+A commit appends the changes of a round, with the place after them: there is nothing to look up, and no index.
+An update that changes the key is two rows, the first of which has the old key. Without a key, each update
+is: the first row is the whole row as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.errors import UnsupportedError
+from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
+from binlake.mirror.apply.net import UPDATE, differs
+from binlake.mirror.control import place_key
+from binlake.mirror.iceberg.keys import Keys, keys_of, row_hashes
+from binlake.mirror.iceberg.table import Change
+from binlake.mirror.modes.mode import Mode, RowChanges, Scan
+from binlake.mirror.modes.names import APPEND
+from binlake.table.batches import OPERATIONS
+from binlake.table.metadata import METADATA
+from binlake.values.position import Position
+
+__all__ = ["SNAPSHOT", "TRUNCATE", "UPDATE_BEFORE", "ChangeLog"]
+
+#: Values of `_op` beside insert, update and delete.
+SNAPSHOT, TRUNCATE, UPDATE_BEFORE = "snapshot", "truncate", "update_before"
+_GONE = ("delete", UPDATE_BEFORE)
+
+_FACTS = ("ts", "gtid", "file", "pos", "row", "seq")
+_COLUMNS = {
+    column.name: pa.field(column.unprefixed or f"_{column.name}", column.type)
+    for column in METADATA
+    if column.name in ("op", *_FACTS, "absent") and column.type is not None
+}
+_OP, _SEQ, _ABSENT = (_COLUMNS[name].name for name in ("op", "seq", "absent"))
+# sorts before every row change at its position or after it
+_BEFORE_ALL_ROWS = -1
+
+
+class ChangeLog(Mode):
+    """Appends each change."""
+
+    name = APPEND
+    fields = tuple(_COLUMNS.values())
+    facts = _FACTS
+    holds_rows = False
+
+    def index_key(self, _key: tuple[str, ...]) -> None:
+        return None
+
+    def copied(self, rows: pa.Table, position: Position) -> pa.Table:
+        return _with_own(rows, rows.num_rows, _own(SNAPSHOT, position))
+
+    def changes(self, of: RowChanges, _most_bytes: int) -> Iterator[Change]:
+        yield Change(appended=(logged_rows(changes, of.key) for changes in of.tables()))
+
+    def truncated(self, place: Position, commit_us: int | None) -> Change:
+        own = {**_own(TRUNCATE, place), _COLUMNS["ts"].name: commit_us}
+        return Change(appended=[_with_own(None, 1, own)])
+
+    def present(self, scan: Scan, key: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows after the last change of each; of rows without a key, as many as there are."""
+        last = _present(scan, key, columns)
+        first = 0
+        for rows in scan([*columns, _ABSENT]):
+            chosen = rows.filter(pa.array(last[first : first + rows.num_rows]))
+            first += rows.num_rows
+            if chosen[_ABSENT].null_count < chosen.num_rows:
+                raise UnsupportedError(
+                    "the newest changes of some rows lack columns, so their values are not known",
+                    hint="set binlog_row_image=FULL on the server",
+                )
+            yield chosen.select(columns)
+
+
+def _own(op: str, place: Position) -> dict[str, object]:
+    """The columns of a row that is no row change, and stands at a place in the log."""
+    number, offset = place_key(place)
+    sequence = {"file": number, "pos": offset, "row": _BEFORE_ALL_ROWS}
+    named = {"op": op, "file": place.file, "pos": offset, "seq": sequence}
+    return {field.name: named.get(name) for name, field in _COLUMNS.items()}
+
+
+def _with_own(rows: pa.Table | None, count: int, own: dict[str, object]) -> pa.Table:
+    """Rows with the same values in all columns of the mode."""
+    columns = {} if rows is None else dict(zip(rows.column_names, rows.columns, strict=True))
+    for field in _COLUMNS.values():
+        one = pa.array([own[field.name]], field.type)
+        columns[field.name] = one.take(pa.array(np.zeros(count, np.int64)))
+    return pa.table(columns)
+
+
+def logged_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Row changes (see `change_rows`, with the facts) as rows of the lake, in the same order."""
+    names = [name for name in changes.column_names if not is_special(name)]
+    own = {name: changes[fact(name)] for name in _FACTS}
+    own["op"] = pa.array(OPERATIONS, pa.string()).take(changes[OP].combine_chunks())
+    own["absent"] = changes[ABSENT]
+    after = _as_rows(changes.select(names), own)
+    is_update = changes[OP].to_numpy() == UPDATE
+    moved = is_update & _moved(changes, key) if key else is_update
+    if not moved.any():
+        return after
+    of = changes.filter(pa.array(moved))
+    old = {name: of[BEFORE + name] for name in (key or names)}
+    rest = [name for name in names if name not in old]
+    values = {name: old.get(name, pa.nulls(of.num_rows, of[name].type)) for name in names}
+    own = {name: of[fact(name)] for name in _FACTS}
+    own["op"] = pa.array([UPDATE_BEFORE] * of.num_rows, pa.string())
+    own["absent"] = pa.array([rest or None] * of.num_rows, _COLUMNS["absent"].type)
+    before = _as_rows(pa.table(values), own).cast(after.schema)
+    places = np.concatenate([np.arange(len(moved)) * 2 + 1, np.flatnonzero(moved) * 2])
+    return pa.concat_tables([after, before]).take(pa.array(np.argsort(places, kind="stable")))
+
+
+def _as_rows(rows: pa.Table, own: dict[str, pa.Array]) -> pa.Table:
+    for name, field in _COLUMNS.items():
+        rows = rows.append_column(field, own[name].cast(field.type))
+    return rows
+
+
+def _moved(changes: pa.Table, key: Sequence[str]) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = np.logical_or.reduce(
+        [differs(changes[name], changes[BEFORE + name]) for name in key]
+    )
+    return found
+
+
+def _present(scan: Scan, key: Sequence[str], columns: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Of each row of the lake whether the server has it now."""
+    ops, sequences, keys = [], [], []
+    for rows in scan([*(key or columns), _OP, _SEQ]):
+        ops.append(rows[_OP].to_numpy())
+        sequences.append([_numbers(rows[_SEQ], name) for name in ("file", "pos", "row")])
+        keyed = rows.filter(pc.not_equal(rows[_OP], TRUNCATE))
+        keys.append(
+            keys_of([keyed[name] for name in key], list(key))
+            if key
+            else row_hashes(keyed.select(columns))
+        )
+    if not ops:
+        return np.empty(0, bool)
+    op = np.concatenate(ops)
+    order = np.concatenate(sequences, axis=1)
+    rows_there = _after_truncates(op, order)
+    is_keyed: npt.NDArray[np.bool_] = op != TRUNCATE
+    ids = np.full(len(op), -1, np.int64)
+    ids[is_keyed] = _joined(keys).ids()
+    is_gone = np.isin(op, _GONE)
+    chosen = np.flatnonzero(rows_there)
+    kept = (_last if key else _surplus)(ids[chosen], order[:, chosen], is_gone[chosen])
+    found = np.zeros(len(op), bool)
+    found[chosen[kept]] = True
+    return found
+
+
+def _numbers(sequences: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[np.int64] = (
+        pc.struct_field(sequences, name).cast(pa.int64()).fill_null(_BEFORE_ALL_ROWS).to_numpy()
+    )
+    return numbers
+
+
+def _joined(keys: Sequence[Keys]) -> Keys:
+    low = [one.low for one in keys if one.low is not None]
+    return Keys(np.concatenate([k.high for k in keys]), np.concatenate(low) if low else None)
+
+
+def _after_truncates(
+    op: npt.NDArray[np.object_], order: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """The rows that are no TRUNCATE, and not before one."""
+    there: npt.NDArray[np.bool_] = op != TRUNCATE
+    if there.all():
+        return there
+    file, pos = max(map(tuple, order[:2, ~there].T.tolist()))
+    there &= (order[0] > file) | ((order[0] == file) & (order[1] > pos))
+    return there
+
+
+def _last(
+    ids: npt.NDArray[np.int64], order: npt.NDArray[np.int64], is_gone: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """The newest row of each id, unless it says that the row is gone."""
+    by_id = np.lexsort((order[2], order[1], order[0], ids))
+    ends = np.append(ids[by_id][1:] != ids[by_id][:-1], True)[: len(ids)]
+    found = np.zeros(len(ids), bool)
+    found[by_id[ends]] = True
+    return found & ~is_gone
+
+
+def _surplus(
+    ids: npt.NDArray[np.int64], _order: npt.NDArray[np.int64], is_gone: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """As many rows of each id as more have come than gone."""
+    counts = np.bincount(ids, np.where(is_gone, -1, 1)) if len(ids) else np.empty(0)
+    came = np.flatnonzero(~is_gone)
+    came = came[np.argsort(ids[came], kind="stable")]
+    rank = np.arange(len(came)) - np.searchsorted(ids[came], ids[came])
+    found = np.zeros(len(ids), bool)
+    found[came[rank < counts[ids[came]]]] = True
+    return found

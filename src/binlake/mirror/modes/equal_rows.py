@@ -1,0 +1,59 @@
+"""The mode of a lake table whose rows are those of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from binlake.errors import IncompleteError
+from binlake.mirror.apply.net import KeyShare, Net, moves_without_columns, net_by_key, net_of_rows
+from binlake.mirror.iceberg.table import Change
+from binlake.mirror.modes.mode import Mode, RowChanges, Scan
+from binlake.mirror.modes.names import MIRROR
+
+__all__ = ["EqualRows", "check_moves"]
+
+
+class EqualRows(Mode):
+    """Writes the net change of each row."""
+
+    name = MIRROR
+
+    def changes(self, of: RowChanges, most_bytes: int) -> Iterator[Change]:
+        parts = -(-of.nbytes // most_bytes)
+        if parts <= 1 or not of.key or not of.is_whole:
+            yield _change(_net(of))
+            return
+        # a part can be committed before the others: the whole range applied again gives the same rows
+        for part in range(parts):
+            share = KeyShare(of.key, part, parts)
+            changes = pa.concat_tables([share.changes(rows) for rows in of.tables()])
+            net = net_by_key(of.table, changes, of.key, of.rows_of)
+            yield _change(Net(share.rows(net.upserts), share.rows(net.deletes)))
+
+    def present(
+        self, scan: Scan, _key: Sequence[str], columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        return scan(columns)
+
+
+def _change(net: Net) -> Change:
+    return Change(net.upserts, net.deletes)
+
+
+def _net(of: RowChanges) -> Net:
+    changes = pa.concat_tables(of.tables())
+    if not of.key:
+        return net_of_rows(of.table, changes)
+    check_moves(of, changes)
+    return net_by_key(of.table, changes, of.key, of.rows_of)
+
+
+def check_moves(of: RowChanges, changes: pa.Table) -> None:
+    """Raise IncompleteError for changes that need a row as it was before them, while it may be a later one."""
+    if of.may_be_ahead and moves_without_columns(changes, of.key):
+        raise IncompleteError(
+            f"{of.table}: while it was copied, an update changed a key, and its image lacks columns",
+            hint="binlog_row_image=FULL avoids this",
+        )

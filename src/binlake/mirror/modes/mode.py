@@ -1,0 +1,112 @@
+"""What a mode decides: the columns of the lake, what becomes of changes, and which rows the server has now."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from binlake.errors import UnsupportedError
+from binlake.mirror.apply.net import RowsOf
+from binlake.mirror.iceberg.table import Change
+from binlake.values.position import Position
+
+__all__ = ["Mode", "RowChanges", "Scan"]
+
+#: Reads columns of all rows of a lake table, in the same order each time.
+Scan = Callable[[Sequence[str]], Iterator[pa.Table]]
+
+# Iceberg's metadata columns: a table with a column of that name can be written but not read
+_OF_ICEBERG = frozenset(
+    {
+        "_change_ordinal",
+        "_change_type",
+        "_commit_snapshot_id",
+        "_deleted",
+        "_file",
+        "_last_updated_sequence_number",
+        "_partition",
+        "_pos",
+        "_row_id",
+        "_spec_id",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """Row changes of one table in the order of the log, see `change_rows`, in the types of the lake.
+
+    `tables` reads them, again each time. `rows` and `nbytes` count them as they were decoded; `is_whole`: no image
+    lacks a column. `may_be_ahead`: the lake may have rows of a later moment. `rows_of` finds rows of the lake.
+    """
+
+    table: str
+    key: tuple[str, ...]
+    tables: Callable[[], Iterator[pa.Table]]
+    rows: int
+    nbytes: int
+    is_whole: bool
+    may_be_ahead: bool
+    rows_of: RowsOf
+
+
+class Mode(ABC):
+    """One mode. `fields` are the columns that the lake has beside the server's; `facts` of each change are needed
+    for them, by the names of metadata columns. `holds_rows`: the rows that are there must equal the server's, so
+    what an ALTER does to them must be known.
+    """
+
+    name: ClassVar[str]
+    fields: ClassVar[tuple[pa.Field, ...]] = ()
+    facts: ClassVar[tuple[str, ...]] = ()
+    holds_rows: ClassVar[bool] = True
+
+    def check(self, table: str, names: Sequence[str], key: Sequence[str]) -> None:
+        """Raise UnsupportedError for a table with these columns and this key that cannot be in the mode."""
+        if why := self.taken(names):
+            raise UnsupportedError(
+                f"{table}: {why}", hint="leave the column out with --exclude-column, or rename it"
+            )
+
+    def taken(self, names: Iterable[str]) -> str:
+        """Why the lake cannot have columns of these names; "" if it can."""
+        own = {field.name for field in self.fields}
+        for name in names:
+            if name.lower() in own:
+                return f"it has a column {name}, and the mode {self.name!r} adds one of that name"
+            if name.lower() in _OF_ICEBERG:
+                return f"it has a column {name}, a name that Iceberg reserves"
+        return ""
+
+    def index_key(self, key: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The key of the index of a lake table; None: it needs none."""
+        return key
+
+    def lake_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of the lake table, of the server's columns."""
+        for field in self.fields:
+            schema = schema.append(field)
+        return schema
+
+    def copied(self, rows: pa.Table, _position: Position) -> pa.Table:
+        """Rows that a copy has read, which contain every change before a position."""
+        return rows
+
+    @abstractmethod
+    def changes(self, of: RowChanges, most_bytes: int) -> Iterator[Change]:
+        """What to commit, in one part or in several of about `most_bytes` of changes.
+
+        All parts but the last may be committed again after a kill. Raises what `apply.net` raises.
+        """
+
+    def truncated(self, _place: Position, _commit_us: int | None) -> Change:
+        """What a TRUNCATE at a place does. Raises UnsupportedError."""
+        return Change(truncate=True)
+
+    @abstractmethod
+    def present(self, scan: Scan, key: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows that the server has, in its columns. Raises UnsupportedError if the lake cannot show them."""
