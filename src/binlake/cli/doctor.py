@@ -9,7 +9,7 @@ from typing import Annotated
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Exit, Option
 from binlake.cli.common.server_flags import ServerUrls, with_server_flags_except
-from binlake.errors import BinlogError
+from binlake.errors import BinlogError, OptionError
 from binlake.source.replica.connection import connect
 from binlake.source.replica.health import Finding, Severity, Who, clashes, examine
 from binlake.source.replica.session import FollowOptions
@@ -22,7 +22,10 @@ def doctor(
     server: ServerUrls,
     config: Annotated[
         str | None,
-        Option(metavar="FILE", help="Check a TOML file of archive and serve, and its servers."),
+        Option(
+            metavar="FILE",
+            help="Check a TOML file of archive and serve, or of mirror, and its servers.",
+        ),
     ] = None,
     as_json: Annotated[bool, Option("--json", help="One JSON object per server.")] = False,
 ) -> None:
@@ -51,8 +54,11 @@ def _check_file(config: str, as_json: bool) -> bool:
     OptionError.
     """
     from binlake.config.configuration import read_configuration
+    from binlake.config.mirror import configures_mirror
     from binlake.serve.server import BinlogServer
 
+    if configures_mirror(config):
+        return _check_mirror(config, as_json)
     read = read_configuration(config)
     problems = False
     for job in read.archives:
@@ -72,6 +78,34 @@ def _check_file(config: str, as_json: bool) -> bool:
         served.close()
         if not as_json:
             show(f"{name}: {names[0]} to {names[-1]} of {settings.path} can be served")
+    return problems
+
+
+def _check_mirror(config: str, as_json: bool) -> bool:
+    """Check a file of `mirror --config`, its server, and that no table is in two modes; return whether there are
+    problems. Raises OptionError.
+    """
+    from binlake.cli.mirror.session import need_libraries
+    from binlake.config.mirror import read_mirror_configuration
+
+    values = read_mirror_configuration(config).values
+    need_libraries()
+    from binlake.mirror.options import MirrorOptions
+    from binlake.mirror.source_tables import SourceTables
+    from binlake.source.replica.url import ServerUrl
+
+    options = MirrorOptions.of(values)
+    options.column_rules.pinned()
+    urls = ServerUrl.parse_all(values["url"])
+    try:
+        problems = _examine(urls, as_json, "mirror")
+        for name in SourceTables(str(urls[0]), options).names():
+            options.mode(*name)
+    except OptionError:
+        raise
+    except BinlogError as error:
+        problems = True
+        _report("mirror", "mirror", error, as_json)
     return problems
 
 

@@ -21,7 +21,12 @@ from binlake.errors import OptionError
 from binlake.source.bytes import is_uri
 from binlake.source.replica.url import holds_password
 
-__all__ = ["MIRROR_KEYS", "MirrorConfiguration", "read_mirror_configuration"]
+__all__ = [
+    "MIRROR_KEYS",
+    "MirrorConfiguration",
+    "configures_mirror",
+    "read_mirror_configuration",
+]
 
 
 def _texts(value: Any, folder: Path) -> tuple[str, ...]:
@@ -52,6 +57,7 @@ MIRROR_KEYS: dict[str, Key] = {
     "hash_key_file": Key(path, "file with that key", "BINLAKE_HASH_KEY in the environment"),
     "soft_delete_tables": Key(_texts, "patterns of tables whose deleted rows stay in the lake"),
     "append_tables": Key(_texts, "patterns of tables in which each change is a row"),
+    "history_tables": Key(_texts, "patterns of tables in which each version of a row is a row"),
     "deletes": Key(text, "vectors or position", '"vectors"'),
     "on_alter": Key(text, "quarantine or resync", '"quarantine"'),
     "on_other_writer": Key(text, "refuse or reindex", '"refuse"'),
@@ -90,6 +96,11 @@ class MirrorConfiguration:
 
     values: Mapping[str, Any]
     spark: Mapping[str, str]
+
+
+def configures_mirror(file: str) -> bool:
+    """Whether a file is one of `mirror --config`. Raises OptionError."""
+    return "mirror" in open_toml(file)
 
 
 def read_mirror_configuration(file: str) -> MirrorConfiguration:

@@ -87,7 +87,10 @@ class _ChunkTask(Task):
         hashed = self.rules.hashed(table.schema, table.name, table.types.names)
         mode = mode_named(self.mode)
         with self.chunk.read(self.url) as reading:
-            rows = (mode.copied(hashed.rows(batch), reading.position) for batch in reading)
+            rows = (
+                mode.copied(hashed.rows(batch), reading.position, reading.moment_us)
+                for batch in reading
+            )
             batches = (conformed(batch, schema) for batch in rows)
             files = list(DataFileWriter(schema, self.prefix).write(batches))
             answer = {
@@ -243,9 +246,10 @@ class FirstCopy:
     def _target(self, table: SourceTable) -> MirrorTable:
         """The lake table: the one that is there if its columns are these, else a new one."""
         index = self.indexes / table.schema / table.name
-        key = self._mode(table).index_key(table.key)
+        mode = self._mode(table)
+        key = mode.index_key(table.key)
         schema = self.rules.lake_schema(table.schema, table.name, table.arrow_schema)
-        schema = self._mode(table).lake_schema(schema)
+        schema = mode.lake_schema(schema)
         if self.lake.exists(table.schema, table.name):
             known = self.lake.load(table.schema, table.name).describe()
             properties = known["properties"]
@@ -255,7 +259,9 @@ class FirstCopy:
             if described(properties) is not None:  # else it has no rows yet
                 same = same and treated_columns(properties) == self._treated(table)
             if same and properties.get("binlake.deletes") == self.options.deletes:
-                return MirrorTable.open(self.lake, table.schema, table.name, key, index)
+                return MirrorTable.open(
+                    self.lake, table.schema, table.name, key, index, open_column=mode.open_column
+                )
             if "binlake.deletes" not in properties:
                 raise BinlogError(
                     f"{table.full_name}: the lake has a table of this name that no mirror made",
@@ -271,6 +277,7 @@ class FirstCopy:
             key,
             index,
             deletes="position" if self.options.deletes == "position" else "vectors",
+            open_column=mode.open_column,
         )
 
     def _mode(self, table: SourceTable) -> Mode:

@@ -180,6 +180,12 @@ class Followed:
             return place_key(here) < place_key(until)
         return not GtidProgress(here.gtid_set).has_all(GtidProgress(until.gtid_set))
 
+    @property
+    def is_being_completed(self) -> bool:
+        """Whether the next range must not go beyond `snapshot_until`."""
+        same = self.offset.position.server_uuid == self.snapshot_until.position.server_uuid
+        return self.mode.begins_after_copy and same and self.may_be_ahead
+
     def was_copied_after(self, place: Position) -> bool:
         """Whether the copy may have seen what happened at a place, which is not before `offset`."""
         until = self.snapshot_until.position
@@ -288,8 +294,10 @@ def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
 def open_table(lake: Lake, namespace: str, name: str, indexes: Path) -> MirrorTable:
     """A table that a mirror has copied. Raises SourceError."""
     properties = lake.load(namespace, name).describe()["properties"]
-    key = mode_named(mode_of(properties)).index_key(key_of(properties))
-    return MirrorTable.open(lake, namespace, name, key, indexes / namespace / name)
+    mode = mode_named(mode_of(properties))
+    key = mode.index_key(key_of(properties))
+    index = indexes / namespace / name
+    return MirrorTable.open(lake, namespace, name, key, index, open_column=mode.open_column)
 
 
 def place_of(table: MirrorTable, control: Control, options: MirrorOptions) -> StreamOffset | None:

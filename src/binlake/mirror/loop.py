@@ -323,6 +323,7 @@ class Mirror:
         ahead = [
             t.offset for t in self._tables.values() if place_key(t.offset.position) > places[0]
         ]
+        ahead += [t.snapshot_until for t in group if t.is_being_completed]
         if until is not None:
             ahead.append(until)
         target = min(ahead, key=lambda o: place_key(o.position)) if ahead else None

@@ -52,7 +52,8 @@ _COUNTS = (
 class MirrorOptions:
     """The options of a mirror, which the lake keeps.
 
-    `tables` and `exclude_tables` are patterns (`shop.*`). `deletes`: vectors (Iceberg v3) or position
+    `tables` and `exclude_tables` are patterns (`shop.*`); so are those of tables in another mode,
+    `soft_delete_tables`, `append_tables` and `history_tables`. `deletes`: vectors (Iceberg v3) or position
     (v2). `on_alter`: of a table whose ALTER cannot be followed. `on_other_writer`: of a table that
     another program has written to. `on_statement`: where the log holds changes that no row event
     shows. `on_cascade`: of a table whose rows foreign keys change, which not every server logs. `time`, `zero_date`, `invalid`: as the read options. `round_bytes`: of log in one round, at
@@ -69,6 +70,7 @@ class MirrorOptions:
     hash_key_file: str = ""
     soft_delete_tables: tuple[str, ...] = ()
     append_tables: tuple[str, ...] = ()
+    history_tables: tuple[str, ...] = ()
     deletes: str = "vectors"
     on_alter: str = "quarantine"
     on_other_writer: str = "refuse"

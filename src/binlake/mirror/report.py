@@ -26,7 +26,7 @@ class TableStatus:
 
     `reason` and `since` are those of a quarantine. `rows` are those that are there, `deleted_rows` those
     that the data files hold beside them; `bytes` is of data files, `index_bytes` of the key index on
-    this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes. `left_out` and `hashed` are columns of the server's table. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
+    this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes; history, whose `rows` are versions. `left_out` and `hashed` are columns of the server's table. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
     """
 
     table: str

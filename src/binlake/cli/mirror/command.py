@@ -97,6 +97,13 @@ def run(
             help="Append each change of these tables as a row, with operation, commit time and GTID.",
         ),
     ] = None,
+    history: Annotated[
+        list[str] | None,
+        Option(
+            metavar="DB.TABLE",
+            help="Keep every version of the rows of these tables, with the times when it was valid.",
+        ),
+    ] = None,
     logs: Annotated[
         str | None,
         Option(metavar="DIR", help="Read the changes from an archive instead of the server."),
@@ -230,6 +237,7 @@ def run(
     given: dict[str, Any] = {
         "tables": table, "exclude_tables": exclude_table, "exclude_columns": exclude_column,
         "hash_columns": hash_column, "soft_delete_tables": soft_delete, "append_tables": append,
+        "history_tables": history,
         "hash_key_file": None if hash_key_file is None else str(Path(hash_key_file).absolute()), "deletes": deletes, "on_alter": on_alter,
         "on_other_writer": on_other_writer, "on_statement": on_statement, "on_cascade": on_cascade, "time": time,
         "zero_date": zero_date, "invalid": invalid, "max_rows_per_s": max_rate, "keep_snapshots_s": keep_snapshots,
@@ -259,7 +267,7 @@ def run(
 def _flag(name: str) -> str:
     renamed = {"tables": "table", "exclude_tables": "exclude_table", "exclude_columns": "exclude_column",
                "hash_columns": "hash_column", "soft_delete_tables": "soft_delete",
-               "append_tables": "append", "max_rows_per_s": "max_rate",
+               "append_tables": "append", "history_tables": "history", "max_rows_per_s": "max_rate",
                "keep_snapshots_s": "keep_snapshots", "verify_every_s": "verify_every",
                "interval_seconds": "interval"}  # fmt: skip
     return "LAKE" if name == "lake" else f"--{renamed.get(name, name).replace('_', '-')}"

@@ -31,6 +31,7 @@ __all__ = [
     "MOVE",
     "UPDATE",
     "KeyShare",
+    "KeySteps",
     "Net",
     "RowsOf",
     "differs",
@@ -68,35 +69,56 @@ def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsO
     Raises IncompleteError where the row that an update is about is nowhere, SchemaError for a NULL
     in a key, UnsupportedError.
     """
-    op = changes[OP].to_numpy()
-    names = list(key)
-    after = changes.select(names)
-    before = pa.table(
-        [
-            pc.if_else(pc.is_in(changes[OP], _UPDATES), changes[BEFORE + n], changes[n])
-            for n in names
-        ],
-        names=names,
-    )
-    rows = len(op)
-    both = pa.concat_tables([before, after.cast(before.schema)])
-    ids = keys_of([both[name] for name in names], names).ids()
-    old, new = ids[:rows], ids[rows:]
-    puts = np.flatnonzero(op != DELETE)
-    gone = np.flatnonzero((op == DELETE) | ((op == UPDATE) & (old != new)))
-    steps = _Steps.of(
-        np.concatenate([old[gone], new[puts]]),
-        np.concatenate([2 * gone, 2 * puts + 1]),
-    )
-    last = steps.last_of_key()
+    found = KeySteps.of(changes, key)
+    last = found.steps.last_of_key()
     upserted = last[last & 1 == 1] >> 1
     deleted = last[last & 1 == 0] >> 1
-    columns = [name for name in changes.column_names if name in _columns(changes)]
-    if changes[ABSENT].null_count == rows:
-        whole = changes.select(columns).take(pa.array(upserted))
-    else:
-        whole = _completed(table, changes, columns, before, old, steps, upserted, rows_of)
-    return Net(whole, before.take(pa.array(deleted)))
+    return Net(found.rows_after(table, upserted, rows_of), found.before.take(pa.array(deleted)))
+
+
+@dataclass(frozen=True, slots=True)
+class KeySteps:
+    """What `changes` do to each key. `before` has the key of each change before it, `old` that key's id in `steps`."""
+
+    changes: pa.Table
+    before: pa.Table
+    old: Indices
+    steps: Steps
+
+    @classmethod
+    def of(cls, changes: pa.Table, key: Sequence[str]) -> KeySteps:
+        """The steps of changes in their order. Raises SchemaError for a NULL in a key."""
+        op = changes[OP].to_numpy()
+        names = list(key)
+        after = changes.select(names)
+        before = pa.table(
+            [
+                pc.if_else(pc.is_in(changes[OP], _UPDATES), changes[BEFORE + n], changes[n])
+                for n in names
+            ],
+            names=names,
+        )
+        rows = len(op)
+        both = pa.concat_tables([before, after.cast(before.schema)])
+        ids = keys_of([both[name] for name in names], names).ids()
+        old, new = ids[:rows], ids[rows:]
+        puts = np.flatnonzero(op != DELETE)
+        gone = np.flatnonzero((op == DELETE) | ((op == UPDATE) & (old != new)))
+        steps = Steps.of(
+            np.concatenate([old[gone], new[puts]]),
+            np.concatenate([2 * gone, 2 * puts + 1]),
+        )
+        return cls(changes, before, old, steps)
+
+    def rows_after(self, table: str, chosen: Indices, rows_of: RowsOf) -> pa.Table:
+        """The whole rows after some changes, by their numbers.
+
+        Raises IncompleteError where the row that an update is about is nowhere, UnsupportedError.
+        """
+        columns = _columns(self.changes)
+        if self.changes[ABSENT].null_count == self.changes.num_rows:
+            return self.changes.select(columns).take(pa.array(chosen))
+        return _completed(table, self, columns, chosen, rows_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +202,14 @@ def _columns(changes: pa.Table) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
+class Steps:
     """Steps of keys, sorted by key and time: a number is 2 * row + (1: the key has this row, 0: gone)."""
 
     ids: Indices
     steps: Indices
 
     @classmethod
-    def of(cls, ids: Indices, steps: Indices) -> _Steps:
+    def of(cls, ids: Indices, steps: Indices) -> Steps:
         order = np.lexsort((steps, ids))
         return cls(ids[order], steps[order])
 
@@ -207,16 +229,10 @@ class _Steps:
 
 
 def _completed(
-    table: str,
-    changes: pa.Table,
-    columns: Sequence[str],
-    before: pa.Table,
-    old: Indices,
-    steps: _Steps,
-    upserted: Indices,
-    rows_of: RowsOf,
+    table: str, of: KeySteps, columns: Sequence[str], upserted: Indices, rows_of: RowsOf
 ) -> pa.Table:
     """The rows `upserted`, what their images lack taken from the rows that were there before."""
+    changes = of.changes
     absent = changes[ABSENT].combine_chunks()
     lacking = np.flatnonzero(~np.asarray(absent.is_null()))
     op = changes[OP].to_numpy()
@@ -227,13 +243,13 @@ def _completed(
             f"{table}: the log has inserts without the columns {names}, which got their defaults",
             hint="set binlog_row_image=FULL on the server, then `binlake mirror resync`",
         )
-    previous = steps.before(lacking, old[lacking])
+    previous = of.steps.before(lacking, of.old[lacking])
     rows = changes.num_rows
     base = np.full(rows, -1, np.int64)
     in_range = (previous >= 0) & (previous & 1 == 1)
     base[lacking[in_range]] = previous[in_range] >> 1
     outside = lacking[previous == -1]
-    where, lake = rows_of(before.take(pa.array(outside)))
+    where, lake = rows_of(of.before.take(pa.array(outside)))
     base[outside] = np.where(where >= 0, where + rows, -1)
     nowhere = rows + lake.num_rows
     patterns = _patterns(absent, lacking)

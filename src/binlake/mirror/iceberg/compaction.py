@@ -21,7 +21,7 @@ from pyroaring import BitMap
 from binlake.lake.engine import Task
 from binlake.mirror.iceberg.data_files import DataFileWriter
 from binlake.mirror.iceberg.key_index import SortedKeys
-from binlake.mirror.iceberg.live_rows import keys_of_file, live_batches
+from binlake.mirror.iceberg.live_rows import Lookup, live_batches
 
 __all__ = [
     "CompactionPolicy",
@@ -217,7 +217,7 @@ class RewriteOrder:
     deleted: Mapping[str, BitMap]
     rows: Mapping[str, int]
     schema: pa.Schema
-    key: tuple[str, ...] | None
+    lookup: Lookup | None
     prefix: str
 
     def task(self) -> RewriteTask:
@@ -228,6 +228,6 @@ class RewriteOrder:
     def done(self, file: Mapping[str, Any] | None) -> Rewritten:
         """The outcome, from what the task returned. Reads the keys of the new file, if there is an index."""
         keys = None
-        if file is not None and self.key is not None:
-            keys = keys_of_file(file["file-path"], self.schema, self.key)
+        if file is not None and self.lookup is not None:
+            keys = self.lookup.keys_of_file(file["file-path"], self.schema)
         return Rewritten(self.deleted, self.rows, file, keys)

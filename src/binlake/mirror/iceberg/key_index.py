@@ -40,10 +40,11 @@ class SortedKeys:
     positions: npt.NDArray[np.uint64]
 
 
-def sorted_keys(keys: Keys) -> SortedKeys:
-    """The keys of the rows of a data file, which are in the order of the file."""
+def sorted_keys(keys: Keys, positions: npt.NDArray[np.integer[Any]] | None = None) -> SortedKeys:
+    """The keys of rows of a data file, and where in the file each is; of all of its rows without `positions`."""
     order = np.argsort(keys.high, kind="stable")
-    return SortedKeys(keys.take(order), order.astype(np.uint64))
+    where = order if positions is None else positions[order]
+    return SortedKeys(keys.take(order), where.astype(np.uint64))
 
 
 @dataclass(frozen=True, slots=True)

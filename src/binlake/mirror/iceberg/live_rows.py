@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 
@@ -18,7 +20,7 @@ from binlake.mirror.iceberg.keys import keys_of_rows
 from binlake.mirror.iceberg.puffin import decode_vector
 from binlake.mirror.iceberg.schema import FIELD_ID
 
-__all__ = ["deleted_rows", "keys_of_file", "live_batches", "rows_at"]
+__all__ = ["Lookup", "deleted_rows", "live_batches", "rows_at"]
 
 _BATCH_ROWS = 1 << 17
 
@@ -80,14 +82,33 @@ def live_batches(
             yield rows, positions
 
 
-def keys_of_file(path: str, schema: pa.Schema, key: tuple[str, ...]) -> SortedKeys | None:
-    """The keys of all rows of a data file, the deleted ones too; None: it has no rows."""
-    names = key or tuple(schema.names)
-    parts = [rows for rows, _ in live_batches(path, BitMap(), schema, names)]
-    rows = pa.concat_tables(parts) if parts else None
-    if rows is None or not rows.num_rows:
-        return None
-    return sorted_keys(keys_of_rows(rows, schema, key))
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """By what the rows of a table are found: the columns `key`, () for whole rows. With `open_column`, only
+    the rows are found in which this column is null.
+    """
+
+    key: tuple[str, ...]
+    open_column: str | None = None
+
+    def keys_of_file(self, path: str, schema: pa.Schema) -> SortedKeys | None:
+        """The keys of all rows of a data file that can be found, the deleted ones too; None: there are none."""
+        names = [*(self.key or schema.names)]
+        if self.open_column is not None:
+            names.append(self.open_column)
+        parts = [rows for rows, _ in live_batches(path, BitMap(), schema, names)]
+        return self.keys_of(pa.concat_tables(parts), schema) if parts else None
+
+    def keys_of(self, rows: pa.Table, schema: pa.Schema) -> SortedKeys | None:
+        """The same of the rows of a data file, in their order."""
+        positions = np.arange(rows.num_rows)
+        if self.open_column is not None:
+            is_open = pc.is_null(rows[self.open_column])
+            rows = rows.filter(is_open)
+            positions = positions[is_open.to_numpy()]
+        if not rows.num_rows:
+            return None
+        return sorted_keys(keys_of_rows(rows, schema, self.key), positions)
 
 
 def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:

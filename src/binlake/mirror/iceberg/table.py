@@ -28,9 +28,9 @@ from binlake.mirror.iceberg.data_files import (
     position_delete_file,
 )
 from binlake.mirror.iceberg.jvm import IcebergTable, Lake
-from binlake.mirror.iceberg.key_index import KeyIndex, sorted_keys
+from binlake.mirror.iceberg.key_index import KeyIndex
 from binlake.mirror.iceberg.keys import Keys, keys_of_rows, row_hashes
-from binlake.mirror.iceberg.live_rows import deleted_rows, keys_of_file, live_batches, rows_at
+from binlake.mirror.iceberg.live_rows import Lookup, deleted_rows, live_batches, rows_at
 from binlake.mirror.iceberg.puffin import vector_files
 from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
 
@@ -49,7 +49,7 @@ _NUMBER_BITS = np.uint64(32)
 class Change:
     """What a commit does to a table, in this order: empty it, change its schema, delete, insert.
 
-    With a key: `upserts` has at most one row per key, and replaces the row of that key; `deletes`
+    With a key: `upserts` has at most one row per key (of those that can be found), and replaces the row of that key; `deletes`
     are key columns. Without a key: `upserts` are inserted, and each row of `deletes`, which are whole
     rows, removes one row that equals it. `appended` are rows of a table without an index, which are read once. `schema` are steps as `Lake.java` takes them, in groups
     that are done one after the other; `table_properties` are set.
@@ -73,24 +73,36 @@ class MirrorTable:
     """An Iceberg table, its deleted positions, and the index of its keys. For one thread.
 
     `key` names the key columns, () for none: then whole rows are told apart. Of None, rows are only appended, and
-    there is no index. All methods raise SourceError, CommitConflictError, SchemaError.
+    there is no index. With `open_column`, several rows may have one key: the row of a key is the one in which
+    the column is null. All methods raise SourceError, CommitConflictError, SchemaError.
     """
 
     def __init__(
-        self, table: IcebergTable, key: Sequence[str] | None, index_directory: Path
+        self,
+        table: IcebergTable,
+        key: Sequence[str] | None,
+        index_directory: Path,
+        open_column: str | None = None,
     ) -> None:
         self._table = table
         self.key = () if key is None else tuple(key)
-        self._is_indexed = key is not None
+        self._lookup = None if key is None else Lookup(self.key, open_column)
         self._index = KeyIndex(index_directory)
         self.reload()
 
     @classmethod
     def open(
-        cls, lake: Lake, namespace: str, name: str, key: Sequence[str] | None, index_directory: Path
+        cls,
+        lake: Lake,
+        namespace: str,
+        name: str,
+        key: Sequence[str] | None,
+        index_directory: Path,
+        *,
+        open_column: str | None = None,
     ) -> MirrorTable:
         """A table that is there."""
-        return cls(lake.load(namespace, name), key, index_directory)
+        return cls(lake.load(namespace, name), key, index_directory, open_column)
 
     @classmethod
     def create(
@@ -103,6 +115,7 @@ class MirrorTable:
         index_directory: Path,
         *,
         deletes: Deletes = "vectors",
+        open_column: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> MirrorTable:
         """Make an empty table."""
@@ -118,7 +131,7 @@ class MirrorTable:
             **(properties or {}),
         }
         made = lake.create(namespace, name, iceberg_schema(arrow_schema), settings)
-        return cls(made, key, index_directory)
+        return cls(made, key, index_directory, open_column)
 
     # -- what it holds ---------------------------------------------------------------------------
 
@@ -205,14 +218,17 @@ class MirrorTable:
             for name in entry["deletes"]
             if files["deletes"][name]["file-format"].lower() == "puffin"
         }
-        if self._is_indexed:
-            self._complete_index()
+        if self._lookup is not None:
+            self._complete_index(self._lookup)
 
-    def _complete_index(self) -> None:
+    def _complete_index(self, lookup: Lookup) -> None:
+        """Add all rows of the data files that it lacks: those that are deleted do no harm."""
         self._index.keep(self._rows)
         for path in self._rows:
             if not self._index.has(path):
-                self._index_file(path)
+                keys = lookup.keys_of_file(path, self._schema)
+                if keys is not None:
+                    self._index.add(path, keys)
         self._index.save(self._snapshot)
 
     def _look(self) -> None:
@@ -225,12 +241,6 @@ class MirrorTable:
         missing = [name for name in self.key if name not in self._schema.names]
         if missing:
             raise SourceError(f"{self.full_name} has no column {missing[0]}, which its key needs")
-
-    def _index_file(self, path: str) -> None:
-        """Add all rows of a data file: those that are deleted do no harm."""
-        keys = keys_of_file(path, self._schema, self.key)
-        if keys is not None:
-            self._index.add(path, keys)
 
     def _keys(self, rows: pa.Table) -> Keys:
         return keys_of_rows(rows, self._schema, self.key)
@@ -324,14 +334,16 @@ class MirrorTable:
         request: dict[str, Any] = {"add": added, "properties": dict(properties)}
         request.update(self._delete_files(marks))
         self._commit(request, marks)
-        if upserts is not None and added:
-            self._index.add(added[0]["file-path"], sorted_keys(self._keys(upserts)))
+        if self._lookup is not None and upserts is not None:
+            keys = self._lookup.keys_of(upserts, self._schema)
+            if keys is not None:
+                self._index.add(added[0]["file-path"], keys)
         self._index.save(self._snapshot)
         changed = (upserts, change.deletes)
         return sum(rows.num_rows for rows in changed if rows is not None)
 
     def _append(self, rows: Iterable[pa.Table], properties: Mapping[str, str]) -> int:
-        if self._is_indexed:
+        if self._lookup is not None:
             raise ValueError("rows of a table with an index replace others")
         conforming = (conformed(part, self._schema) for part in rows)
         added = list(DataFileWriter(self._schema, self.data_prefix()).write(conforming))
@@ -389,8 +401,7 @@ class MirrorTable:
         """What another thread needs to write the rows of data files into one."""
         old = {file.path: self._deleted.get(file.path, BitMap()) for file in group}
         rows = {path: self._rows[path] for path in old}
-        key = self.key if self._is_indexed else None
-        return RewriteOrder(old, rows, self._schema, key, self.data_prefix())
+        return RewriteOrder(old, rows, self._schema, self._lookup, self.data_prefix())
 
     def commit_rewrites(self, rewrites: Sequence[Rewritten], properties: Mapping[str, str]) -> int:
         """Put new data files in the place of old ones, with what was deleted meanwhile.
@@ -418,7 +429,7 @@ class MirrorTable:
         for file in request["replaced"]:
             self._delete_lists.pop(file["file-path"], None)
         self._take(request, marks)
-        if self._is_indexed:
+        if self._lookup is not None:
             for one in sound:
                 if one.keys is not None:
                     self._index.add(one.path, one.keys)

@@ -20,7 +20,7 @@ from binlake.mirror.apply.net import UPDATE, differs
 from binlake.mirror.control import place_key
 from binlake.mirror.iceberg.keys import Keys, keys_of, row_hashes
 from binlake.mirror.iceberg.table import Change
-from binlake.mirror.modes.mode import Mode, RowChanges, Scan
+from binlake.mirror.modes.mode import Mode, RowChanges, Scan, repeated
 from binlake.mirror.modes.names import APPEND
 from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import METADATA
@@ -54,15 +54,15 @@ class ChangeLog(Mode):
     def index_key(self, _key: tuple[str, ...]) -> None:
         return None
 
-    def copied(self, rows: pa.Table, position: Position) -> pa.Table:
-        return _with_own(rows, rows.num_rows, _own(SNAPSHOT, position))
+    def copied(self, rows: pa.Table, position: Position, _moment_us: int) -> pa.Table:
+        return repeated(rows, self.fields, _own(SNAPSHOT, position), rows.num_rows)
 
     def changes(self, of: RowChanges, _most_bytes: int) -> Iterator[Change]:
         yield Change(appended=(logged_rows(changes, of.key) for changes in of.tables()))
 
     def truncated(self, place: Position, commit_us: int | None) -> Change:
         own = {**_own(TRUNCATE, place), _COLUMNS["ts"].name: commit_us}
-        return Change(appended=[_with_own(None, 1, own)])
+        return Change(appended=[repeated(None, self.fields, own, 1)])
 
     def present(self, scan: Scan, key: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """The rows after the last change of each; of rows without a key, as many as there are."""
@@ -85,15 +85,6 @@ def _own(op: str, place: Position) -> dict[str, object]:
     sequence = {"file": number, "pos": offset, "row": _BEFORE_ALL_ROWS}
     named = {"op": op, "file": place.file, "pos": offset, "seq": sequence}
     return {field.name: named.get(name) for name, field in _COLUMNS.items()}
-
-
-def _with_own(rows: pa.Table | None, count: int, own: dict[str, object]) -> pa.Table:
-    """Rows with the same values in all columns of the mode."""
-    columns = {} if rows is None else dict(zip(rows.column_names, rows.columns, strict=True))
-    for field in _COLUMNS.values():
-        one = pa.array([own[field.name]], field.type)
-        columns[field.name] = one.take(pa.array(np.zeros(count, np.int64)))
-    return pa.table(columns)
 
 
 def logged_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:

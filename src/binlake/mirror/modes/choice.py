@@ -5,12 +5,15 @@ from __future__ import annotations
 from binlake.errors import SourceError
 from binlake.mirror.modes.change_log import ChangeLog
 from binlake.mirror.modes.equal_rows import EqualRows
+from binlake.mirror.modes.history import History
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.soft_deletes import SoftDeletes
 
 __all__ = ["mode_named"]
 
-_MODES: dict[str, Mode] = {mode.name: mode for mode in (EqualRows(), SoftDeletes(), ChangeLog())}
+_MODES: dict[str, Mode] = {
+    mode.name: mode for mode in (EqualRows(), SoftDeletes(), ChangeLog(), History())
+}
 
 
 def mode_named(name: str) -> Mode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from binlake.mirror.apply.net import RowsOf
 from binlake.mirror.iceberg.table import Change
 from binlake.values.position import Position
 
-__all__ = ["Mode", "RowChanges", "Scan"]
+__all__ = ["Mode", "RowChanges", "Scan", "repeated"]
 
 #: Reads columns of all rows of a lake table, in the same order each time.
 Scan = Callable[[Sequence[str]], Iterator[pa.Table]]
@@ -57,13 +57,17 @@ class RowChanges:
 class Mode(ABC):
     """One mode. `fields` are the columns that the lake has beside the server's; `facts` of each change are needed
     for them, by the names of metadata columns. `holds_rows`: the rows that are there must equal the server's, so
-    what an ALTER does to them must be known.
+    what an ALTER does to them must be known. `open_column`: several rows may have one key, of which the server has
+    the one where this column is null. `begins_after_copy`: changes up to the end of the copy are committed apart
+    from later ones.
     """
 
     name: ClassVar[str]
     fields: ClassVar[tuple[pa.Field, ...]] = ()
     facts: ClassVar[tuple[str, ...]] = ()
     holds_rows: ClassVar[bool] = True
+    open_column: ClassVar[str | None] = None
+    begins_after_copy: ClassVar[bool] = False
 
     def check(self, table: str, names: Sequence[str], key: Sequence[str]) -> None:
         """Raise UnsupportedError for a table with these columns and this key that cannot be in the mode."""
@@ -92,8 +96,11 @@ class Mode(ABC):
             schema = schema.append(field)
         return schema
 
-    def copied(self, rows: pa.Table, _position: Position) -> pa.Table:
-        """Rows that a copy has read, which contain every change before a position."""
+    def copied(self, rows: pa.Table, _position: Position, _moment_us: int) -> pa.Table:
+        """Rows that a copy has read, which contain every change before a position.
+
+        `_moment_us`: the server's clock before they were read, microseconds since 1970 UTC.
+        """
         return rows
 
     @abstractmethod
@@ -110,3 +117,13 @@ class Mode(ABC):
     @abstractmethod
     def present(self, scan: Scan, key: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """The rows that the server has, in its columns. Raises UnsupportedError if the lake cannot show them."""
+
+
+def repeated(
+    rows: pa.Table | None, fields: Iterable[pa.Field], values: Mapping[str, object], count: int
+) -> pa.Table:
+    """`count` rows with more columns, whose values are the same in all rows; null without a value."""
+    columns = {} if rows is None else dict(zip(rows.column_names, rows.columns, strict=True))
+    for field in fields:
+        columns[field.name] = pa.repeat(pa.scalar(values.get(field.name), field.type), count)
+    return pa.table(columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["APPEND", "MIRROR", "MODE_OPTIONS", "SOFT_DELETES"]
+__all__ = ["APPEND", "HISTORY", "MIRROR", "MODE_OPTIONS", "SOFT_DELETES"]
 
 #: The rows of the server.
 MIRROR = "mirror"
@@ -10,6 +10,12 @@ MIRROR = "mirror"
 SOFT_DELETES = "soft deletes"
 #: A row for each change.
 APPEND = "append"
+#: A row for each version of a row.
+HISTORY = "history"
 
 #: The option with the patterns of the tables that are in a mode.
-MODE_OPTIONS = {SOFT_DELETES: "soft_delete_tables", APPEND: "append_tables"}
+MODE_OPTIONS = {
+    SOFT_DELETES: "soft_delete_tables",
+    APPEND: "append_tables",
+    HISTORY: "history_tables",
+}

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from types import TracebackType
 from typing import Self
@@ -33,10 +34,12 @@ from binlake.mirror.source.read_session import (
 )
 from binlake.mirror.source.table_rows import BatchLimits, RowSelect
 from binlake.mirror.source.tables import SourceTable
+from binlake.source.replica.connection import ServerConnection
 from binlake.values.builds import PickledByName
 
 __all__ = ["ChunkReading", "Snapshot", "SnapshotOptions", "TableChunk"]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_CHUNKS = 100_000
 
 
@@ -145,7 +148,8 @@ class TableChunk(PickledByName):
 class ChunkReading:
     """One reading of a chunk: an iterator of record batches, to be closed.
 
-    `position` belongs to it: the rows hold every change before it. `rows`, `bytes` (as sent) and
+    `position` belongs to it: the rows hold every change before it. `moment_us` is the server's clock before
+    the rows were read, microseconds since 1970 UTC. `rows`, `bytes` (as sent) and
     `zero_dates` (which became null) count what has been read so far.
     """
 
@@ -155,6 +159,7 @@ class ChunkReading:
         with ExitStack() as stack:
             self._server = stack.enter_context(open_session(url))
             find = settled_position if chunk.table.key else begin_snapshot
+            self.moment_us = _moment_us(self._server)
             self.position = find(self._server)
             take_raw_text(self._server)
             self._open = stack.pop_all()
@@ -197,3 +202,10 @@ class ChunkReading:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _moment_us(server: ServerConnection) -> int:
+    """The server's clock."""
+    [[text]] = server.rows("SELECT UTC_TIMESTAMP(6)", 1)
+    moment = datetime.fromisoformat(text or "").replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)

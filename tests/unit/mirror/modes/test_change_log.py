@@ -55,7 +55,7 @@ def histories(draw: st.DrawFn, *, keyed: bool) -> tuple[list[pa.Table], list[Row
     start = {place: (place, 0) for place in draw(st.sets(st.integers(0, 3)))}
     now = list(start.values())
     copied = pa.Table.from_pylist([dict(zip(NAMES, row, strict=True)) for row in now], KINDS)
-    tables = [LOG.copied(copied, Position("", "log.000001", 4))]
+    tables = [LOG.copied(copied, Position("", "log.000001", 4), 0)]
     numbers = st.integers(0, 5)
     for place in range(5, 5 + draw(st.integers(0, 12))):
         kind = draw(st.sampled_from((INSERT, UPDATE, DELETE, TRUNCATED)))

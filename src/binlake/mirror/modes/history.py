@@ -1,0 +1,168 @@
+"""The mode of a lake table with a row for each version of a row (a slowly changing dimension of type 2).
+
+A change closes the version that is there and opens one of its own; a delete only closes. A closed version
+is written anew with the time, in the place of the open one: so the index, which has open versions only,
+finds what a commit closes.
+
+Versions begin when the copy ends. What the log has before that leads to the rows with which they begin,
+as in a table that equals the server's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.errors import UnsupportedError
+from binlake.mirror.apply.change_rows import OP, fact
+from binlake.mirror.apply.net import KeySteps, RowsOf, net_by_key
+from binlake.mirror.control import place_key
+from binlake.mirror.iceberg.schema import conformed
+from binlake.mirror.iceberg.table import Change
+from binlake.mirror.modes.equal_rows import check_moves
+from binlake.mirror.modes.mode import Mode, RowChanges, Scan, repeated
+from binlake.mirror.modes.names import HISTORY
+from binlake.table.batches import OPERATIONS
+from binlake.table.metadata import SEQUENCE_TYPE
+from binlake.values.position import Position
+
+__all__ = ["History"]
+
+_TIME = pa.timestamp("us", "UTC")
+#: When a version became the row, and when it was no longer; null: it is the row now.
+_FROM, _TO = "_valid_from", "_valid_to"
+_SNAPSHOT = "snapshot"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BEFORE_ALL_ROWS = -1
+
+Numbers = npt.NDArray[np.int64]
+
+
+class History(Mode):
+    """Keeps every version of a row."""
+
+    name = HISTORY
+    fields = (
+        pa.field(_FROM, _TIME),
+        pa.field(_TO, _TIME),
+        pa.field("_op", pa.string()),
+        pa.field("_gtid", pa.string()),
+        pa.field("_seq", SEQUENCE_TYPE),
+    )
+    facts = ("ts", "gtid", "seq")
+    open_column = _TO
+    begins_after_copy = True
+
+    def check(self, table: str, names: Sequence[str], key: Sequence[str]) -> None:
+        super().check(table, names, key)
+        if not key:
+            raise UnsupportedError(
+                f"{table}: a history needs a primary key, or a unique key of NOT NULL columns",
+                hint="--append keeps the changes of a table without a key",
+            )
+
+    def copied(self, rows: pa.Table, position: Position, moment_us: int) -> pa.Table:
+        number, offset = place_key(position)
+        own = {
+            _FROM: _EPOCH + timedelta(microseconds=moment_us),
+            "_op": _SNAPSHOT,
+            "_seq": {"file": number, "pos": offset, "row": _BEFORE_ALL_ROWS},
+        }
+        return repeated(rows, self.fields, own, rows.num_rows)
+
+    def changes(self, of: RowChanges, _most_bytes: int) -> Iterator[Change]:
+        changes = pa.concat_tables(of.tables())
+        if of.may_be_ahead:
+            check_moves(of, changes)
+            net = net_by_key(of.table, _with_own(changes), of.key, of.rows_of)
+            yield Change(net.upserts, net.deletes)
+        else:
+            yield Change(versions(of.table, changes, of.key, of.rows_of))
+
+    def truncated(self, _place: Position, _commit_us: int | None) -> Change:
+        raise UnsupportedError("a history would close the version of each of its rows")
+
+    def present(
+        self, scan: Scan, _key: Sequence[str], columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        for rows in scan([*columns, _TO]):
+            yield rows.filter(pc.is_null(rows[_TO])).select(columns)
+
+
+def _with_own(changes: pa.Table) -> pa.Table:
+    """Row changes with the columns of the version that each begins."""
+    own = {
+        _FROM: changes[fact("ts")],
+        _TO: pa.nulls(changes.num_rows, _TIME),
+        "_op": pa.array(OPERATIONS, pa.string()).take(changes[OP].combine_chunks()),
+        "_gtid": changes[fact("gtid")],
+        "_seq": changes[fact("seq")],
+    }
+    for field in History.fields:
+        changes = changes.append_column(field, own[field.name].cast(field.type))
+    return changes
+
+
+def versions(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsOf) -> pa.Table:
+    """The versions that row changes (see `change_rows`, with the facts) close and open, as rows of the lake.
+
+    Of each key at most one is open. Raises what `KeySteps` raises.
+    """
+    of = KeySteps.of(changes, key)
+    ids, steps = of.steps.ids, of.steps.steps
+    begins = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
+    ends = np.append(begins[1:], True)[: len(ids)]
+    found, open_rows = rows_of(_keys(of, steps[begins], key))
+    times = changes[fact("ts")].cast(pa.int64()).to_numpy()[steps >> 1]
+    times = _ascending(times, begins, _began(found, open_rows))
+    # the first step of a key closes the version that is there
+    closed = open_rows.take(pa.array(found[found >= 0]))
+    closed = _with(closed, _TO, times[begins][found >= 0])
+    # every step but the last closes the version that it opens
+    is_put = steps & 1 == 1
+    until = pa.array(np.append(times[1:], 0)[is_put], pa.int64(), mask=ends[is_put])
+    puts = steps[is_put] >> 1
+    own = _with_own(changes).select([field.name for field in History.fields]).take(pa.array(puts))
+    opened = of.rows_after(table, puts, rows_of)
+    for field in History.fields:
+        opened = opened.append_column(field, own[field.name])
+    opened = _with(opened, _FROM, times[is_put])
+    opened = opened.set_column(opened.column_names.index(_TO), _TO, until.cast(_TIME))
+    return pa.concat_tables([closed, conformed(opened, closed.schema)])
+
+
+def _keys(of: KeySteps, first: Numbers, key: Sequence[str]) -> pa.Table:
+    """The key of each of some steps."""
+    both = pa.concat_tables([of.before, of.changes.select(list(key)).cast(of.before.schema)])
+    is_put = first & 1
+    return both.take(pa.array((first >> 1) + is_put * of.changes.num_rows))
+
+
+def _began(found: Numbers, open_rows: pa.Table) -> Numbers:
+    """When the version began that is there, of each key; of a key without one, before all times."""
+    began = open_rows[_FROM].cast(pa.int64()).fill_null(0).to_numpy()
+    times = np.full(len(found), np.iinfo(np.int64).min)
+    times[found >= 0] = began[found[found >= 0]]
+    return times
+
+
+def _ascending(times: Numbers, begins: npt.NDArray[np.bool_], least: Numbers) -> Numbers:
+    """The times of the steps of each key, none before an earlier one of the key: clocks step back, and MariaDB
+    logs when a statement began.
+    """
+    times = times.copy()
+    times[begins] = np.maximum(times[begins], least)
+    known, ranks = np.unique(times, return_inverse=True)
+    shift = (np.cumsum(begins) - 1) * len(known)
+    ascending: Numbers = known[np.maximum.accumulate(ranks + shift) - shift]
+    return ascending
+
+
+def _with(rows: pa.Table, name: str, times: Numbers) -> pa.Table:
+    at = rows.column_names.index(name)
+    return rows.set_column(at, rows.schema.field(at), pa.array(times, pa.int64()).cast(_TIME))
