@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from support.logs import costly_logs
+from support.logs import costly_events, costly_logs
 from support.logs.table_log import Log
 
 pytestmark = pytest.mark.costs  # minutes, in all
 MOST_MEMORY_KB = 300 << 10
 MOST_CPU_S = 60
+ENDLESS = ("long_members",)  # 12 GB of text, rightly
 COMMANDS = (
     ("stats",), ("rows",), ("rows", "-f", "arrow"), ("inspect",), ("verify",), ("mysqlbinlog", "-v"),
 )  # fmt: skip
@@ -55,7 +56,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def saved(folder: Path, name: str) -> str:
     path = folder / f"{name}.000001"
     if not path.exists():
-        path.write_bytes(getattr(costly_logs, name)())
+        module = costly_events if name in costly_events.SHAPES else costly_logs
+        path.write_bytes(getattr(module, name)())
         assert path.stat().st_size <= 1 << 20
     return str(path)
 
@@ -120,6 +122,30 @@ def test_tables_and_their_definitions_take_bounded_memory(
         assert (code, "the counts lack rows of some transactions" in err) == (0, True)
     else:
         assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["wide_tables", "nearly_empty_images", "many_layouts", "long_names", "alternating_tables"],
+)
+def test_exports_take_bounded_memory(folder: Path, name: str) -> None:
+    target = folder / f"export of {name}"
+    code, memory_kb, err = cost(
+        folder, "export", "--engine", "local", saved(folder, name), str(target)
+    )
+    assert code == 0, err
+    assert memory_kb < MOST_MEMORY_KB
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("name", [name for name in costly_events.SHAPES if name not in ENDLESS])
+def test_events_and_values_of_all_kinds_take_bounded_memory_and_time(
+    folder: Path, name: str, command: tuple[str, ...]
+) -> None:
+    code, memory_kb, err = cost(folder, *command, saved(folder, name))
+    assert memory_kb < MOST_MEMORY_KB
+    assert code in (0, 1), err  # a signal: it took too long
+    assert "Traceback" not in err
 
 
 def test_a_payload_may_not_inflate_out_of_all_proportion(folder: Path) -> None:

@@ -24,7 +24,13 @@ from binlake.lake.export_directory import (
     IfExists,
     table_path,
 )
-from binlake.lake.parquet import DataFile, ParquetFiles, TableKey
+from binlake.lake.parquet import (
+    DataFile,
+    ParquetFiles,
+    TableKey,
+    files_from_json,
+    files_to_json,
+)
 from binlake.lake.staging import Staging, now
 from binlake.lake.unite import MergeTask, merged_files, unite
 from binlake.source.bytes import refuse_secrets
@@ -129,7 +135,7 @@ class DecodeTask(Task):
         except BaseException:
             files.abort()
             raise
-        return json.dumps({"ledger": ledger.to_json(), "files": [f.to_json() for f in written]})
+        return json.dumps({"ledger": ledger.to_json(), **files_to_json(written)})
 
 
 def export(
@@ -166,7 +172,7 @@ def export(
         ]
         results = [json.loads(r) for r in engine.run(tasks, f"decode {target}", progress)]
         ledger = _proven_ledger(partitions, results)
-        files = [DataFile.from_json(f) for result in results for f in result["files"]]
+        files = [file for result in results for file in files_from_json(result)]
         _check_columns(files, options)
         tables = _united(engine, files, staging, target_file_bytes, ledger, options.columns)
         moved = {table.path: [file.name for file in table.files] for table in tables}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,17 +23,24 @@ from pyarrow import fs as pafs
 
 from binlake.spark.schema import Conformer, exact_schema, spark_schema_json
 
-__all__ = ["DataFile", "ParquetFiles", "TableKey"]
+__all__ = ["DataFile", "ParquetFiles", "TableKey", "files_from_json", "files_to_json"]
 
 ROW_GROUP_BYTES = 64 << 20
-HELD_BYTES = 192 << 20
+HELD_BYTES = 96 << 20
 OPEN_FILES = 200
 OPEN_COLUMNS = 1 << 14  # of all open files together
+MOST_CHUNKS = (
+    1 << 15
+)  # columns times row groups of a file: until its end, its writer describes each
 
 # What a column of a held batch, or of an open file, takes beside its values.
 _COLUMN_BYTES = 4 << 10
 
 _SAMPLE_ROWS = 8192
+
+# Of so few rows a file is written as fast as can be: a compressor, a dictionary and statistics take
+# longer than the values of a column.
+_FEW_ROWS = 64
 
 _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 # Any version from 3.0 on means: dates and timestamps are in the proleptic Gregorian calendar.
@@ -51,34 +58,82 @@ class TableKey:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One finished Parquet file, and the Arrow schema of its rows."""
+    """One finished Parquet file, and the Arrow schema of its rows.
+
+    `is_full`: it ended because it had enough, so joining it with others gains nothing.
+    """
 
     key: TableKey
     name: str
     rows: int
     bytes: int
     schema: pa.Schema
+    is_full: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON, to travel in a task's result."""
-        # a schema of thousands of columns says nearly the same of each
-        packed = zlib.compress(self.schema.serialize(), 1)
-        schema = base64.b64encode(packed).decode("ascii")
-        return {
-            "table": [self.key.database, self.key.table, self.key.version],
-            "name": self.name,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "schema": schema,
-        }
+
+def files_to_json(files: Sequence[DataFile]) -> dict[str, Any]:
+    """Files as plain JSON, to travel in a task's result.
+
+    Files that follow each other and have the same columns share their description: there may be
+    thousands of files, and thousands of columns in each.
+    """
+    described: list[str] = []
+    entries: list[dict[str, Any]] = []
+    last: pa.Schema | None = None
+    for file in files:
+        columns = file.schema.remove_metadata()
+        if last is None or not last.equals(columns, check_metadata=True):
+            last = columns
+            # a schema of thousands of columns says nearly the same of each
+            packed = zlib.compress(columns.serialize(), 1)
+            described.append(base64.b64encode(packed).decode("ascii"))
+        metadata = file.schema.metadata
+        entries.append(
+            {
+                "table": [file.key.database, file.key.table, file.key.version],
+                "name": file.name,
+                "rows": file.rows,
+                "bytes": file.bytes,
+                "is_full": file.is_full,
+                "columns": len(described) - 1,
+                "metadata": metadata and {k.decode(): v.decode() for k, v in metadata.items()},
+            }
+        )
+    return {"columns": described, "files": entries}
+
+
+def files_from_json(value: Mapping[str, Any]) -> list[DataFile]:
+    """The files that `files_to_json` described."""
+    columns = [
+        pa.ipc.read_schema(pa.py_buffer(zlib.decompress(base64.b64decode(packed))))
+        for packed in value["columns"]
+    ]
+    return [
+        DataFile(
+            TableKey(*entry["table"]),
+            entry["name"],
+            entry["rows"],
+            entry["bytes"],
+            columns[entry["columns"]].with_metadata(entry["metadata"]),
+            entry["is_full"],
+        )
+        for entry in value["files"]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What the files of tables with the same columns have in common: making it takes longer than
+    writing a few rows.
+    """
+
+    decoded: pa.Schema
+    exact: pa.Schema
+    spark_schema: bytes
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> DataFile:
-        """Return the object of `to_json`'s result."""
-        packed = base64.b64decode(value["schema"])
-        schema = pa.ipc.read_schema(pa.py_buffer(zlib.decompress(packed)))
-        key = TableKey(*value["table"])
-        return cls(key, value["name"], value["rows"], value["bytes"], schema)
+    def of(cls, decoded: pa.Schema) -> _Columns:
+        return cls(decoded, exact_schema(decoded), spark_schema_json(decoded).encode())
 
 
 @dataclass(slots=True)
@@ -88,7 +143,10 @@ class _OpenFile:
     conformer: Conformer
     sink: pa.NativeFile
     writer: pq.ParquetWriter
+    is_for_few_rows: bool
     rows: int = 0
+    chunks: int = 0
+    is_full: bool = False
 
 
 @dataclass(slots=True)
@@ -96,6 +154,11 @@ class _Held:
     schema: pa.Schema
     batches: list[pa.RecordBatch] = field(default_factory=list)
     bytes: int = 0
+
+    @property
+    def are_few(self) -> bool:
+        """Whether the rows are too few to compress them."""
+        return bool(sum(batch.num_rows for batch in self.batches) < _FEW_ROWS)
 
 
 class ParquetFiles:
@@ -114,6 +177,7 @@ class ParquetFiles:
         self._open_columns = 0
         self._files: list[DataFile] = []
         self._count = 0
+        self._columns: _Columns | None = None  # of the file created last
 
     def write(self, key: TableKey, batch: pa.RecordBatch) -> None:
         """Add rows to a table. A batch of another schema begins another file."""
@@ -164,12 +228,16 @@ class ParquetFiles:
         table = pa.Table.from_batches([opened.conformer.exact(b) for b in held.batches])
         opened.writer.write_table(table, row_group_size=max(1, table.num_rows))
         opened.rows += table.num_rows
-        if opened.sink.tell() >= self._target_file_bytes:
+        opened.chunks += table.num_columns
+        if opened.sink.tell() >= self._target_file_bytes or opened.chunks >= MOST_CHUNKS:
+            opened.is_full = True
             self._close(key)
 
     def _file(self, key: TableKey, held: _Held) -> _OpenFile:
         opened = self._open.get(key)
-        if opened is not None and not opened.decoded.equals(held.schema):
+        if opened is not None and (
+            not opened.decoded.equals(held.schema) or (opened.is_for_few_rows and not held.are_few)
+        ):
             self._close(key)
             opened = None
         if opened is None:
@@ -189,21 +257,32 @@ class ParquetFiles:
         schema = held.schema
         name = f"{self._prefix}-{self._count:04d}.parquet"
         self._count += 1
-        conformer = Conformer(exact_schema(schema))
+        columns = self._shared(schema)
+        conformer = Conformer(columns.exact.with_metadata(schema.metadata))
         footer = {
             **(schema.metadata or {}),
-            _ROW_METADATA: spark_schema_json(schema).encode(),
+            _ROW_METADATA: columns.spark_schema,
             _SPARK_VERSION: b"4.1.0",
         }
+        few = held.are_few
         sink = self._fs.open_output_stream(f"{self._directory}/{name}")
         writer = pq.ParquetWriter(
             sink,
             conformer.schema.with_metadata(footer),
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=_repetitive(held.batches[0]),
+            compression="snappy" if few else "zstd",
+            compression_level=None if few else 1,
+            use_dictionary=False if few else _repetitive(held.batches[0]),
+            write_statistics=not few,
         )
-        return _OpenFile(name, schema, conformer, sink, writer)
+        return _OpenFile(name, schema, conformer, sink, writer, few)
+
+    def _shared(self, schema: pa.Schema) -> _Columns:
+        """What this schema has in common with the one before, if the columns are the same."""
+        decoded = schema.remove_metadata()
+        known = self._columns
+        if known is None or not known.decoded.equals(decoded, check_metadata=True):
+            known = self._columns = _Columns.of(decoded)
+        return known
 
     def _close(self, key: TableKey) -> None:
         opened = self._open.get(key)
@@ -214,7 +293,8 @@ class ParquetFiles:
         opened.sink.close()
         del self._open[key]  # what fails before is left to `abort`
         self._open_columns -= len(opened.decoded)
-        self._files.append(DataFile(key, opened.name, opened.rows, size, opened.conformer.schema))
+        schema = opened.conformer.schema
+        self._files.append(DataFile(key, opened.name, opened.rows, size, schema, opened.is_full))
 
 
 def _repetitive(batch: pa.RecordBatch) -> list[str]:
@@ -224,6 +304,7 @@ def _repetitive(batch: pa.RecordBatch) -> list[str]:
         field.name
         for field in batch.schema
         if not pa.types.is_nested(field.type)
+        and sample.column(field.name).null_count < sample.num_rows
         and len(sample.column(field.name).unique()) * 4 <= sample.num_rows
     ]
 

@@ -16,7 +16,14 @@ import pyarrow as pa
 
 from binlake.lake.engine import Task
 from binlake.lake.export_directory import NOTHING_KEPT, Directory
-from binlake.lake.parquet import DataFile, ParquetFiles, TableKey, read_batches
+from binlake.lake.parquet import (
+    DataFile,
+    ParquetFiles,
+    TableKey,
+    files_from_json,
+    files_to_json,
+    read_batches,
+)
 from binlake.table.schema.evolution import Evolution
 from binlake.table.schema.newest_names import ColumnRenames
 
@@ -73,7 +80,8 @@ def _unite_table(
         group.clear()
 
     for file in files:
-        if file.schema.equals(evolution.schema) and file.bytes >= target // _WORTH_REWRITING:
+        is_large = file.is_full or file.bytes >= target // _WORTH_REWRITING
+        if is_large and file.schema.equals(evolution.schema):
             finish_group()
             kept.append(file)
             continue
@@ -116,7 +124,7 @@ class MergeTask(Task):
                 with self.directory.writing(NOTHING_KEPT):
                     files.write(key, batch)
             with self.directory.writing(NOTHING_KEPT):
-                return json.dumps([file.to_json() for file in files.close()])
+                return json.dumps(files_to_json(files.close()))
         except BaseException:
             files.abort()
             raise
@@ -133,4 +141,4 @@ class MergeTask(Task):
 
 def merged_files(results: Iterable[str]) -> list[DataFile]:
     """The files that merge tasks made."""
-    return [DataFile.from_json(value) for result in results for value in json.loads(result)]
+    return [file for result in results for file in files_from_json(json.loads(result))]

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
-from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink
+from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink, unwanted
 from binlake.core.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.common.format_description import is_pre_release
@@ -54,7 +54,7 @@ from binlake.table.where.kept import KeptRows
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
-from binlake.values.plan import TableDefinition
+from binlake.values.plan import ColumnPlan, TableDefinition
 
 __all__ = ["ChangeDecoder"]
 
@@ -270,6 +270,7 @@ class ChangeDecoder:
         self._sinks: WeakValueDictionary[TableDefinition, TableSink] = WeakValueDictionary()
         self._walker = RowWalker(self._resolve, self.options.batch_bytes)
         self._decoded_bytes = 0
+        self._unwanted: tuple[Sequence[ColumnPlan], Sequence[ColumnPlan]] = (), ()
 
     def _resolve(self, body: bytes, fmt: EventFormat) -> TableSink | None:
         """Return the sink of a table that the walker meets for the first time; None: it is not
@@ -285,13 +286,20 @@ class ChangeDecoder:
             sink: TableSink = BothImages(types.plan.columns, operations=self._operations)
         else:
             typed_schema(types, self.options)  # a name that collides is an error before any row
-            before = types.plan.columns
-            if not self.options.before:
-                before = tuple(replace(plan, wanted=False) for plan in before)
-            sink = CurrentRow(types.plan.columns, before, self._operations)
+            sink = CurrentRow(types.plan.columns, self._before_plans(types), self._operations)
         sink.purpose = types
         self._sinks[types.definition] = sink
         return sink
+
+    def _before_plans(self, types: TableTypes) -> Sequence[ColumnPlan]:
+        plans = types.plan.columns
+        if self.options.before:
+            return plans
+        known, skipped = self._unwanted
+        if known is not plans:  # tables with the same columns share their plans
+            skipped = unwanted(plans)
+            self._unwanted = plans, skipped
+        return skipped
 
     # -- flushing ------------------------------------------------------------------------------
 

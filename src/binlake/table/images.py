@@ -8,7 +8,8 @@ pattern by pattern; there are few patterns.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from array import array as places_array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -76,12 +77,22 @@ class Image:
 
     def absent(self) -> pa.Array:
         """One list<string> per row: names of the columns that its image lacks; null when none."""
-        lists = [self._lacking(bitmap) or None for bitmap in self.patterns]
-        if not any(lists):
+        places = places_array("i")  # of names: patterns times columns may be millions
+        ends: list[int | None] = []
+        for bitmap in self.patterns:
+            start = len(places)
+            places.extend(self._lacking(bitmap))
+            ends.append(start if len(places) > start else None)  # what begins with None is null
+        if not places:
             return pa.nulls(self.count, _NAMES)
+        ends.append(len(places))
+        names = array(self.types.names, pa.string()).take(
+            pa.Array.from_buffers(pa.int32(), len(places), [None, pa.py_buffer(places)])
+        )
+        lists = pa.ListArray.from_arrays(array(ends, pa.int32()), names, type=_NAMES)
         if self.pattern_of is None:
-            return array(lists, _NAMES).take(pa.repeat(scalar(0, pa.int32()), self.count))
-        return array(lists, _NAMES).take(self.pattern_of)
+            return lists.take(pa.repeat(scalar(0, pa.int32()), self.count))
+        return lists.take(self.pattern_of)
 
     def struct(self) -> pa.Array:
         """The images as structs of all wanted columns, null where there is none."""
@@ -138,13 +149,11 @@ class Image:
     def _keys(self) -> list[bytes]:
         return [f"{json.dumps(name, ensure_ascii=False)}:".encode() for name in self.types.names]
 
-    def _lacking(self, bitmap: bytes) -> list[str]:
-        types = self.types
-        return [
-            name
-            for name, ordinal in zip(types.names, types.ordinals, strict=True)
-            if not has_column(bitmap, ordinal)
-        ]
+    def _lacking(self, bitmap: bytes) -> Iterator[int]:
+        """The places, among the wanted columns, of those that a presence bitmap lacks."""
+        for place, ordinal in enumerate(self.types.ordinals):
+            if not has_column(bitmap, ordinal):
+                yield place
 
 
 def has_column(bitmap: bytes, ordinal: int) -> bool:

@@ -10,7 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from binlake.lake.export_directory import Directory
-from binlake.lake.parquet import DataFile, ParquetFiles, TableKey
+from binlake.lake.parquet import (
+    DataFile,
+    ParquetFiles,
+    TableKey,
+    files_from_json,
+    files_to_json,
+)
 from binlake.lake.unite import MergeTask, merged_files, unite
 
 ORDERS = TableKey("shop", "orders")
@@ -110,4 +116,4 @@ def test_values_that_do_not_fit_are_set_aside_whole(directory: Directory) -> Non
 
 def test_what_travels_is_json(directory: Directory) -> None:
     [file] = written(directory, 0, numbers(1))
-    assert DataFile.from_json(json.loads(json.dumps(file.to_json()))) == file
+    assert files_from_json(json.loads(json.dumps(files_to_json([file])))) == [file]

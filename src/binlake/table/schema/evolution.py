@@ -63,6 +63,8 @@ class Evolution:
         Columns stand as in the newest definition, those that it lost behind, before the metadata
         columns.
         """
+        if len(versions) == 1 and not renames:
+            return cls(versions[0], tuple(versions), (), (), ({},))
         fields: dict[str, pa.Field] = {}
         notes: list[str] = []
         named = newest_names([version.names for version in versions], renames)
