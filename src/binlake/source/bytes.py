@@ -96,6 +96,8 @@ class LocalReader(ByteReader):
             self._descriptor = -1
 
 
+_S3_ATTEMPTS = 4  # of one request
+
 # The first request to an object reads this much: the head of a log, or all of a small one.
 _HEAD_BYTES = 64 << 10
 
@@ -239,7 +241,24 @@ def file_system_for(uri: str) -> tuple[Any, str]:
         file_system, path = fs.FileSystem.from_uri(uri)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise SourceError(f"cannot open {without_secrets(uri)}: {what(error, uri)}") from None
+    if file_system.type_name == "s3":
+        file_system = _with_few_attempts(file_system)
     return file_system, path
+
+
+def _with_few_attempts(file_system: Any) -> Any:
+    """The same S3 file system, which gives up after a few attempts.
+
+    That of a URI asks 31 times for an object that is shorter than the store says, and waits 3 seconds
+    each time if the store keeps the connection open.
+    """
+    from pyarrow import fs
+
+    _, (settings,) = file_system.__reduce__()  # a URI cannot name the attempts
+    if not settings["proxy_options"].get("host"):
+        settings = {**settings, "proxy_options": None}
+    attempts = fs.AwsStandardS3RetryStrategy(max_attempts=_S3_ATTEMPTS)
+    return fs.S3FileSystem(**settings, retry_strategy=attempts)
 
 
 def write_whole(path: str, data: bytes, mode: int = LOG_FILE_MODE) -> None:
