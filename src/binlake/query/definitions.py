@@ -60,7 +60,8 @@ def find_tables(
 
     Columns and metadata columns are those that `options` adds to typed rows. Raises BinlogError.
     """
-    scope = replace(options, where=None, whole_transaction=False, on_unshown="count")
+    # to find statements costs more than all else, and this shows none
+    scope = replace(options, where=None, whole_transaction=False, query=False, on_unshown="count")
     ledger = Ledger()
     found: dict[tuple[str, str], dict[int, TableTypes]] = {}
     for chain, reader in zip(chains, LogReader.of_chains(chains, scope, ledger), strict=True):
@@ -75,7 +76,7 @@ def find_tables(
 
         for _ in decoder.decode(reader.runs(noting_renames(ledger.renamed, on_ddl))):
             pass  # no table is wanted, so there is no row
-    return _readable(found, scope, ledger)
+    return _readable(found, options, ledger)
 
 
 class _NotedTables:
