@@ -52,6 +52,9 @@ _STORE_SYNC_SECONDS = 10.0
 _IDLE_SYNC_SECONDS = 0.05
 _LOOK_SECONDS = 15.0
 _TRIES_PER_SERVER = 3
+# A server whose logs are reset again and again would fill the disk with copies of its first log.
+_MOST_BEGINNINGS = 20
+_BEGINNINGS_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,7 @@ class Archiver:
                     self._greet(server, writer, start)
                     unused.pop_all()
                     return writer, replace(start, server_uuid=server.identity)
+        _check_beginnings(server, [one.state for one in known])
         generation = 1 if state is None else state.generation + 1
         begun = ArchiveState(
             identity, server.flavour, generation, server_uid=server.uid, address=server.where
@@ -378,6 +382,18 @@ class Archiver:
         doubled = options.backoff_s * 2 ** min(self._failures - 1, 16)
         longest = min(options.longest_backoff_s, doubled)
         self._closed.wait(random.uniform(longest / 2, longest))
+
+
+def _check_beginnings(server: ServerConnection, states: Sequence[ArchiveState]) -> None:
+    """Raise ServerError if the archive has begun too many directories for an address lately."""
+    since = time.time() - _BEGINNINGS_SECONDS
+    lately = [one for one in states if one.address == server.where and one.written >= since]
+    if len(lately) >= _MOST_BEGINNINGS:
+        raise ServerError(
+            f"{server.where}: the archive has begun {len(lately)} directories for this server within"
+            " an hour, because its logs were reset or its identity changed: it begins no more",
+            hint="find out what resets this server",
+        )
 
 
 def _is_the_end(item: Block | Idle, writer: HistoryWriter) -> bool:

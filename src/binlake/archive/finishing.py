@@ -316,9 +316,9 @@ class Finisher:
             return {}
         with report:
             report.seek(0)
-            lines = report.read().decode("utf-8", "replace").splitlines()
-        words = [line.split(maxsplit=1) for line in lines]
-        return {pair[1]: pair[0] for pair in words if len(pair) == 2}
+            lines = report.read().decode("utf-8", "replace").split("\n")
+        words = [line.partition(" ") for line in lines]  # a name may contain any other space
+        return {name: outcome for outcome, _, name in words if name}
 
     def _ended(self, code: int | None, why: str = "") -> None:
         """Handle the end of a process, with a code or (negative) by a signal; None: there was

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from binlake.archive.metrics_port import MetricsPort
 from binlake.errors import OptionError, SourceError
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["ArchiveMetrics", "bound_connections", "serve_metrics"]
+__all__ = ["ArchiveMetrics", "serve_metrics"]
 
 # Throughput covers the last seconds.
 _WINDOW_SECONDS = 5.0
-_MOST_CONNECTIONS = 16
-_IDLE_SECONDS = 10.0
 
 
 class ArchiveMetrics:
@@ -153,12 +151,10 @@ class ArchiveMetrics:
         ]
 
 
-def serve_metrics(metrics: Sequence[ArchiveMetrics], address: str, port: int) -> Any:
-    """Serve Prometheus on a port. Returns an object whose `shutdown()` ends that. Raises
-    SourceError.
-    """
+def serve_metrics(metrics: Sequence[ArchiveMetrics], address: str, port: int) -> MetricsPort:
+    """Serve Prometheus on a port, until `close`. Raises SourceError, OptionError."""
     try:
-        from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+        from prometheus_client import CollectorRegistry, ProcessCollector
     except ImportError:
         raise OptionError(
             "--metrics-port needs prometheus_client", hint="pip install binlake[server]"
@@ -167,38 +163,11 @@ def serve_metrics(metrics: Sequence[ArchiveMetrics], address: str, port: int) ->
     ProcessCollector(registry=registry)
     _register(registry, metrics)
     try:
-        server, _ = start_http_server(port, addr=address, registry=registry)
-    except OSError as error:
+        return MetricsPort(registry, address, port)
+    except (OSError, OverflowError) as error:
         raise SourceError(
-            f"cannot serve metrics on {address}:{port}: {error.strerror or error}"
+            f"cannot serve metrics on {address}:{port}: {getattr(error, 'strerror', '') or error}"
         ) from None
-    bound_connections(server)
-    return server
-
-
-def bound_connections(server: Any) -> None:
-    """Limit the connections of an HTTP server of prometheus_client, and how long one may be idle.
-
-    The server has a thread for each, and waits for a request without a time limit.
-    """
-    slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
-    handle = server.process_request_thread
-    kind = server.RequestHandlerClass
-    server.RequestHandlerClass = type(kind.__name__, (kind,), {"timeout": _IDLE_SECONDS})
-
-    def handled(request: Any, address: Any) -> None:
-        try:
-            handle(request, address)
-        finally:
-            slots.release()
-
-    def process(request: Any, address: Any) -> None:
-        if not slots.acquire(blocking=False):
-            server.shutdown_request(request)
-            return
-        threading.Thread(target=handled, args=(request, address), daemon=True).start()
-
-    server.process_request = process
 
 
 def _register(registry: CollectorRegistry, all_metrics: Sequence[ArchiveMetrics]) -> None:

@@ -195,15 +195,14 @@ def _run(
     """Archive until the end or a signal, with the status line and, at `endpoint`, metrics."""
     served = None if endpoint is None else serve_metrics(metrics, *endpoint)
     if served is not None and endpoint is not None:
-        note(f"metrics: http://{endpoint[0]}:{served.server_port}/metrics")
+        note(f"metrics: http://{endpoint[0]}:{served.port}/metrics")
     end_by_signal(archiver.close)
     try:
         with _Status(metrics, quiet=quiet):
             archiver.run()
     finally:
         if served is not None:
-            served.shutdown()
-            served.server_close()
+            served.close()
 
 
 def _size(text: str | None) -> int | None:

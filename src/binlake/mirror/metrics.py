@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from binlake.archive.metrics import bound_connections
+from binlake.archive.metrics_port import MetricsPort
 from binlake.errors import OptionError, SourceError
 from binlake.mirror.report import MirrorStatus, TableStatus
 
@@ -104,16 +104,13 @@ class Exporter:
     def __init__(self, address: str, port: int) -> None:
         self._status: MirrorStatus | None = None
         registry = _registry(lambda: self._status)
-        from prometheus_client import start_http_server
-
         try:
-            self._server, _ = start_http_server(port, addr=address, registry=registry)
-        except OSError as error:
+            self._port = MetricsPort(registry, address, port)
+        except (OSError, OverflowError) as error:
             raise SourceError(
-                f"cannot serve metrics on {address}:{port}: {error.strerror or error}"
+                f"cannot serve metrics on {address}:{port}: {getattr(error, 'strerror', '') or error}"
             ) from None
-        bound_connections(self._server)
-        self.url = f"http://{address}:{self._server.server_port}/metrics"
+        self.url = f"http://{address}:{self._port.port}/metrics"
 
     def show(self, status: MirrorStatus) -> None:
         """Answer with this from now on."""
@@ -121,5 +118,4 @@ class Exporter:
 
     def close(self) -> None:
         """Answer no more."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._port.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from binlake.archive.metrics import bound_connections
+from binlake.archive.metrics_port import MetricsPort
 from binlake.errors import BinlogError, OptionError
 from binlake.values.log_names import LogName
 
@@ -33,7 +33,7 @@ METRICS: tuple[tuple[str, str, str], ...] = (
 def serve_metrics(server: BinlogServer, port: int) -> Callable[[], None]:
     """Serve http://<bind>:<port>/metrics; the result ends that. Raises OptionError."""
     try:
-        from prometheus_client import CollectorRegistry, start_http_server
+        from prometheus_client import CollectorRegistry
         from prometheus_client.registry import Collector
     except ImportError:
         raise OptionError(
@@ -48,20 +48,11 @@ def serve_metrics(server: BinlogServer, port: int) -> Callable[[], None]:
     registry = CollectorRegistry()
     registry.register(Metrics())
     try:
-        http, thread = start_http_server(port, addr=server.settings.bind, registry=registry)
+        return MetricsPort(registry, server.settings.bind, port).close
     except (OSError, OverflowError) as error:
         raise OptionError(
             f"cannot listen on {server.settings.bind}:{port}: {error}", name="metrics_port"
         ) from None
-
-    bound_connections(http)
-
-    def end() -> None:
-        http.shutdown()
-        http.server_close()
-        thread.join()
-
-    return end
 
 
 def _collect(server: BinlogServer) -> Iterator[Any]:

@@ -51,6 +51,8 @@ _MIN_DIGITS = 3
 # MariaDB's Aria engine numbers its logs, too, in the data directory: usually beside binary logs.
 _OF_ENGINES = re.compile(r"(?:aria|maria)_log\.\d{8}")
 _MAGICS = (BINLOG_MAGIC, ENCRYPTED_MAGIC)
+# Around an entry of an index file; the name itself may contain any other character.
+_ENTRY_SPACE = " \t\r"
 # Files that servers keep beside their logs: the index, MariaDB's GTID indexes and its last state.
 # And those of binlake: the indexes of each log, the state of an archive.
 _BESIDE_LOGS = re.compile(
@@ -340,7 +342,7 @@ def _index_logs(store: Location, directories: Sequence[str]) -> _Found:
     beside = store.files_beside()
     below = location(_directory(store.shown) or ".")
     allowed = [location(local_path(directory)) for directory in directories]
-    entries = [line.strip() for line in os.fsdecode(store.read()).splitlines()]
+    entries = [os.fsdecode(line).strip(_ENTRY_SPACE) for line in store.read().split(b"\n")]
     for entry in filter(None, dict.fromkeys(entries)):
         name = entry.replace("\\", "/").rpartition("/")[2]
         name = name.removesuffix(".gz").removesuffix(".zst")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from binlake.archive.metrics import bound_connections
+from binlake.archive.metrics_port import MetricsPort
 from binlake.errors import OptionError, SourceError
 from binlake.spark.offsets import StreamOffset
 
@@ -168,7 +168,7 @@ def stream_metrics(spark: SparkSession, port: int, address: str = "127.0.0.1") -
     Needs the extra [server]. Raises OptionError without it, SourceError if it cannot listen.
     """
     try:
-        from prometheus_client import CollectorRegistry, start_http_server
+        from prometheus_client import CollectorRegistry
     except ImportError:
         raise OptionError(
             "stream_metrics needs prometheus_client", hint="pip install 'binlake[server]'"
@@ -177,17 +177,14 @@ def stream_metrics(spark: SparkSession, port: int, address: str = "127.0.0.1") -
     registry = CollectorRegistry()
     registry.register(metrics)
     try:
-        server, thread = start_http_server(port, addr=address, registry=registry)
+        served = MetricsPort(registry, address, port)
     except (OSError, OverflowError) as error:
         raise SourceError(f"cannot serve metrics on {address}:{port}: {error}") from None
-    bound_connections(server)
     spark.streams.addListener(metrics)
 
     def end() -> None:
         spark.streams.removeListener(metrics)
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        served.close()
 
     metrics._end = end
     return metrics

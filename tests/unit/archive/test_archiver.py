@@ -13,7 +13,8 @@ from binlake.archive.layout import ArchiveState
 from binlake.archive.writer import HistoryWriter
 from binlake.errors import ChecksumError, ServerError
 from binlake.source.replica.connection import ConnectionLostError
-from support.logs.log_builder import LogBuilder
+from binlake.source.replica.packets import event_packet
+from support.logs.log_builder import ARTIFICIAL, ROTATE, LogBuilder, event
 from support.servers.fake_server import Conversation
 from support.servers.fake_source import NAME, UUID, archive, damaged, whole
 
@@ -96,3 +97,21 @@ def test_who_cannot_begin_anew_lets_others_write(
     other = HistoryWriter(open_folder(str(tmp_path / UUID)), STATE_0)
     other.resume()
     other.close()
+
+
+def test_a_server_that_begins_anew_without_end(
+    tmp_path: Path, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each connection made another directory with a copy of the log, two in a second."""
+    monkeypatch.setattr("binlake.archive.archiver._MOST_BEGINNINGS", 3)
+    body = struct.pack("<Q", 4) + b"other.000001"
+    away = event_packet(event(ROTATE, body, 0, flags=ARTIFICIAL, log_pos=0, timestamp=0), 1)
+
+    def elsewhere(conversation: Conversation, packets: bytes) -> None:
+        first = event_packet(log.bytes()[4 : log.offsets[1]], 1)
+        conversation.sock.sendall(packets + away + first)
+
+    error, _ = archive(tmp_path, log, [elsewhere] * 99)
+    assert isinstance(error, ServerError)
+    assert "has begun 3 directories for this server within an hour" in str(error)
+    assert len(list(tmp_path.iterdir())) == 3

@@ -267,8 +267,11 @@ def test_the_pause_grows_and_a_killed_process_is_a_failure(
     assert "signal 9" in said[0]
 
 
-def test_what_is_damaged_is_not_tried_again(folder: Folder) -> None:
-    path = Path(folder.path_of("binlog.000001"))
+@pytest.mark.parametrize("base", ["binlog", "a\u2028b c\x85 "])
+def test_what_is_damaged_is_not_tried_again(folder: Folder, base: str) -> None:
+    """Whatever a server has called it; a name with another end of a line was tried for ever."""
+    path = Path(folder.path_of(f"{base}.000001"))
+    Path(folder.path_of("binlog.000001")).rename(path)
     data = bytearray(path.read_bytes())
     data[1000] ^= 1
     path.write_bytes(data)

@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from binlake.cli.main import main
+from binlake.cli.mirror import command
 from binlake.cli.mirror import progress as mirror_progress
+from binlake.printable import printable
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from rich.console import Console
 
 from binlake.mirror.first_copy import CopyProgress
+from binlake.mirror.metrics import prometheus_text
+from binlake.mirror.report import MirrorStatus, TableStatus
 
 
 @pytest.mark.parametrize(
@@ -28,8 +32,8 @@ def test_a_directory_without_a_mirror(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    command, *rest = words
-    assert main(["mirror", command, str(tmp_path), *rest]) == 2
+    name, *rest = words
+    assert main(["mirror", name, str(tmp_path), *rest]) == 2
     out, err = capfd.readouterr()
     assert (out, "has no mirror" in err) == ("", True)
     assert list(tmp_path.iterdir()) == []
@@ -58,3 +62,32 @@ def test_a_copy_is_not_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> 
         for seen in COPY:
             bar(seen)
     assert capsys.readouterr() == ("", "")
+
+
+ODD = 'shop.o\u2028binlake_mirror_lag_seconds 0\x85\u200b\x1b[2J"\n'
+STATUS = MirrorStatus(
+    "mysql://db1/", False, 7, "binlog.000003", 4711, "", "", "",
+    (TableStatus(ODD, "quarantined", f"why\n{ODD}", mode="insert-only", left_out=("a\nb",)),),
+)  # fmt: skip
+
+
+def test_names_stay_in_their_labels(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """U+2028 in the name of a table began a line of Prometheus's text, which it chose."""
+    parser = pytest.importorskip("prometheus_client.parser")
+    command._show_metrics(STATUS)
+    text = capsysbinary.readouterr().out.decode()
+    assert text == prometheus_text(STATUS)
+    families = list(parser.text_string_to_metric_families(text))
+    names = {s.labels["table"] for f in families for s in f.samples if "table" in s.labels}
+    assert names == {ODD}
+
+
+def test_a_status_is_lines_without_a_terminals_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    command._show_status(STATUS)
+    lines = capsys.readouterr().out.split("\n")
+    shown = printable(ODD)
+    assert [line for line in lines if line.startswith("    ")] == [
+        "    insert-only", "    left out: a\\nb", f"    : why\\n{shown}",
+    ]  # fmt: skip
+    assert any(line.startswith(f"{shown}  quarantined") for line in lines)
+    assert all(line.isprintable() for line in lines)

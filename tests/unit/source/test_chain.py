@@ -259,6 +259,16 @@ def test_an_index_file_names_logs_of_its_directory_only(tmp_path: Path) -> None:
         resolve([str(index)], [str(tmp_path / "others")])
 
 
+@pytest.mark.parametrize("space", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_only_a_newline_ends_an_entry_of_an_index_file(tmp_path: Path, space: str) -> None:
+    """A name with another end of a line was two entries, and other files were read."""
+    odd = f"odd{space}binlog.000001"
+    touch(tmp_path, odd, "binlog.000001")
+    index = tmp_path / "odd.index"
+    index.write_bytes(f"./{odd}\r\n".encode())
+    assert names(str(index)) == [odd]
+
+
 def test_globs_mean_regular_files(tmp_path: Path) -> None:
     touch(tmp_path, "binlog.000001")
     os.mkfifo(tmp_path / "binlog.000002")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +18,11 @@ from binlake.errors import BinlogError, ChecksumError, MalformedError, ServerErr
 from binlake.source.replica.commands import Ack, Dump, DumpGtid, Registration, error_of
 from binlake.source.replica.packets import MAX_PACKET_BYTES, PacketReader, event_packet, framed
 from binlake.source.replica.progress import Progress
-from binlake.source.replica.receiver import PlainReceiver
+from binlake.source.replica.receiver import (
+    COMPRESSED_HEADER,
+    CompressedReceiver,
+    PlainReceiver,
+)
 from binlake.source.replica.stream import PLAIN_TYPES, Block, DumpStream, Idle, Item
 from binlake.values.gtid import GtidSet
 from support.logs.log_builder import ARTIFICIAL, FORMAT, QUERY, ROTATE, LogBuilder, event
@@ -83,8 +89,9 @@ def read(
         "source": "me", "by_gtid": False, "verify": True, "drops": False, "gaps": False,
         "block_bytes": 1 << 16, **options,
     }  # fmt: skip
+    compression = str(given.pop("compression", ""))
     with sent(packets) as sock:
-        receiver = PlainReceiver(sock)
+        receiver = CompressedReceiver(sock, compression) if compression else PlainReceiver(sock)
         receiver.timeout = 120
         reader = PacketReader(receiver, PLAIN_TYPES, 1 << 26, semi_sync=False)
         stream = DumpStream(reader, file, start, Progress("mysql", ""), **given)  # type: ignore[arg-type]
@@ -94,6 +101,20 @@ def read(
 def packets(*events: bytes, end: bytes = EOF) -> list[bytes]:
     sequence = iter(range(1 << 20))
     return [*(event_packet(raw, next(sequence)) for raw in events), b"".join(framed(end))]
+
+
+def compressed_packets(plain: bytes, algorithm: str) -> Iterator[bytes]:
+    """The same on a compressed connection, with as much in a packet as it can have."""
+    pack = zlib.compress if algorithm == "zlib" else zstandard.ZstdCompressor().compress
+    for at in range(0, len(plain), MAX_PACKET_BYTES):
+        piece = plain[at : at + MAX_PACKET_BYTES]
+        small = pack(piece)
+        yield (
+            COMPRESSED_HEADER.pack(
+                len(small) & 0xFFFF, len(small) >> 16, 0, len(piece) & 0xFFFF, len(piece) >> 16
+            )
+            + small
+        )
 
 
 def blocks_of(items: list[Item]) -> list[Block]:
@@ -318,3 +339,49 @@ def test_commands_of_any_bytes(raw: bytes) -> None:
             continue
     with pytest.raises(MalformedError):
         Registration.decode(b"\1\0\0")
+
+
+POSITIONS = (1 << 62) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("by_gtid", [False, True])
+def test_positions_that_no_file_has(position: int, by_gtid: bool) -> None:
+    """They ended in an OverflowError of the kernel, which is not an error of ours."""
+    log = events_of(small_log())
+    announced = packets(fake_rotate(), *log, fake_rotate("binlog.000002", position), *log)
+    with pytest.raises(ServerError, match=f"position binlog.000002:{position}: refused"):
+        read(announced, by_gtid=by_gtid)
+    with pytest.raises(ServerError, match=f"position {NAME}:{position}: refused"):
+        read(packets(fake_rotate(), *log, heartbeat_v2(position), *log), by_gtid=by_gtid)
+
+
+def test_a_dump_does_not_go_back_to_an_earlier_log() -> None:
+    """Else its rows would be shown twice."""
+    log = events_of(small_log())
+    back = packets(fake_rotate(), *log, fake_rotate("binlog.000002"), *log, fake_rotate(), *log)
+    with pytest.raises(ServerError, match=r"goes back from binlog.000002 to binlog.000001"):
+        read(back)
+
+
+@pytest.mark.parametrize("algorithm", ["zlib", "zstd"])
+def test_an_event_may_not_inflate_without_bound(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a gigabyte took a megabyte to send, and two gigabytes here."""
+    monkeypatch.setattr("binlake.source.replica.receiver._INFLATED_FREELY", 1 << 20)
+    log = small_log()
+    log.transaction(bytes(40 << 20), gtid=None)
+    plain = b"".join(packets(fake_rotate(), *events_of(log)))
+    with pytest.raises(ServerError, match="out of proportion") as caught:
+        read(compressed_packets(plain, algorithm), compression=algorithm)
+    assert "without the option compress" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("algorithm", ["zlib", "zstd"])
+def test_an_event_that_is_compressed_well_comes_whole(algorithm: str) -> None:
+    log = small_log()
+    log.transaction(bytes(20 << 20), gtid=None)
+    plain = b"".join(packets(fake_rotate(), *events_of(log)))
+    items = read(compressed_packets(plain, algorithm), compression=algorithm)
+    assert data_of(items) == bytes(log.data[4:])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import binlake.cli.mirror.compact
 import binlake.cli.mirror.verify  # noqa: F401 - both add a command
 from binlake.cli.common.interrupts import end_by_signal
-from binlake.cli.common.lines import show
+from binlake.cli.common.lines import script_output, show
 from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.server_flags import (
     ServerUrls,
@@ -375,14 +375,19 @@ def status(
     if as_json:
         show(json.dumps(found.to_json()))
     elif as_metrics:
-        from binlake.mirror.metrics import prometheus_text
-
-        for line in prometheus_text(found).splitlines():
-            show(line)
+        _show_metrics(found)
     else:
         _show_status(found)
     if found.quarantined:
         raise Exit(1)
+
+
+def _show_metrics(found: MirrorStatus) -> None:
+    """Write Prometheus's text as it is: only it knows where names in it begin and end."""
+    from binlake.mirror.metrics import prometheus_text
+
+    with script_output() as write:
+        write(prometheus_text(found).encode())
 
 
 def _show_status(found: MirrorStatus) -> None:
@@ -393,7 +398,8 @@ def _show_status(found: MirrorStatus) -> None:
         show(line)
     width = max((len(table.table) for table in found.tables), default=0)
     for table in found.tables:
-        show(_table_line(table, width))
+        for line in _table_lines(table, width):
+            show(line)
 
 
 def _freshness(found: MirrorStatus) -> Iterator[str]:
@@ -411,18 +417,19 @@ def _freshness(found: MirrorStatus) -> Iterator[str]:
         yield f"verified   {found.verified_at}: {different}{' differ' if found.different else ''}"
 
 
-def _table_line(table: TableStatus, width: int) -> str:
-    line = (
+def _table_lines(table: TableStatus, width: int) -> Iterator[str]:
+    yield (
         f"{table.table:<{width}}  {table.state:<11}  {table.rows:>14,} rows  "
         f"{table.deleted_rows:>12,} deleted  {table.files:>6,} files  {table.bytes:>16,} bytes  "
         f"{table.index_bytes:>14,} of index"
     )
     if table.mode != "mirror":
-        line += f"\n    {table.mode}"
+        yield f"    {table.mode}"
     for what, columns in (("left out", table.left_out), ("hashed", table.hashed)):
         if columns:
-            line += f"\n    {what}: {', '.join(columns)}"
-    return f"{line}\n    {table.since}: {table.reason}" if table.reason else line
+            yield f"    {what}: {', '.join(columns)}"
+    if table.reason:
+        yield f"    {table.since}: {table.reason}"
 
 
 @mirror_command("resync")

@@ -133,6 +133,13 @@ class PacketReader:
                 break
             pieces.append(self.receiver.take(part))
             have += part
+            most = self.receiver.most_inflated
+            if most is not None and have > most:
+                raise ServerError(
+                    f"the source sends an event of {length} bytes, which is out of proportion to "
+                    "the bytes of the compressed connection",
+                    hint="connect without the option compress",
+                )
             if not goes_on:
                 break
             part = self._header()

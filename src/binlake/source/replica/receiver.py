@@ -36,6 +36,10 @@ _NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _FIRST_BUFFER = 256 << 10
 _RECEIVE_LEAST = 32 << 10
 
+# One event of a compressed connection: so many bytes, and so many for each byte that has come.
+_INFLATED_FREELY = 64 << 20
+_MOST_INFLATION = 32
+
 
 class SilenceError(OSError):
     """Nothing has come within the given time."""
@@ -61,6 +65,13 @@ class Receiver(ABC):
     def held(self) -> int:
         """How many bytes can be taken."""
         return self.end - self.start
+
+    @property
+    def most_inflated(self) -> int | None:
+        """How many bytes one event may have by now, where it takes the peer less than that to
+        send it; None: no more than the peer has sent.
+        """
+        return None
 
     @abstractmethod
     def fill(self) -> None:
@@ -173,6 +184,11 @@ class CompressedReceiver(Receiver):
         super().__init__(sock)
         self._zstd = zstandard.ZstdDecompressor() if algorithm == "zstd" else None
         self._raw = PlainReceiver(sock)
+        self._came = 0
+
+    @property
+    def most_inflated(self) -> int | None:
+        return _INFLATED_FREELY + _MOST_INFLATION * self._came
 
     def fill(self) -> None:
         raw = self._raw
@@ -184,6 +200,7 @@ class CompressedReceiver(Receiver):
         if not size:
             return
         payload = raw.take(size)
+        self._came += COMPRESSED_HEADER.size + size
         if plain_size:
             payload = self._inflated(payload, plain_size)
         self._room(len(payload))

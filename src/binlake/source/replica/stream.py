@@ -42,6 +42,8 @@ _MASK32 = 0xFFFFFFFF
 # A reader of the beginning of a log should not wait for the rest of a large block.
 _FIRST_BLOCK_BYTES = 64 << 10
 _WHOLE_FILE = 1 << 64
+# No file is so large; a larger position would be no 64-bit number any more after some events.
+_MAX_OFFSET = 1 << 62
 # After this long without a byte the consumer learns that it has everything for now.
 _QUIET_S = 0.05
 # After so much at once the source is about to send more: waiting makes fewer and larger blocks.
@@ -214,15 +216,20 @@ class DumpStream:
         event = decode_event(frame, raw[HEADER_BYTES:], None)
         assert isinstance(event, RotateEvent)
         name = checked_log_name(event.next_file)
+        position = _checked_position(name, event.position)
         if self._announced and name == self.file:
             return  # told twice, as after a real ROTATE
+        if self._announced and is_earlier_log(name, self.file):
+            raise ServerError(
+                f"the source goes back from {self.file} to {name}", hint="its logs were reset"
+            )
         if not self._announced and not self._by_gtid and self.file and name != self.file:
             raise ServerError(f"the source begins with {name}, {self.file} was asked for")
         if self._announced or self._by_gtid or not self.file:
-            self.offset = event.position
-        elif self.offset != event.position:
+            self.offset = position
+        elif self.offset != position:
             raise ServerError(
-                f"the source begins at {name}:{event.position}, {self.offset} was asked for"
+                f"the source begins at {name}:{position}, {self.offset} was asked for"
             )
         self.file = name
         self.created = None
@@ -275,7 +282,8 @@ class DumpStream:
         frame = frame._replace(length=len(raw))
         event = decode_event(frame, raw[HEADER_BYTES:], self.format)
         assert isinstance(event, HeartbeatEvent | HeartbeatV2Event)
-        name, position = checked_log_name(event.file), event.position
+        name = checked_log_name(event.file)
+        position = _checked_position(name, event.position)
         if frame.type_code == HEARTBEAT_LOG_EVENT and position <= _MASK32:
             position = _extended(position, self.offset) if self._gaps else position
             same = position & _MASK32 == self.offset & _MASK32
@@ -411,6 +419,13 @@ def is_earlier_log(name: str, other: str) -> bool:
     """Whether a server wrote the log `name` before `other`, by their numbers."""
     one, two = (text.rpartition(".")[2] for text in (name, other))
     return one.isdecimal() and two.isdecimal() and int(one) < int(two)
+
+
+def _checked_position(name: str, position: int) -> int:
+    """Return a position that a source names. Raises ServerError for one that no file has."""
+    if position > _MAX_OFFSET:
+        raise ServerError(f"the source names the position {name}:{position}: refused")
+    return position
 
 
 def _extended(position: int, near: int) -> int:

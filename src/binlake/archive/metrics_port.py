@@ -1,0 +1,113 @@
+"""Answer Prometheus on a port, whatever else connects to it.
+
+The server of prometheus_client has a thread for each connection, waits for a request without a
+limit, and prints a stack trace for each connection that breaks and each unreadable `Accept`. An
+attacker who reaches the port could keep Prometheus away and fill the journal.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from contextlib import suppress
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+__all__ = ["MetricsPort"]
+
+_MOST_CONNECTIONS = 16
+_IDLE_SECONDS = 10.0
+# prometheus_client compares versions as numbers.
+_UNREADABLE_VERSION = re.compile(r"version=(?!\d+(?:\.\d+)*\s*(?:[;,]|$))", re.ASCII)
+
+
+class MetricsPort:
+    """Serves the metrics of a registry until `close`.
+
+    There are at most 16 connections: a new one ends the oldest, and a scrape takes milliseconds.
+    So connections that send nothing, or a byte now and then, do not keep Prometheus away. Raises
+    OSError, OverflowError (of the port number).
+    """
+
+    def __init__(self, registry: CollectorRegistry, address: str, port: int) -> None:
+        from prometheus_client import make_wsgi_app
+
+        app = make_wsgi_app(registry)
+
+        def answer(environ: dict[str, Any], start_response: Any) -> Any:
+            if _UNREADABLE_VERSION.search(environ.get("HTTP_ACCEPT", "")):
+                del environ["HTTP_ACCEPT"]
+            return app(environ, start_response)
+
+        family, *_, where = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        kind = type("_Server", (_Server,), {"address_family": family})
+        self._server: _Server = kind(where[:2], _Handler)
+        self._server.set_app(answer)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="binlake-metrics", daemon=True
+        )
+        self._thread.start()
+        self.port: int = self._server.server_port
+
+    def close(self) -> None:
+        """Stop serving, and end all connections."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._server.end_all()
+        self._thread.join()
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _IDLE_SECONDS  # of one receive
+
+    def log_message(self, *_: object) -> None:  # a request is nothing to report
+        pass
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each of a few connections; the oldest one gives way."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128  # connections that the kernel holds until they are accepted
+
+    def __init__(self, *given: Any) -> None:
+        self._open: dict[socket.socket, None] = {}  # the oldest first
+        self._lock = threading.Lock()
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            while len(self._open) >= _MOST_CONNECTIONS:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                _end(oldest)
+            self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:  # only its own thread closes a socket, and no other thread ends it later
+            self._open.pop(request, None)
+            super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a connection that breaks or takes too long."""
+
+    def end_all(self) -> None:
+        """End the connections that are still open."""
+        with self._lock:
+            for request in self._open:
+                _end(request)
+
+
+def _end(request: socket.socket) -> None:
+    """Wake the thread of a connection, which then closes it."""
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,147 @@
+"""The port for Prometheus, attacked: it answers a scrape whatever else connects, and prints nothing."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import pytest
+
+from binlake.archive.metrics import ArchiveMetrics
+from binlake.archive.metrics_port import _MOST_CONNECTIONS, MetricsPort
+
+prometheus_client = pytest.importorskip("prometheus_client")
+
+SECONDS = 60
+ODD = 'a"b\\c\nbinlake_archive_connected{server="forged"} 1\n#\u2028\x85\x1b[2J'
+
+
+@pytest.fixture
+def served() -> Iterator[MetricsPort]:
+    registry = prometheus_client.CollectorRegistry()
+    metrics = ArchiveMetrics()
+    metrics.server = metrics.file = ODD
+    metrics.register(registry)
+    port = MetricsPort(registry, "127.0.0.1", 0)
+    yield port
+    port.close()
+
+
+def scraped(port: MetricsPort, accept: str = "*/*") -> str:
+    address = f"http://127.0.0.1:{port.port}/metrics"
+    wanted = urllib.request.Request(address, headers={"Accept": accept})
+    with urllib.request.urlopen(wanted, timeout=SECONDS) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def connected(port: MetricsPort) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port.port), timeout=SECONDS)
+
+
+def answer_to(port: MetricsPort, request: bytes) -> bytes:
+    """What it says before it ends the connection, which it may do before it has read everything."""
+    with connected(port) as one:
+        found = b""
+        try:
+            one.sendall(request)
+            one.shutdown(socket.SHUT_WR)
+            while piece := one.recv(1 << 16):
+                found += piece
+        except ConnectionError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /metr", b"GET / HTTP/1.1\r\nA: b\r\n"])
+def test_unfinished_requests_give_way(served: MetricsPort, said: bytes) -> None:
+    """A byte now and then kept each of them alive, and every scrape was refused."""
+    before = threading.active_count()
+    with ExitStack() as stack:
+        for _ in range(3 * _MOST_CONNECTIONS):
+            stack.enter_context(connected(served)).sendall(said)
+        assert "binlake_archive_connected" in scraped(served)
+        assert threading.active_count() <= before + 2 * _MOST_CONNECTIONS
+
+
+def test_a_request_byte_by_byte_does_not_stay(served: MetricsPort) -> None:
+    with ExitStack() as stack:
+        slow = [stack.enter_context(connected(served)) for _ in range(_MOST_CONNECTIONS)]
+        for byte in b"GET /metrics HTTP":
+            for one in slow:
+                with suppress(ConnectionError):
+                    one.sendall(bytes([byte]))
+            if byte == ord("/"):
+                assert "binlake_archive_connected" in scraped(served)
+        assert "binlake_archive_connected" in scraped(served)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "said"),
+    [
+        (b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n", b" 414 "),
+        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 500 + b"\r\n", b" 431 "),
+        (b"GET / HTTP/1.1\r\nA: " + b"x" * 200_000 + b"\r\n\r\n", b" 431 "),
+        (b"\x1b[2J\x00\r\n\r\n", b"400"),
+        (b"GET / HTTP/" + b"9" * 5000 + b".1\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", b" 405 "),
+        (b"GET /?name[]=" + b"%00%1b" * 5000 + b" HTTP/1.0\r\n\r\n", b" 200 "),
+        (b"GET \xff\xfe HTTP/1.0\r\n\r\n", b" 200 "),
+    ],
+    ids=["address", "headers", "header", "rubbish", "version", "length", "names", "bytes"],
+)
+def test_requests_that_are_none(
+    served: MetricsPort, request_bytes: bytes, said: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = answer_to(served, request_bytes)
+    assert said in found or not found
+    assert len(found) < 100_000
+    assert "binlake_archive_connected" in scraped(served)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("version", ["x", "1.x", "9" * 5000 + "x", "", "1.0.0.0.", "\xb2"])
+@pytest.mark.parametrize("kind", ["application/openmetrics-text", "text/plain"])
+def test_versions_that_are_none(
+    served: MetricsPort, kind: str, version: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each was a stack trace on stderr."""
+    assert "binlake_archive_connected" in scraped(served, f"{kind}; version={version}; q=0.1")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_prometheus_asks_for_is_answered_so(served: MetricsPort) -> None:
+    text = scraped(served, "application/openmetrics-text;version=1.0.0,text/plain;q=0.2")
+    assert text.endswith("# EOF\n")
+
+
+def test_connections_that_break_print_nothing(
+    served: MetricsPort, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for request in (b"", b"GET", b"GET /metrics HTTP/1.0\r\n\r\n"):
+        one = connected(served)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.sendall(request)
+        one.close()  # a reset
+    assert "binlake_archive_connected" in scraped(served)
+    served.close()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/openmetrics-text; version=1.0.0"])
+def test_names_stay_in_their_labels(served: MetricsPort, accept: str) -> None:
+    text = scraped(served, accept)
+    samples: list[Any] = []
+    if text.endswith("# EOF\n"):
+        from prometheus_client.openmetrics.parser import text_string_to_metric_families
+    else:
+        from prometheus_client.parser import text_string_to_metric_families
+    for family in text_string_to_metric_families(text):
+        samples += family.samples
+    assert samples
+    assert {sample.labels["server"] for sample in samples} == {ODD}
