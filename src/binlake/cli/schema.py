@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Annotated
 
 from binlake.cli.common.flags import HOW_LOGS_ARE_OPENED, with_options
+from binlake.cli.common.lines import script_output
 from binlake.cli.common.parameters import Argument
 from binlake.cli.common.terminal import fail_if_lost, note, reading, say_result
 from binlake.errors import OptionError
@@ -60,12 +60,12 @@ def schema(
     known = declared_schema(options)
     chains = resolve(files, options.index_directory)
     _check_bases(chains)
-    writer = _Writer(options)
-    print(_HEAD + CLIENT_CHARSET + "\n", end="\n")
-    writer.write(known.tables)
     ledger = Ledger()
     everything = replace(options, table=(), exclude_table=())  # a table may be defined with LIKE
-    with reading(chains, ledger) as seen:
+    with script_output() as write, reading(chains, ledger) as seen:
+        writer = _Writer(options, write)
+        write(f"{_HEAD}{CLIENT_CHARSET}\n\n".encode())
+        writer.write(known.tables)
         for reader in LogReader.of_chains(chains, everything, ledger):
             history = SchemaHistory(known)
             passed: list[DdlStatement] = []
@@ -80,16 +80,17 @@ def schema(
 
 
 class _Writer:
-    """Prints versions of the wanted tables."""
+    """Writes versions of the wanted tables with `output`."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, output: Callable[[bytes], object]) -> None:
         self._wanted = TableFilter(options)
+        self._output = output
         self.count = 0
 
     def write(self, tables: Iterable[DeclaredTable]) -> None:
         for table in tables:
             if self._wanted.wants(table.database or "", table.table):
-                sys.stdout.write(version_text(table) + "\n")
+                self._output(f"{version_text(table)}\n".encode("utf-8", "backslashreplace"))
                 self.count += 1
 
     def apply(self, history: SchemaHistory, passed: list[DdlStatement]) -> None:

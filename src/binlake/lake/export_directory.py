@@ -86,7 +86,8 @@ class Findings:
             some = ", ".join(self.foreign[:3]) + (", …" if len(self.foreign) > 3 else "")
             return f"holds files that no export wrote ({some})"
         if self.ledger is not None:
-            made = self.ledger.get("export", {})
+            found = self.ledger.get("export")
+            made = found if isinstance(found, dict) else {}
             left = ", and remains of one that did not finish" if self.staging else ""
             rows = f", {counted(made['rows'], 'row')}" if "rows" in made else ""
             return (
@@ -96,6 +97,13 @@ class Findings:
         when = self.runs[0].get("started", "unknown time") if self.runs else "unknown time"
         whole = f", {counted(len(self.tables), 'table')} of it already whole" if self.tables else ""
         return f"holds an export that was started {when} and did not finish{whole}"
+
+
+def _tables(made: Mapping[str, Any]) -> Iterable[str]:
+    """The tables that a ledger or a run names, if it is one of binlake's."""
+    named = made.get("tables", ())
+    names = list(named) if isinstance(named, list | dict) else []
+    return [name for name in names if isinstance(name, str)]
 
 
 class Directory:
@@ -133,7 +141,7 @@ class Directory:
         ledger = self._json(self.path(LEDGER_NAME)) if LEDGER_NAME in entries else None
         staging = tuple(sorted(n for n in entries if n.startswith(STAGING_PREFIX)))
         runs = tuple(run for n in staging if (run := self._json(self.path(n, RUN_NAME))))
-        ours = {table for made in (ledger or {}, *runs) for table in made.get("tables", ())}
+        ours = {table for made in (ledger or {}, *runs) for table in _tables(made)}
         tables, foreign = self._sort_out(entries, ours)
         return Findings(ledger, runs, tables, foreign, staging)
 
@@ -166,7 +174,7 @@ class Directory:
         try:
             with self.fs.open_input_stream(path) as stream:
                 value = json.loads(stream.read())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
 

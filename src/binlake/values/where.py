@@ -8,6 +8,7 @@ one sentence. It knows no table: `table/where/` binds the names to columns.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -158,6 +159,8 @@ class OneOf:
     right: Condition
 
 
+_SILENT = logging.NullHandler()
+
 Condition = Comparison | Like | IsNull | Changed | Not | Both | Either | OneOf
 
 
@@ -173,6 +176,8 @@ def parse_where(text: str) -> Condition:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
+    # without a handler, Python prints what sqlglot remarks, of any length and with any character
+    logging.getLogger("sqlglot").addHandler(_SILENT)
     try:
         parsed = sqlglot.parse_one(text, dialect="mysql")
     except SqlglotError as error:

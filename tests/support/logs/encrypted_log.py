@@ -35,6 +35,11 @@ def _aes(key: bytes, mode: modes.Mode, data: bytes, *, decrypt: bool = False) ->
 # --- logs ---
 
 
+def aes_ecb(key: bytes, data: bytes) -> bytes:
+    """Whole blocks, each encrypted alone."""
+    return _aes(key, modes.ECB(), data, decrypt=False)
+
+
 def encrypt_file(log: bytes, key: bytes = KEY, name: str = KEY_NAME) -> bytes:
     """A whole log as MySQL writes it."""
     iv, password = b"i" * 16, b"password of the file, 32 bytes.."

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.logs.log_builder import QUERY, LogBuilder, query_body
 from support.logs.table_log import Log
 
 NAME = "a\x1b[2J\x7f\u009b2J\u202egnp\u200f b"
@@ -21,6 +22,21 @@ def log(tmp_path: Path) -> str:
     made = Log()
     made.insert((1, NAME, None))
     return str(made.save(tmp_path))
+
+
+def test_a_terminal_gets_escapes_of_definitions(tmp_path: Path) -> None:
+    """Names in DDL; a file gets them as they are."""
+    made = LogBuilder()
+    made.add(QUERY, query_body(f"CREATE TABLE t (`{NAME}` INT)".encode()))
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(made.bytes())
+    shown = on_terminal(["schema", str(path)])
+    assert all(byte == 0x0A or byte >= 0x20 for byte in shown)
+    assert not {"\x7f", "\u009b", "\u202e", "\u200f"} & set(shown.decode())
+    assert shown.count(b"\\x1b[2J\\x7f\\x9b2J\\u202egnp\\u200f b") == 1
+    command = [sys.executable, "-m", "binlake.cli.main", "schema", str(path)]
+    piped = subprocess.run(command, capture_output=True, check=True).stdout
+    assert piped.count(NAME.encode()) == 1
 
 
 def on_terminal(argv: list[str]) -> bytes:

@@ -35,6 +35,8 @@ def test_nothing_shows_the_key(file: str) -> None:
     shown = [options.to_json(), repr(options), repr(hashed), repr(hashed.keyed)]
     assert not any(KEY in text for text in shown)
     assert KEY.encode() not in pickle.dumps(rules)
+    with pytest.raises(TypeError, match="stays in its process"):
+        pickle.dumps(hashed)
 
 
 def test_an_executor_with_another_key_is_refused(file: str, tmp_path: Path) -> None:

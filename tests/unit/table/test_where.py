@@ -7,16 +7,20 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import binlake
 from binlake.errors import OptionError, UnsupportedError
+from binlake.table.where.documents import DocumentTests
 from binlake.values.ledger import Ledger
-from binlake.values.where import parse_where
+from binlake.values.where import Comparison, Document, parse_where
 
 LOGS = Path(__file__).parents[3] / "demo" / "mysql-9.7"
 ORDERS = "shop.orders"
@@ -227,3 +231,23 @@ def test_the_ledger_keeps_the_columns_that_were_looked_for() -> None:
 def test_a_minus_keeps_every_digit() -> None:
     text = "-99999999.999999999999999999999999999999"
     assert text in str(parse_where(f"x = {text}"))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "", "{", "1" * 5000 + "x"])
+def test_texts_that_are_no_documents(text: str) -> None:
+    """MariaDB's are texts: whoever may insert a row chooses how deep one is nested."""
+    condition = parse_where("d->>'$.a' = 'x'")
+    assert isinstance(condition, Comparison)
+    assert isinstance(condition.left, Document)
+    kind = SimpleNamespace(charset="utf8mb4")  # not MySQL's JSON; more is not asked of it
+    test = DocumentTests(kind, condition.left).compare("=", "x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a text is no JSON document"):
+        test(pa.array([text]), None)
+
+
+def test_what_sqlglot_remarks_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    """An unreadable path was, with all that it contains."""
+    for path in ("$.a[\x1b[2J", "$.a[" + "9" * 100_000 + "]"):
+        with suppress(ValueError):
+            parse_where(f"d->'{path}' = 1")
+    assert capfd.readouterr() == ("", "")

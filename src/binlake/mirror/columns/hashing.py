@@ -55,7 +55,7 @@ class KeyedHash:
 
 
 class _Key:
-    """Bytes that no message and no traceback shows."""
+    """Bytes that no message and no traceback shows, and that stay in their process."""
 
     __slots__ = ("secret",)
 
@@ -64,6 +64,9 @@ class _Key:
 
     def __repr__(self) -> str:
         return "_Key(…)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a secret stays in its process")
 
 
 def read_key(file: str) -> KeyedHash:
