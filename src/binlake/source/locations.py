@@ -140,8 +140,12 @@ class _LocalPath(Location):
 
     def read(self) -> bytes:
         try:
-            with self._path.open("rb") as file:
-                return file.read(_MAX_INDEX_BYTES)
+            # a pipe without a writer is opened too, instead of waiting for one
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise SourceError(f"{self.shown} is not a regular file")
+                return _whole(file, self.shown)
         except OSError as error:
             raise source_error(self.shown, error) from error
 
@@ -173,6 +177,14 @@ class _LocalPath(Location):
         if not os.path.exists(path):  # noqa: PTH110
             return False
         return not _is_below(path, os.path.realpath(self._path.parent))
+
+
+def _whole(file: Any, shown: str) -> bytes:
+    """Return the content of an open index file. Raises SourceError for one that is too large."""
+    data: bytes = file.read(_MAX_INDEX_BYTES + 1)
+    if len(data) > _MAX_INDEX_BYTES:
+        raise SourceError(f"{shown} is larger than the {_MAX_INDEX_BYTES:,} bytes of an index file")
+    return data
 
 
 def _regular(path: str) -> os.stat_result | None:
@@ -230,8 +242,7 @@ class _StorePath(Location):
     def read(self) -> bytes:
         try:
             with self._files.open_input_file(self._path) as file:
-                data: bytes = file.read(_MAX_INDEX_BYTES)
-                return data
+                return _whole(file, self.shown)
         except OSError as error:
             raise source_error(self.shown, error) from error
 

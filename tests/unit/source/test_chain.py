@@ -269,6 +269,21 @@ def test_only_a_newline_ends_an_entry_of_an_index_file(tmp_path: Path, space: st
     assert names(str(index)) == [odd]
 
 
+def test_an_index_that_is_no_file_of_its_size(tmp_path: Path) -> None:
+    """A pipe kept every command waiting, and the end of a long file was left out."""
+    pipe = tmp_path / "pipe.index"
+    os.mkfifo(pipe)
+    (tmp_path / "link.index").symlink_to(pipe)
+    for name in ("pipe.index", "link.index"):
+        with pytest.raises(SourceError, match=f"{name} is not a regular file"):
+            resolve([str(tmp_path / name)])
+    long = tmp_path / "long.index"
+    with long.open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    with pytest.raises(SourceError, match="larger than the 67,108,864 bytes of an index file"):
+        resolve([str(long)])
+
+
 def test_globs_mean_regular_files(tmp_path: Path) -> None:
     touch(tmp_path, "binlog.000001")
     os.mkfifo(tmp_path / "binlog.000002")

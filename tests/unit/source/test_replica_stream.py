@@ -362,6 +362,9 @@ def test_a_dump_does_not_go_back_to_an_earlier_log() -> None:
     back = packets(fake_rotate(), *log, fake_rotate("binlog.000002"), *log, fake_rotate(), *log)
     with pytest.raises(ServerError, match=r"goes back from binlog.000002 to binlog.000001"):
         read(back)
+    renamed = packets(fake_rotate("old.000002"), *log, fake_rotate("new.000001"), *log)
+    files = [item.file for item in blocks_of(read(renamed, file="old.000002"))]
+    assert list(dict.fromkeys(files)) == ["old.000002", "new.000001"]
 
 
 @pytest.mark.parametrize("algorithm", ["zlib", "zstd"])

@@ -219,7 +219,7 @@ class DumpStream:
         position = _checked_position(name, event.position)
         if self._announced and name == self.file:
             return  # told twice, as after a real ROTATE
-        if self._announced and is_earlier_log(name, self.file):
+        if self._announced and _is_before(name, self.file):
             raise ServerError(
                 f"the source goes back from {self.file} to {name}", hint="its logs were reset"
             )
@@ -426,6 +426,11 @@ def _checked_position(name: str, position: int) -> int:
     if position > _MAX_OFFSET:
         raise ServerError(f"the source names the position {name}:{position}: refused")
     return position
+
+
+def _is_before(name: str, other: str) -> bool:
+    """Whether `name` precedes `other` in one chain; a server may continue with another base name."""
+    return name.rpartition(".")[0] == other.rpartition(".")[0] and is_earlier_log(name, other)
 
 
 def _extended(position: int, near: int) -> int:
