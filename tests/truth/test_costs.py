@@ -22,7 +22,8 @@ from support.logs.table_log import Log
 pytestmark = pytest.mark.costs  # minutes, in all
 MOST_MEMORY_KB = 300 << 10
 MOST_CPU_S = 60
-ENDLESS = ("long_members",)  # 12 GB of text, rightly
+# 12 GB of text, rightly; more than 300 MB of memory (docs/limits.md)
+UNBOUNDED = ("long_members", "payload_of_rows")
 COMMANDS = (
     ("stats",), ("rows",), ("rows", "-f", "arrow"), ("inspect",), ("verify",), ("mysqlbinlog", "-v"),
 )  # fmt: skip
@@ -138,7 +139,7 @@ def test_exports_take_bounded_memory(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("name", [name for name in costly_events.SHAPES if name not in ENDLESS])
+@pytest.mark.parametrize("name", [name for name in costly_events.SHAPES if name not in UNBOUNDED])
 def test_events_and_values_of_all_kinds_take_bounded_memory_and_time(
     folder: Path, name: str, command: tuple[str, ...]
 ) -> None:
