@@ -59,10 +59,10 @@ def test_in_parts(
     commits = 0
     commit = MirrorTable.commit
 
-    def counted(*args: Any) -> None:
+    def counted(*args: Any) -> int:
         nonlocal commits
         commits += 1
-        commit(*args)
+        return commit(*args)
 
     monkeypatch.setattr(MirrorTable, "commit", counted)
     lake.catch_up()
