@@ -241,6 +241,7 @@ class Scanner:
             data = self._reader.read_at(self._pos, min(frame.length, allowed))
             if len(data) < allowed or len(data) == frame.length:
                 return data
+            del data  # not held beside the longer one
 
     def _inflates_to_much(self, frame: Frame) -> BinlogError:
         return UnsupportedError(
