@@ -31,6 +31,11 @@ def script_output() -> Iterator[Callable[[bytes | memoryview], object]]:
     for unprintable characters.
     """
     sys.stdout.flush()
+    if not hasattr(
+        sys.stdout, "buffer"
+    ):  # a stream of text, as callers in the same process put there
+        yield lambda text: sys.stdout.write(bytes(text).decode("utf-8", "replace"))
+        return
     if not sys.stdout.isatty():
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
