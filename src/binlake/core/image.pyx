@@ -7,6 +7,9 @@ a Layout is made per distinct bitmap and kept.
 The after-image of an update may lack a column that the before-image has (binlog_row_image
 MINIMAL, NOBLOB, FULL_NODUP): it was not assigned, so its value is the one before. Where rows are
 wanted rather than images, it is taken from there (`choose` with `passed`, `carry`).
+
+Long: what appends an image, fills its gaps and counts its bytes runs for every row, and C inlines within
+one module only.
 """
 
 from typing import NamedTuple

@@ -6,6 +6,8 @@
 A commit writes the new rows into data files and marks the old ones where they are, by deletion
 vectors (or, in tables of format v2, position deletes). Rows, the position in the source and, where
 it changed, the schema are one atomic commit of Iceberg: there is nothing to reconcile after a kill.
+
+Long: all steps of a commit work on the state of one table.
 """
 
 from __future__ import annotations

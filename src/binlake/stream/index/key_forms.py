@@ -7,11 +7,11 @@ what stands for them. Values that a form cannot stand for are in no hash: their 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from zlib import crc32
 
-__all__ = ["BYTES", "HASH_BITS", "INTEGER", "hash_of", "hashes", "text_form"]
+__all__ = ["BYTES", "HASH_BITS", "INTEGER", "hashes", "text_form"]
 
 INTEGER = "integer"
 BYTES = "bytes"
@@ -32,35 +32,41 @@ def text_form(*, pads: bool, folds: bool, ascii_only: bool) -> str:
     return " ".join([_TEXT, *(name for name, holds in rules.items() if holds)])
 
 
-def hashes(form: str, values: Iterable[int | str | bytes]) -> list[int | None]:
-    """The hashes of values of a column; None for a value that the form cannot stand for."""
-    return [hash_of(form, value) for value in values]
+def hashes(form: str, values: Iterable[object]) -> list[int | None]:
+    """The hashes of values, or of the values that equal constants; None where that cannot be told."""
+    if form in _OF_FORM:
+        return list(map(_OF_FORM[form], values))
+    return list(map(_text_hash(form), values))
 
 
-def hash_of(form: str, value: object) -> int | None:
-    """The hash of a value, or of the values that equal a constant; None if that cannot be told."""
-    if form == INTEGER:
-        if isinstance(value, Decimal) and value == value.to_integral_value():
-            value = int(value)
-        if not isinstance(value, int) or value.bit_length() > _INTEGER_BITS:
+def _integer_hash(value: object) -> int | None:
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        value = int(value)
+    if not isinstance(value, int) or value.bit_length() > _INTEGER_BITS:
+        return None
+    return _hash(str(int(value)).encode())  # TRUE is 1
+
+
+def _bytes_hash(value: object) -> int | None:
+    raw = value.encode() if isinstance(value, str) else value
+    return _hash(raw) if isinstance(raw, bytes) else None
+
+
+def _text_hash(form: str) -> Callable[[object], int | None]:
+    rules = form.split(" ")
+    pads, folds, ascii_only = (rule in rules for rule in (_PADS, _FOLDS, _ASCII_ONLY))
+
+    def hashed(text: object) -> int | None:
+        if not isinstance(text, str) or (ascii_only and not _PRINTABLE.fullmatch(text)):
             return None
-        return _hash(str(int(value)).encode())  # TRUE is 1
-    if form == BYTES:
-        raw = value.encode() if isinstance(value, str) else value
-        return _hash(raw) if isinstance(raw, bytes) else None
-    return _text_hash(form, value) if isinstance(value, str) else None
+        text = text.rstrip(" ") if pads else text
+        return _hash((text.translate(_UPPER) if folds else text).encode())
+
+    return hashed
 
 
 def _hash(raw: bytes) -> int:
     return crc32(raw) & (1 << HASH_BITS) - 1
 
 
-def _text_hash(form: str, text: str) -> int | None:
-    rules = form.split(" ")
-    if _ASCII_ONLY in rules and not _PRINTABLE.fullmatch(text):
-        return None
-    if _PADS in rules:
-        text = text.rstrip(" ")
-    if _FOLDS in rules:
-        text = text.translate(_UPPER)
-    return _hash(text.encode())
+_OF_FORM = {INTEGER: _integer_hash, BYTES: _bytes_hash}

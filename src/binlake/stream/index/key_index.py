@@ -8,7 +8,7 @@ list of 32-bit numbers, each a hash of 24 bits and the number of a block in whic
 either image of a row change. Two values can share a hash, so a block that is found may not contain the
 value; a block that is not found does not. Integers have the least and the greatest value of each block, too.
 
-A key index has at most 2 % of the bytes of its log. Where the lists of a column would exceed that, they are left out.
+The lists have at most 1.8 % of the bytes of their log: those of a column that would exceed that are left out.
 Like the other index it only saves reading: it is ignored if it does not fit its log.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.source.arrays import array
-from binlake.stream.index.key_forms import HASH_BITS, INTEGER, hash_of
+from binlake.stream.index.key_forms import HASH_BITS, INTEGER, hashes
 from binlake.stream.index.log_index import Stamp
 
 __all__ = ["BLOCK_BITS", "MOST_SHARE", "Blocks", "KeyColumn", "KeyIndex", "KeyTable"]
@@ -82,7 +82,7 @@ class KeyColumn:
 
     def equal(self, constant: object) -> Blocks | None:
         """Blocks that may have a value that equals a constant; None if that cannot be told."""
-        found = hash_of(self.form, constant)
+        (found,) = hashes(self.form, [constant])
         if found is None:
             return None
         if self.pairs is None:

@@ -8,13 +8,14 @@ so that a read says the same about columns that are missing or cannot be compare
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import Protocol
 
 from binlake.stream.index.key_forms import BYTES, INTEGER
-from binlake.stream.index.key_index import Blocks, KeyColumn, KeyIndex
+from binlake.stream.index.key_index import Blocks, KeyColumn, KeyIndex, KeyTable
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 from binlake.values.where import (
@@ -42,37 +43,51 @@ class LooksUpBlocks(Protocol):
         ...
 
 
-class KeyLookup:
+class _Lookup(ABC):
+    """Looks up the blocks of each table that the read wants."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._tables = TableFilter(options)
+        self._has_schema = options.schema is not None
+
+    def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
+        """As `LooksUpBlocks`."""
+        wanted = (name for name in index.tables if self._tables.wants(*name.split(".", 1)))
+        return {name: self._blocks_of(index, name) & index.all for name in wanted}
+
+    def _blocks_of(self, index: KeyIndex, name: str) -> Blocks:
+        table = index.tables[name]
+        if self._has_schema and not table.is_described:
+            return index.all  # the schema may have other names than the one at the time of indexing
+        found = self._found(table, index.columns(name))
+        return index.all if found is None else found
+
+    @abstractmethod
+    def _found(self, table: KeyTable, columns: dict[str, KeyColumn]) -> Blocks | None:
+        """The blocks that a table needs; None for all. `columns` are those of its key."""
+
+
+class KeyLookup(_Lookup):
     """Looks up what the option `where` of a read needs."""
 
     def __init__(self, options: ReadOptions) -> None:
+        super().__init__(options)
         assert options.where is not None
         self._condition = parse_where(options.where)
         self._names = {name.name.casefold() for name in column_names(self._condition)}
-        self._tables = TableFilter(options)
-        self._has_schema = options.schema is not None
 
     @property
     def can_help(self) -> bool:
         """Whether the condition compares anything with a constant such that a lookup could help."""
         return _restricts(self._condition)
 
-    def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
-        """For each table that the log changes and the read wants, the blocks that may have a row that matches."""
-        wanted = (name for name in index.tables if self._tables.wants(*name.split(".", 1)))
-        return {name: self._blocks_of(index, name) for name in wanted}
-
-    def _blocks_of(self, index: KeyIndex, name: str) -> Blocks:
-        table = index.tables[name]
-        there = {column.casefold() for column in table.columns}
-        # a schema given now may have other names than the one at the time of indexing
-        if not self._names <= there or (self._has_schema and not table.is_described):
-            return index.all
-        found = _needed(self._condition, index.columns(name))
-        return index.all if found is None else found & index.all
+    def _found(self, table: KeyTable, columns: dict[str, KeyColumn]) -> Blocks | None:
+        if not self._names <= {column.casefold() for column in table.columns}:
+            return None
+        return _needed(self._condition, columns)
 
 
-class RowLookup:
+class RowLookup(_Lookup):
     """Looks up the changes of the row with a key, and all changes of keys. `columns` are those of the key; without,
     those of the primary key.
     """
@@ -80,29 +95,22 @@ class RowLookup:
     def __init__(
         self, options: ReadOptions, values: Sequence[object], columns: Sequence[str]
     ) -> None:
-        self._tables = TableFilter(options)
-        self._has_schema = options.schema is not None
+        super().__init__(options)
         self._values = values
         self._columns = columns
 
-    def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
-        """As `LooksUpBlocks`."""
-        wanted = (name for name in index.tables if self._tables.wants(*name.split(".", 1)))
-        return {name: self._blocks_of(index, name) for name in wanted}
-
-    def _blocks_of(self, index: KeyIndex, name: str) -> Blocks:
-        table, known = index.tables[name], index.columns(name)
-        names = self._columns or table.key
-        if len(names) != len(self._values) or (self._has_schema and not table.is_described):
-            return index.all
-        blocks = index.all
-        for column, value in zip(names, self._values, strict=True):
-            if column.casefold() not in {one.casefold() for one in table.key}:
-                return index.all  # whether it has been changed is not known
-            found = known.get(column.casefold())
-            equal = None if found is None else found.equal(_constant(found, value))
-            blocks &= index.all if equal is None else equal
-        return (blocks | table.moved) & index.all
+    def _found(self, table: KeyTable, columns: dict[str, KeyColumn]) -> Blocks | None:
+        names = [name.casefold() for name in self._columns or table.key]
+        of_key = {name.casefold() for name in table.key}
+        if len(names) != len(self._values) or not of_key.issuperset(names):
+            return None  # whether another column has been changed is not known
+        each = [
+            column.equal(_constant(column, value))
+            for name, value in zip(names, self._values, strict=True)
+            if (column := columns.get(name)) is not None
+        ]
+        known = [blocks for blocks in each if blocks is not None]
+        return reduce(and_, known) | table.moved if known else None
 
 
 def _constant(column: KeyColumn, value: object) -> object:
