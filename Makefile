@@ -112,7 +112,7 @@ test-lakes: $(VENV)/compiled java ## tables of Iceberg and Delta, written, merge
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror $(ARGS)
 
 .PHONY: test-mirror
-test-mirror: $(VENV)/compiled java ## the mirror's short proof: 20 kills on two servers, then verify; downloads Iceberg's jar first
+test-mirror: $(VENV)/compiled java ## the mirror's short proof: 24 kills on two servers, then verify; downloads Iceberg's jar first
 	@$(VENV)/bin/python -m dev.servers provision lake-jars
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror/test_kills_at_places.py $(ARGS)
 

@@ -16,14 +16,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.archive import TOOL, archive
+from benchmarks.ask import ask
 from benchmarks.commands import BINLAKE, starts, texts
+from benchmarks.goals import Goal, ratio
+from benchmarks.java import java_peer
 from benchmarks.measure import Measured, machine, measure
+from benchmarks.mirror import MirrorSizes, mirror, mirror_goals
+from benchmarks.scale import scale, scale_page
 from dev.servers import Server, installation
 
 HERE = Path(__file__).parent
@@ -41,8 +46,11 @@ PARTS = (
     "memory",
     "python",
     "archive",
+    "ask",
     "spark",
     "stream",
+    "scale",
+    "mirror",
 )
 
 
@@ -85,18 +93,26 @@ class Bench:
         """The log of one table."""
         return self.folder / "binlog.000001"
 
-    def case(self, name: str, script: str, *args: object, warmup: int = 1) -> Measured:
+    def case(
+        self, name: str, script: str, *args: object, warmup: int = 1, runs: int | None = None
+    ) -> Measured:
         """Time one of our own case scripts."""
         command: list[str | Path] = [sys.executable, CASES / script, *map(str, args)]
-        return self.command(name, command, warmup=warmup)
+        return self.command(name, command, warmup=warmup, runs=runs)
 
     def command(
-        self, name: str, command: Sequence[str | Path], *, warmup: int = 1, keep_output: bool = True
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        warmup: int = 1,
+        runs: int | None = None,
+        keep_output: bool = True,
     ) -> Measured:
-        """Time any command and remember it."""
+        """Time any command and remember it; `runs` times, or as often as all are."""
         print(f"  {name} …", flush=True)
         result = self.known.get(name) or measure(
-            name, command, runs=self.runs, warmup=warmup, keep_output=keep_output
+            name, command, runs=runs or self.runs, warmup=warmup, keep_output=keep_output
         )
         print(f"    {result.seconds:.3f} s, peak {result.peak_memory_bytes >> 20} MB", flush=True)
         self.done[name] = result
@@ -105,41 +121,27 @@ class Bench:
         return result
 
 
-@dataclass(frozen=True)
-class Goal:
-    """A line of the result table: a ratio and what it should be."""
-
-    name: str
-    value: Callable[[dict[str, Measured]], float]
-    wanted: str
-    met: Callable[[float], bool]
-
-
-def _ratio(slow: str, fast: str) -> Callable[[dict[str, Measured]], float]:
-    return lambda done: done[slow].seconds / done[fast].seconds
-
-
 def _images_per_second(done: dict[str, Measured]) -> float:
     images: int = done["java peer"].output["images"]
     return images / done["decode"].seconds
 
 
 GOALS = (
-    Goal("decode to Arrow, 1 thread, vs mysqlbinlog -vv", _ratio("mysqlbinlog -vv", "decode, 1 thread"), ">= 20", lambda v: v >= 20),
-    Goal("decode to Arrow, 2 threads, vs mysqlbinlog -vv", _ratio("mysqlbinlog -vv", "decode, 2 threads"), ">= 35", lambda v: v >= 35),
+    Goal("decode to Arrow, 1 thread, vs mysqlbinlog -vv", ratio("mysqlbinlog -vv", "decode, 1 thread"), ">= 20", lambda v: v >= 20),
+    Goal("decode to Arrow, 2 threads, vs mysqlbinlog -vv", ratio("mysqlbinlog -vv", "decode, 2 threads"), ">= 35", lambda v: v >= 35),
     Goal("decode vs python-mysql-replication (rate)",
          lambda d: _images_per_second(d) / d["python-mysql-replication"].output["images_per_second"],
          ">= 400", lambda v: v >= 400),
-    Goal("decode vs mysql-binlog-connector-java", _ratio("java peer", "decode"), ">= 3", lambda v: v >= 3),
-    Goal("decode vs connector-java, JSON as text in both", _ratio("java peer, JSON text", "decode"), "", bool),
-    Goal("verified scan vs zlib crc32 of the file", _ratio("scan", "crc32"), "<= 1.2", lambda v: v <= 1.2),
-    Goal("export, Spark, vs df.write.parquet, warm, 2 cores", _ratio("spark write.parquet", "export"), ">= 5", lambda v: v >= 5),
-    Goal("export --engine local vs df.write.parquet, warm", _ratio("spark write.parquet", "export --engine local"), ">= 8", lambda v: v >= 8),
+    Goal("decode vs mysql-binlog-connector-java", ratio("java peer", "decode"), ">= 3", lambda v: v >= 3),
+    Goal("decode vs connector-java, JSON as text in both", ratio("java peer, JSON text", "decode"), "", bool),
+    Goal("verified scan vs zlib crc32 of the file", ratio("scan", "crc32"), "<= 1.2", lambda v: v <= 1.2),
+    Goal("export, Spark, vs df.write.parquet, warm, 2 cores", ratio("spark write.parquet", "export"), ">= 5", lambda v: v >= 5),
+    Goal("export --engine local vs df.write.parquet, warm", ratio("spark write.parquet", "export --engine local"), ">= 8", lambda v: v >= 8),
     Goal("the same for the demo's logs, cold, Spark, s", lambda d: d["demo export, Spark"].seconds, "<= 12", lambda v: v <= 12),
     Goal("the same, local, s", lambda d: d["demo export, local"].seconds, "", bool),
     Goal("bytes decoded for a 1 % window", lambda d: d["window 1 %"].output["decoded_share"], "<= 0.02", lambda v: v <= 0.02),
-    Goal("2 of 13 columns vs all", _ratio("decode", "decode 2 columns"), "faster", lambda v: v > 1),
-    Goal("catch-up of a stream vs a batch read, 2 cores", _ratio("stream catch-up", "batch read"), "<= 1.2", lambda v: v <= 1.2),
+    Goal("2 of 13 columns vs all", ratio("decode", "decode 2 columns"), "faster", lambda v: v > 1),
+    Goal("catch-up of a stream vs a batch read, 2 cores", ratio("stream catch-up", "batch read"), "<= 1.2", lambda v: v <= 1.2),
     Goal("freshness at 1,000 row changes a second, s: median", lambda d: d["freshness 1000"].seconds, "", bool),
     Goal("the same: 99th percentile", lambda d: d["freshness 1000"].output["p99"], "", bool),
     Goal("freshness at 10,000 row changes a second, s: median", lambda d: d["freshness 10000"].seconds, "", bool),
@@ -148,21 +150,29 @@ GOALS = (
          lambda d: d["1 GB transaction"].peak_memory_bytes / (1 << 20), "< 512", lambda v: v < 512),
     Goal("the same, compressed, MB",
          lambda d: d["1 GB transaction, compressed"].peak_memory_bytes / (1 << 20), "< 512", lambda v: v < 512),
-    Goal("mysqlbinlog --raw: the server's tool vs binlake's", _ratio(TOOL, "binlake " + TOOL), ">= 1", lambda v: v >= 1),
-    Goal("the same vs archive --no-index", _ratio(TOOL, "archive"), ">= 1", lambda v: v >= 1),
-    Goal("the same vs archive until the indexes are there too", _ratio(TOOL, "archive, indexes"), "", bool),
+    Goal("mysqlbinlog --raw: the server's tool vs binlake's", ratio(TOOL, "binlake " + TOOL), ">= 1", lambda v: v >= 1),
+    Goal("the same vs archive --no-index", ratio(TOOL, "archive"), ">= 1", lambda v: v >= 1),
+    Goal("the same vs archive until the indexes are there too", ratio(TOOL, "archive, indexes"), "", bool),
+    Goal("history of a row in 2,000 logs of 10 MB, s", lambda d: d["binlake history, 2,000 logs"].wall_seconds,
+         "<= 2", lambda v: v <= 2),
+    Goal("the same: share of the bytes that it reads", lambda d: d["history, 2,000 logs"].output["share"],
+         "<= 0.01", lambda v: v <= 0.01),
+    Goal("--where on one integer column vs decode of all columns", ratio("decode all columns", "where on one column"),
+         ">= 2", lambda v: v >= 2),
+    Goal("query of a sum vs decode of its column", ratio("query of a sum", "decode the column of a sum"),
+         "<= 1.3", lambda v: v <= 1.3),
     *(
-        Goal(f"mysqlbinlog{form} vs the server's tool", _ratio(f"mysqlbinlog{form}", f"binlake mysqlbinlog{form}"),
+        Goal(f"mysqlbinlog{form} vs the server's tool", ratio(f"mysqlbinlog{form}", f"binlake mysqlbinlog{form}"),
              ">= 1", lambda v: v >= 1)
         for form in ("", " -v")
     ),
     Goal("mysqlbinlog -vv decode-rows vs the server's tool",
-         _ratio("mysqlbinlog -vv", "binlake mysqlbinlog -vv decode-rows"), ">= 1", lambda v: v >= 1),
-    Goal("inspect vs mysqlbinlog", _ratio("mysqlbinlog", "binlake inspect"), ">= 1.5", lambda v: v >= 1.5),
-    Goal("rows vs mysqlbinlog -vv", _ratio("mysqlbinlog -vv", "binlake rows"), ">= 4", lambda v: v >= 4),
-    Goal("stats vs decode without values", _ratio("stats", "decode without values"), "<= 1.5", lambda v: v <= 1.5),
-    Goal("index vs decode without values", _ratio("index", "decode without values"), "<= 1.5", lambda v: v <= 1.5),
-    Goal("verify vs zlib crc32 of the file", _ratio("binlake verify", "crc32"), "<= 2, and start", bool),
+         ratio("mysqlbinlog -vv", "binlake mysqlbinlog -vv decode-rows"), ">= 1", lambda v: v >= 1),
+    Goal("inspect vs mysqlbinlog", ratio("mysqlbinlog", "binlake inspect"), ">= 1.5", lambda v: v >= 1.5),
+    Goal("rows vs mysqlbinlog -vv", ratio("mysqlbinlog -vv", "binlake rows"), ">= 4", lambda v: v >= 4),
+    Goal("stats vs decode without values", ratio("stats", "decode without values"), "<= 1.5", lambda v: v <= 1.5),
+    Goal("index vs decode without values", ratio("index", "decode without values"), "<= 1.5", lambda v: v <= 1.5),
+    Goal("verify vs zlib crc32 of the file", ratio("binlake verify", "crc32"), "<= 2, and start", bool),
     *(
         Goal(f"peak memory of {name}, MB",
              lambda d, name=name: d[f"binlake {name}"].peak_memory_bytes / (1 << 20),  # type: ignore[misc]
@@ -176,19 +186,11 @@ GOALS = (
     Goal("first line of rows, s", lambda d: d["first line of rows"].seconds, "<= 0.6", lambda v: v <= 0.6),
     *(
         Goal(f"{shape}, {server}: decode vs tool -vv",
-             _ratio(f"{shape}, {server}: tool -vv", f"{shape}, {server}: decode"), "", bool)
+             ratio(f"{shape}, {server}: tool -vv", f"{shape}, {server}: decode"), "", bool)
         for server, shape in SHAPES
     ),
     Goal("cores busy during export of one file", lambda d: d["export"].output["cores_busy"], "about 2", lambda v: v > 1.6),
 )  # fmt: skip
-
-
-def build_java() -> list[str | Path]:
-    """The Java peer's command line (built by Maven when needed)."""
-    home = HERE / "peers" / "java"
-    if not (home / "target" / "dependency").exists():
-        subprocess.run(["mvn", "-q", "-B", "package"], cwd=home, check=True)
-    return ["java", "-cp", f"{home}/target/classes:{home}/target/dependency/*", "ReadLog"]
 
 
 def decoders(bench: Bench) -> None:
@@ -212,7 +214,7 @@ def decoders(bench: Bench) -> None:
         ],
         keep_output=False,
     )
-    java = build_java()
+    java = java_peer("java", "ReadLog")
     bench.command("java peer", [*java, bench.log])
     bench.command("java peer, JSON text", [*java, bench.log, "12"])
 
@@ -279,6 +281,17 @@ def python_peer(bench: Bench) -> None:
         server.stop()
 
 
+def _described(bench: Bench) -> Iterator[str]:
+    if list(bench.parts) != ["mirror"]:
+        yield f"Medians of {bench.runs} runs after a warm-up; ours and the Java"
+        yield "peer time their own work (start-up left out), the others are whole processes."
+        size = bench.log.stat().st_size / 1e6
+        yield f"Log: {size:.0f} MB, one table of 13 columns, JSON among them."
+    if "mirror" in bench.parts:
+        yield "Mirror: one run, whose rounds repeat; a table of 13 columns; changes scattered over the whole table,"
+        yield "50 % updates, 40 % inserts, 10 % deletes; start of Spark and of the JVM left out; the server on the same cores."
+
+
 def report(bench: Bench, commands: str) -> str:
     """The result page."""
     where = machine()
@@ -287,14 +300,13 @@ def report(bench: Bench, commands: str) -> str:
         "",
         f"Machine: {where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB.",
         f"Linux {where['kernel']}, Python {where['python']}.",
-        f"Command: `{commands}`. Medians of {bench.runs} runs after a warm-up; ours and the Java",
-        "peer time their own work (start-up left out), the others are whole processes.",
-        f"Log: {bench.log.stat().st_size / 1e6:.0f} MB, one table of 13 columns, JSON among them.",
+        f"Command: `{commands}`.",
+        *_described(bench),
         "",
         "| goal | wanted | measured | met |",
         "| --- | --- | --- | --- |",
     ]
-    for goal in GOALS:
+    for goal in (*GOALS, *mirror_goals(bench.done)):
         try:
             value = goal.value(bench.done)
         except KeyError as missing:
@@ -314,7 +326,7 @@ def report(bench: Bench, commands: str) -> str:
         f"| {m.peak_memory_bytes >> 20} | {m.seconds_each} |"
         for m in bench.done.values()
     )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *scale_page(bench.done)]) + "\n"
 
 
 def main() -> None:
@@ -325,10 +337,14 @@ def main() -> None:
         "--megabytes", type=int, default=300, help="of the first log, when it is made"
     )
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rows", type=int, action="append", help="of the mirror's tables")
+    parser.add_argument("--large-rounds", type=int, default=2, help="of 1,000,000 changes")
+    parser.add_argument("--small-rounds", type=int, default=10, help="of 100,000 changes")
     parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
     parser.add_argument("--only", action="append", choices=list(PARTS))
     options = parser.parse_args()
-    if not (options.folder / "binlog.000003").exists():
+    wanted = options.only or list(PARTS)
+    if wanted != ["mirror"] and not (options.folder / "binlog.000003").exists():
         print("making the logs …", flush=True)
         subprocess.run(
             [
@@ -341,7 +357,7 @@ def main() -> None:
             cwd=ROOT,
             check=True,
         )
-    wanted = options.only or list(PARTS)
+    options.folder.mkdir(parents=True, exist_ok=True)
     bench = Bench(options.folder, options.runs, wanted)
     if options.resume:
         bench.resume()
@@ -362,12 +378,20 @@ def main() -> None:
     if "archive" in wanted:
         with tempfile.TemporaryDirectory(prefix="binlake-bench-", dir=bench.folder) as scratch:
             archive(bench, SERVER, Path(scratch))
+    if "ask" in wanted:
+        ask(bench, SERVER)
     if "spark" in wanted:
         with tempfile.TemporaryDirectory(prefix="binlake-bench-") as scratch:
             spark(bench, Path(scratch))
     if "stream" in wanted:
         with tempfile.TemporaryDirectory(prefix="binlake-bench-") as scratch:
             streams(bench, Path(scratch))
+    if "scale" in wanted:
+        with tempfile.TemporaryDirectory(prefix="binlake-bench-", dir=bench.folder) as scratch:
+            scale(bench, TABLE, Path(scratch))
+    if "mirror" in wanted:
+        rows = options.rows or [1_000_000]
+        mirror(bench, MirrorSizes(rows, options.large_rounds, options.small_rounds))
     given = " ".join(sys.argv[1:])
     page = report(bench, f'make bench ARGS="{given}"' if given else "make bench")
     results = HERE / "results"

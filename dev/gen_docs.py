@@ -26,6 +26,7 @@ from binlake.source.replica.login_rules import rules_table
 from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
 from binlake.values.option_forms import FORMS
 from binlake.values.options import READ_OPTIONS, OptionSpec, parse_bytes
+from dev.known_faults import KNOWN_FAULTS
 from dev.tested import (
     COLUMN_PROPERTIES,
     EVENT_PROPERTIES,
@@ -269,9 +270,34 @@ def comparison_page() -> str:
     return _inserted("comparison.md", "measurements", lines)
 
 
+def faults_page() -> str:
+    """docs/mirror-faults.md."""
+    lines = [
+        "# Known faults and their tests",
+        "",
+        "On this page you can see which faults users have reported of other programs that mirror databases into lakes, and which",
+        "tests of binlake make each of them again. Most tests run with real servers and compare the lake with the server.",
+        "",
+        "Made from `dev/known_faults.py` by `dev/gen_docs.py`.",
+        "",
+        "| Fault | Reported as | Tests |",
+        "| --- | --- | --- |",
+    ]
+    for fault in KNOWN_FAULTS:
+        tests = ", ".join(_test_link(test) for test in fault.tests)
+        lines.append(f"| {fault.what} | {', '.join(fault.reports)} | {tests} |")
+    return "\n".join(lines) + "\n"
+
+
+def _test_link(test: str) -> str:
+    file, _, function = test.partition("::")
+    return f"[`{function}`](../tests/{file})"
+
+
 PAGES = {
     "comparison.md": comparison_page,
     "configuration.md": configuration_page,
+    "mirror-faults.md": faults_page,
     "options.md": options_page,
     "event-types.md": events_page,
     "live.md": live_page,

@@ -15,11 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "demo" / "mysql-9.7"
-SETS = ("none", "crypto", "server", "query", "spark", "mirror")
+SETS = ("none", "crypto", "server", "query", "ui", "spark", "mirror")
 ROWS = 2771  # in the demo logs of MySQL
 _NEEDED = ("env", "dirname", "readlink", "ps", "java", "bash", "sh", "nice", "uname", "tput")
 
@@ -86,9 +88,27 @@ class Installation:
         if "query" in self.extras:
             counted = self.run("binlake", "query", "SELECT count(*) AS n FROM changes", demo)
             assert json.loads(counted) == {"n": ROWS}
+        if "ui" in self.extras:
+            self._page()
         if "spark" in self.extras or "mirror" in self.extras:
             self.run("binlake", "export", demo, "spark")
             assert (self.folder / "spark" / "_ledger.json").exists()
+
+    def _page(self) -> None:
+        server = subprocess.Popen(
+            [str(self.bin / "binlake"), "ui", str(DEMO), "--no-browser"],
+            env=self.environment, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert server.stderr is not None
+            address = server.stderr.readline().split()[-1]
+            opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            assert b"page.js" in opener.open(address).read()
+            script = urllib.parse.urljoin(address, "/static/page.js")
+            assert b"new Page()" in opener.open(script).read()
+        finally:
+            server.terminate()
+            server.wait()
 
     def _tail(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as reserved:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -189,6 +190,56 @@ class Log:
         chain = the_only_chain(self._meant, "a history is that of a row of one server")
         schema = declared_schema(options, self._inputs)
         return HistoryReader(chain, options, schema, ledger, asked).read()
+
+    def state(
+        self,
+        table: str,
+        as_of: str | datetime,
+        source: str,
+        *,
+        from_position: str | None = None,
+        from_gtid: str | None = None,
+        where: str | None = None,
+        force: bool = False,
+    ) -> pa.Table:
+        """Return the rows of a table (`database.table`) as they were at a moment: a time, a GTID or
+        `FILE:POS`.
+
+        `source` has rows to begin with: the path of a dump that was made before, or the URL of the live
+        server, whose changes since the moment are taken back in memory. `from_position` or `from_gtid`
+        is the place of a dump that does not contain it. `where` chooses rows. Values are texts as those
+        of `binlake rows`. With `force`, rows that do not fit the log are counted in a warning. Raises
+        SourceError if the logs do not reach from one to the other, IncompleteError for a row that does
+        not fit, UnsupportedError for what cannot be followed.
+        """
+        import pyarrow as pa
+
+        from binlake.state.bases import opened
+        from binlake.state.filtering import check_where, row_filter
+        from binlake.state.moments import Moment
+        from binlake.state.origin import given_origin
+        from binlake.state.table_state import TableState, state_options, table_name
+
+        name, given, options = (
+            table_name(table),
+            given_origin(from_position, from_gtid),
+            state_options(self.options),
+        )
+        moment = Moment.of(as_of)
+        check_where(where)
+        ledger = self.ledger = Ledger()
+
+        def chains() -> Sequence[Chain]:
+            return of_source(resolve(self._inputs, options.index_directory), options.source)
+
+        with opened(source, name, given, chains, options) as (base, chain):
+            found = TableState(chain, options, ledger, base, moment, force=force)
+            found.read_log()
+            keep = row_filter(where, found.shape, options, ledger)
+            rows = pa.Table.from_batches(map(keep, found.batches()), found.shape.schema)
+        if found.conflicts:
+            ledger.warn(f"{table}: {counted(found.conflicts, 'row')} did not fit the log")
+        return rows
 
     def tables(self) -> dict[str, Mapping[str, int]]:
         """Return the tables with changes, by `database.table`, and the number of rows by

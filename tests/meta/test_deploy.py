@@ -12,7 +12,7 @@ import yaml
 
 from binlake.cli.main import COMMANDS
 from binlake.config.configuration import read_configuration
-from binlake.config.mirror import read_mirror_configuration
+from binlake.mirror.configuration import read_mirror_configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -83,6 +83,21 @@ def test_containers_run_commands_and_mount_what_is_declared(name: str) -> None:
         assert container["args"][0] in COMMANDS
         assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
         assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+@pytest.mark.parametrize("name", ["archive.yaml", "mirror.yaml"])
+def test_probes_ask_the_metrics_ports_of_the_configuration(name: str) -> None:
+    kinds = {one["kind"]: one for one in documents(name)}
+    [text] = kinds["ConfigMap"]["data"].values()
+    configured = {int(port) for port in re.findall(r"^metrics_port = (\d+)$", text, re.MULTILINE)}
+    probed = set()
+    for container in kinds["StatefulSet"]["spec"]["template"]["spec"]["containers"]:
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+        if "readinessProbe" in container:
+            assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+        probed.add(ports[container["livenessProbe"]["httpGet"]["port"]])
+    assert probed == configured
 
 
 def test_versions_are_those_of_the_project() -> None:

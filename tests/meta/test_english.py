@@ -44,16 +44,17 @@ _PATTERN = re.compile("|".join(PHRASES), re.IGNORECASE)
 
 #: Rooms of src/binlake whose docstrings and comments have been edited.
 EDITED = (
-    "api.py", "archive", "cli", "config", "errors.py", "events", "format", "lake", "printable.py",
-    "serve", "source", "spark", "stream", "table", "values",
+    "api.py", "archive", "cli", "config", "core", "errors.py", "events", "format", "lake", "mirror",
+    "printable.py", "query", "replay", "serve", "source", "spark", "stream", "table", "values",
 )  # fmt: skip
 #: Phrases of docstrings, beside the ones above.
 _OF_DOCSTRINGS = re.compile(
     r"whoever|somebody|\bof whose\b|is told what|as it says it|what (is|was) none|of nobody"
     r"|\bas ever\b|lets? go of|\bfor ever\b|looked (at|into)|of ours that|and said so"
-    r"|throw each other|to be had|(made|begins?) anew|handed (on|over)|passed over",
+    r"|throw each other|to be had|what is there of|no matter who|(made|begins?) anew|handed (on|over)|passed over",
     re.IGNORECASE,
 )
+_CYTHON_PROSE = re.compile(r'"""[\s\S]*?"""|#[^\n]*')
 _CODE = re.compile(r"^```[\s\S]*?^```$|^(?: {4}|\t).*$|`[^`\n]*`", re.MULTILINE)
 
 
@@ -90,21 +91,29 @@ def test_help() -> None:
 def sources() -> list[Path]:
     """The modules of the rooms in EDITED."""
     package = ROOT / "src" / "binlake"
-    found = [path for name in EDITED for path in [package / name, *(package / name).rglob("*.py")]]
-    return [path for path in found if path.is_file()]
+    found = [path for name in EDITED for path in [package / name, *(package / name).rglob("*.p*")]]
+    return [path for path in found if path.suffix in (".py", ".pyx", ".pxd")]
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda path: path.name)
-def test_docstrings_and_comments(path: Path) -> None:
+def prose_of(path: Path) -> list[str]:
+    """The docstrings and comments of a module."""
     text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return [found[0] for found in _CYTHON_PROSE.finditer(text)]
     prose = [
         ast.get_docstring(node) or ""
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
     ]
-    assert any(prose)
     with path.open("rb") as file:
         prose += [t.string for t in tokenize.tokenize(file.readline) if t.type == tokenize.COMMENT]
+    return prose
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: path.name)
+def test_docstrings_and_comments(path: Path) -> None:
+    prose = prose_of(path)
+    assert any(prose)
     found = [match[0] for one in prose for match in _PATTERN.finditer(_CODE.sub("", one))]
     found += [match[0] for one in prose for match in _OF_DOCSTRINGS.finditer(one)]
     assert found == []

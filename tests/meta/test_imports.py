@@ -28,12 +28,14 @@ ROOMS = [
     "spark",
     "lake",
     "mirror",
+    "state",
+    "ui",
     "cli",
 ]
 # Modules that everyone may import, and what they import of binlake themselves.
 FOR_ALL = {"errors": {"binlake.printable"}, "printable": set[str]()}
 # Modules beside the rooms: which room they stand in for.
-BESIDE = {"api": "query", "__init__": "lake"}
+BESIDE = {"api": "state", "__init__": "state"}
 
 # Third-party libraries that a room may use; all others are for the rooms after it.
 LIBRARIES = {
@@ -49,6 +51,9 @@ LIBRARIES = {
     "pyspark": "spark",
     "numpy": "mirror",
     "pyroaring": "mirror",
+    "anyio": "ui",
+    "starlette": "ui",
+    "uvicorn": "ui",
     "click": "cli",
     "prompt_toolkit": "cli",
     "rich": "cli",

@@ -37,6 +37,9 @@ def test_every_error_is_a_binlog_error() -> None:
 def test_all_lists_what_is_there(name: str) -> None:
     if ".spark" in name or ".lake" in name or ".mirror" in name:
         pytest.importorskip("pyspark")
+    if name in ("binlake.ui.app", "binlake.ui.guard", "binlake.ui.server"):
+        pytest.importorskip("starlette")
+        pytest.importorskip("uvicorn")
     if name == "binlake.cli.query.prompt":
         pytest.importorskip("prompt_toolkit")
     module = importlib.import_module(name)

@@ -14,6 +14,7 @@ from typing import Any
 
 from binlake.mirror import loop
 from binlake.mirror.control import Control
+from binlake.mirror.iceberg.compaction import RewriteOrder
 from binlake.mirror.iceberg.data_files import DataFileWriter
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.key_index import KeyIndex
@@ -22,7 +23,7 @@ from binlake.mirror.options import MirrorOptions
 from support.servers.live import url_of
 from support.spark.mirrored import Lake
 
-__all__ = ["PLACES", "Kill", "killed"]
+__all__ = ["OF_COMPACTION", "PLACES", "Kill", "killed"]
 
 PATIENCE_S = 300
 
@@ -36,7 +37,12 @@ PLACES: dict[str, tuple[Any, str]] = {
     "entry of the index": (KeyIndex, "add"),
     "index on disk": (KeyIndex, "save"),
     "row of a round": (Control, "record"),
+    "rewritten file": (RewriteOrder, "done"),
+    "commit of a compaction": (IcebergTable, "rewrite"),
+    "index of a compaction": (KeyIndex, "forget"),
 }
+#: A mirror comes to these when compaction is due.
+OF_COMPACTION = ("rewritten file", "commit of a compaction", "index of a compaction")
 
 
 @dataclass(frozen=True)

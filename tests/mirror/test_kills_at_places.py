@@ -13,13 +13,14 @@ import pytest
 
 from binlake.mirror import verify
 from dev.servers import Server, running
-from mirror.killed_mirror import PLACES, Kill, killed
+from mirror.killed_mirror import OF_COMPACTION, PLACES, Kill, killed
 from support.spark.mirrored import Lake, Writer, quarantined
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
-KILLS = int(os.environ.get("BINLAKE_KILLS", "10"))
+KILLS = int(os.environ.get("BINLAKE_KILLS", "12"))
 SEED = int(os.environ.get("BINLAKE_SEED", "11"))
+VERIFIED_EVERY = 20
 OF_A_COPY = [
     Kill("tasks of a copy", 1, after=False),
     Kill("tasks of a copy", 2, after=True),
@@ -40,7 +41,8 @@ def kills(rng: random.Random) -> Iterator[Kill]:
     rng.shuffle(places)
     for number in range(KILLS - len(OF_A_COPY)):
         place = places[number % len(places)]
-        yield Kill(place, rng.randrange(1, 6), after=rng.random() < 0.5)
+        call = 1 if place in OF_COMPACTION else rng.randrange(1, 6)
+        yield Kill(place, call, after=rng.random() < 0.5)
 
 
 def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
@@ -53,13 +55,19 @@ def test_kills_at_places(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
             "INSERT INTO keyed VALUES " + ", ".join(f"({i}, 0, 'a')" for i in range(2000)),
             "INSERT INTO keyless VALUES (1, 'x'), (1, 'x'), (2, 'y')",
         )
-    lake = Lake(iceberg_spark, tmp_path, server, tables=("shop.*",), round_bytes=64 << 10)
+    lake = Lake(
+        iceberg_spark, tmp_path, server, tables=("shop.*",), round_bytes=64 << 10, compact_files=4
+    )
     with Writer(server, rng):
         for number, kill in enumerate(kills(rng)):
             if number == KILLS // 2:
                 server.execute("ALTER TABLE shop.keyed ADD COLUMN note INT NULL AFTER v")
                 server.execute("UPDATE shop.keyed SET note = v WHERE id % 3 = 0")
             assert killed(lake, kill) == -signal.SIGKILL, kill
+            if number % VERIFIED_EVERY == VERIFIED_EVERY - 1:
+                found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
+                assert found.is_equal, (number, found.tables)
+                assert quarantined(lake) == {}, number
     found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
     assert quarantined(lake) == {}
     assert found.is_equal, found.tables

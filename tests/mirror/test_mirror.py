@@ -9,6 +9,8 @@ import pytest
 
 from binlake.mirror import pause, resume, resync, status
 from dev.servers import Server
+from support.notebooks import run_notebook
+from support.servers.live import tcp_url
 from support.servers.sql_workload import DATABASE, SESSION, Workload
 from support.spark.lake_readers import by_pyiceberg, by_spark
 from support.spark.mirrored import Lake, quarantined
@@ -106,3 +108,17 @@ def test_steering(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     assert quarantined(lake) == {}
     assert lake.equals_source("steered.t")
     server.execute("DROP DATABASE steered")
+
+
+@pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11", "mariadb-11.8")
+def test_the_notebook_about_mirrors(
+    server: Server, iceberg_spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its last cell leaves nothing behind on the server."""
+    server.execute("CREATE USER guest@'127.0.0.1'", "GRANT ALL ON *.* TO guest@'127.0.0.1'")
+    monkeypatch.setenv("MIRROR_EXAMPLE_URL", tcp_url(server, "guest"))
+    snapshots = run_notebook("mirror.ipynb")["snapshots"]
+    assert isinstance(snapshots, list)
+    assert len(snapshots) == 2
+    assert server.rows("SHOW DATABASES LIKE 'mirror_example'") == []
+    server.execute("DROP USER guest@'127.0.0.1'")

@@ -119,6 +119,8 @@ def test_the_command_is_scraped_and_ends_in_order(provisioned: Any, tmp_path: Pa
                 return str(answer.read().decode())
 
         until(lambda: 'table="ops.t"} 2.0' in scraped(), 300)
+        with urlopen(address.replace("/metrics", "/readyz"), timeout=60) as answer:
+            assert answer.status == 200
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=300)
         assert process.returncode == 0, said

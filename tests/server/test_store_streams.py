@@ -1,8 +1,11 @@
-"""Streams of logs in an object store: how many requests they cost, and stores that fail."""
+"""Streams from an object store and exports to it: their requests, stores that fail, runs that are killed."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +17,7 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 from binlake.errors import SourceError
 from support.oracles.reading import lines_without_ddl
 from support.servers.store_proxy import Refusal, StoreProxy, StoreRequest
+from support.spark.spark_processes import environment
 from support.spark.stream_query import Checkpoint, Query41, Query42
 
 pytestmark = pytest.mark.server
@@ -164,3 +168,86 @@ def test_a_store_that_refuses_in_the_middle(
     again = Query42(run.checkpoint, path=FOLDER)
     again.start()
     assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
+
+
+EXPORT = """
+import binlake, sys
+binlake.export(sys.argv[1], sys.argv[2], engine="local", workers=1, if_exists=sys.argv[3])
+"""
+
+
+def exporting(target: str, if_exists: str = "error") -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", EXPORT, str(LOG), target, if_exists]
+    return subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE)
+
+
+def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """The exit code of an export, and what it said."""
+    _, said = process.communicate()
+    return process.returncode, said.decode()
+
+
+def content(target: str) -> tuple[dict[str, int], set[str]]:
+    """The rows of each table by the ledger, whose files must be there, and all other Parquet files."""
+    from pyarrow import fs
+    from pyarrow import parquet as pq
+
+    files, root = fs.FileSystem.from_uri(target)
+    there = {
+        info.path.removeprefix(f"{root}/"): info
+        for info in files.get_file_info(fs.FileSelector(root, recursive=True))
+        if info.path.endswith(".parquet")
+    }
+    with files.open_input_stream(f"{root}/_ledger.json") as stream:
+        ledger = json.loads(stream.read())
+    rows = {}
+    for table, facts in ledger["tables"].items():
+        paths = [f"{table}/{file['name']}" for file in facts["files"]]
+        rows[table] = sum(
+            pq.read_metadata(f"{root}/{path}", filesystem=files).num_rows for path in paths
+        )
+        for path in paths:
+            del there[path]
+    return rows, set(there)
+
+
+def test_an_export_moves_each_file_once(proxy: StoreProxy) -> None:
+    assert ended(exporting("s3://archive/moved")) == (0, "")
+    rows, other = content("s3://archive/moved")
+    assert sum(rows.values()) == len(list(lines_without_ddl(LOG)))
+    assert not other
+    puts = [one.target.partition("?")[0] for one in proxy.requests if one.method == "PUT"]
+    files = [put for put in puts if put.endswith(".parquet") and "/_staging-" not in put]
+    assert len(files) == len(set(files)) == len(rows)
+    assert not any("/tables/" in put for put in puts)
+
+
+@pytest.mark.parametrize("stage", ["upload", "move", "ledger"])
+def test_an_export_that_is_killed_during_an_upload(proxy: StoreProxy, stage: str) -> None:
+    """It leaves no ledger; the next run replaces it, and nothing of it is left."""
+    target = f"s3://archive/killed-{stage}"
+    started: list[subprocess.Popen[bytes]] = []
+
+    def kill(request: StoreRequest) -> None:
+        path = request.target.partition("?")[0]
+        staged = "/_staging-" in path
+        at = {
+            "upload": staged and path.endswith(".parquet"),
+            "move": not staged and path.endswith(".parquet"),
+            "ledger": path.endswith(f"killed-{stage}/_ledger.json"),
+        }
+        if started and request.method == "PUT" and at[stage]:
+            started.pop().kill()
+
+    proxy.refuse = kill
+    run = exporting(target)
+    started.append(run)
+    assert ended(run)[0] == -9
+    proxy.refuse = None
+    code, said = ended(exporting(target))
+    assert code == 1
+    assert "did not finish" in said
+    assert ended(exporting(target, "replace")) == (0, "")
+    rows, other = content(target)
+    assert sum(rows.values()) == len(list(lines_without_ddl(LOG)))
+    assert not other

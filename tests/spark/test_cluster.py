@@ -15,7 +15,7 @@ spark = session(master=sys.argv[1], config={
     "spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1", "spark.executor.memory": "512m",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.cores.max": "2",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s", "spark.default.parallelism": "5",
 })
 """
 READ = """
@@ -25,6 +25,10 @@ rows = frame.selectExpr("cast(_seq as string) place").collect()
 tracker = spark.sparkContext._jsc.sc().statusTracker()
 executors = {e.host() + ":" + str(e.port()) for e in tracker.getExecutorInfos()}
 answer([frame.rdd.getNumPartitions(), len(rows), len(set(rows)), len(executors) - 1])
+"""
+PLAN = """
+frame = spark.read.format("binlog").option("view", "changes").load(sys.argv[2])
+answer(frame.rdd.getNumPartitions())
 """
 EXPORT = """
 from binlake.lake.export import export
@@ -74,6 +78,14 @@ def test_a_read_uses_both_workers(cluster: Any, run_script: Any) -> None:
     assert partitions > 4
     assert rows == distinct == expected
     assert executors == 2
+
+
+def test_the_planner_asks_the_driver_for_the_cores(
+    cluster: Any, run_script: Any, tmp_path: Path
+) -> None:
+    with (tmp_path / "binlog.000001").open("wb") as log:
+        log.truncate(100 << 20)  # planning reads no byte
+    assert run_script(SESSION + PLAN, cluster.url, str(tmp_path)) == 5
 
 
 def test_what_a_read_left_out_is_told_once_by_the_driver(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -13,6 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 import binlake
 from binlake.cli.main import main
+from support.logs.table_log import write_keyed_log
 from support.oracles.reading import row_lines
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -25,8 +27,6 @@ def load(spark: Any, path: str | list[str] = LOGS, **options: Any) -> Any:
 
 
 def test_changes_are_the_lines_of_rows(spark: Any) -> None:
-    import json
-
     found = load(spark).collect()
     lines = list(row_lines(LOGS))
     assert len(found) == len(lines) > 1000
@@ -64,16 +64,11 @@ def test_typed_columns_of_every_type(spark: Any) -> None:
         assert found.to_pylist() == log.to_arrow(table).to_pylist(), table
 
 
-def test_a_type_that_only_ddl_tells_needs_a_schema(spark: Any, tmp_path: Path) -> None:
-    """MariaDB logs a VECTOR as bytes; tasks see parts of a log, so they use no DDL of it."""
-    table = "golden.vectors"
-    history = tmp_path / "history.sql"
-    text = io.StringIO()
-    with redirect_stdout(text):
-        assert main(["schema", TYPES]) == 0
-    history.write_text(text.getvalue())
-    found = load(spark, TYPES, table=table, schema=str(history)).toArrow()
-    assert found.to_pylist() == binlake.open(TYPES).to_arrow(table).to_pylist()
+def test_types_that_only_ddl_tells(spark: Any) -> None:
+    """MariaDB logs VECTOR, UUID, INET4 and INET6 as bytes."""
+    for table in ("golden.vectors", "golden.network"):
+        found = load(spark, TYPES, table=table).toArrow()
+        assert found.to_pylist() == binlake.open(TYPES).to_arrow(table).to_pylist()
 
 
 def test_a_schema_with_places_gives_tasks_the_names_of_the_logs_ddl(
@@ -226,8 +221,6 @@ def test_the_view_ledger_of_one_table_counts_what_its_types_cannot_hold(spark: A
 
 @pytest.mark.parametrize("view", ["changes", "table"])
 def test_a_ledger_path_has_the_sum_of_each_read(spark: Any, tmp_path: Path, view: str) -> None:
-    import json
-
     path = _damaged(tmp_path)
     options = {"on_error": "skip", "ledger_path": str(tmp_path / "kept")}
     frame = load(spark, path, view=view, table="golden.a", max_partition_bytes="3000", **options)
@@ -258,3 +251,27 @@ def _lines(error: BaseException) -> int:
 def _write(path: Path, data: bytes) -> str:
     path.write_bytes(data)
     return str(path)
+
+
+def test_a_key_index_saves_reading(spark: Any, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for number in (1, 2, 3):
+        keys = range(number * 10_000, number * 10_000 + 4_000)
+        write_keyed_log(logs / f"binlog.00000{number}", keys)
+
+    def read(name: str) -> tuple[list[Any], dict[str, Any]]:
+        kept = tmp_path / name
+        options = {"where": "id = 22000", "max_partition_bytes": "1MB", "ledger_path": str(kept)}
+        frame = load(spark, str(logs), table="shop.t", **options)
+        assert frame.rdd.getNumPartitions() == 6
+        rows = frame.collect()
+        [ledger] = kept.iterdir()
+        return rows, json.loads(ledger.read_text())
+
+    rows, whole = read("before")
+    assert [row.id for row in rows] == [22_000]
+    assert main(["index", "--keys", str(logs)]) == 0
+    with_index, ledger = read("after")
+    assert with_index == rows
+    assert ledger["bytes"] < 0.5 * whole["bytes"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +180,26 @@ def test_an_index_that_does_not_fit_is_not_used_and_said_so(
     read = binlake.open(log, table="no.such", verify_checksum=False)
     list(read.changes())
     assert any("ignored the index" in sentence for sentence in read.ledger.warnings)
+
+
+def test_no_damage_to_an_index_changes_an_answer(golden: Path, tmp_path: Path) -> None:
+    log = tmp_path / "binlog.000001"
+    shutil.copy(golden / "mysql-9.7/types-full/binlog.000001", log)
+    table = next(iter(binlake.open(log).tables()))
+    expected = _flat([batch.to_pylist() for batch in binlake.open(log, table=table).changes()])
+    write_indexes(tmp_path)
+    index = tmp_path / "binlog.000001.index.parquet"
+    whole = index.read_bytes()
+    chance = random.Random(1)
+    ignored = 0
+    for _ in range(100):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        index.write_bytes(damaged)
+        read = binlake.open(log, table=table)
+        assert _flat([batch.to_pylist() for batch in read.changes()]) == expected
+        ignored += any("ignored the index" in sentence for sentence in read.ledger.warnings)
+    assert ignored > 30
 
 
 def test_locate_asks_the_index(golden: Path, tmp_path: Path) -> None:

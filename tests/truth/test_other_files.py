@@ -19,9 +19,9 @@ pytest.importorskip("pymysql")
 
 from binlake.archive.layout import ArchiveState
 from binlake.config.configuration import read_configuration
-from binlake.config.mirror import read_mirror_configuration
 from binlake.errors import BinlogError, KeyringError
 from binlake.lake.export_directory import Directory
+from binlake.mirror.configuration import read_mirror_configuration
 from binlake.printable import shortened
 from binlake.source.chain import survey
 from binlake.source.keyring import Keyring

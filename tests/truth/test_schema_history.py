@@ -1,8 +1,9 @@
-"""A log in parts, with the history that `binlake schema` wrote, is the log read as a whole."""
+"""A log in parts is the log read as a whole, with the history that `binlake schema` wrote, or its DDL."""
 
 from __future__ import annotations
 
 import io
+import json
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -10,7 +11,11 @@ import pytest
 
 from binlake.cli.main import main
 from binlake.source.chain import resolve
+from binlake.spark.log_part import TaskSize, plan_parts, with_ddl
+from binlake.stream.log_ddl import LogDdl
 from binlake.stream.positions.splits import plan_splits
+from binlake.table.row_json import json_lines
+from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from support.oracles.reading import row_lines, split_lines
@@ -44,6 +49,24 @@ def test_rows_of_splits(folder: Path, tmp_path: Path) -> None:
     assert len(splits) > 1
     given = {"schema": str(history)} if "CREATE TABLE" in history.read_text() else {}
     assert list(split_lines(splits, Ledger(), **given)) == whole
+
+
+@pytest.mark.parametrize("folder", CASES, ids=lambda folder: "/".join(folder.parts[-2:]))
+def test_parts_with_the_ddl_before_them(folder: Path) -> None:
+    """What tasks of Spark read, if the driver has read the DDL of the logs."""
+    files = logs_of(folder)
+    options = ReadOptions()
+    size = sum(Path(file).stat().st_size for file in files)
+    parts = plan_parts(files, options, TaskSize(max(1500, size // 9)))
+    parts = with_ddl(parts, LogDdl.of(files, options, size))
+    found = [
+        json.loads(line)
+        for part in parts
+        for changes in part.changes(options, Target.TEXT, Ledger())
+        for line in bytes(json_lines(changes, options)).splitlines()
+    ]
+    assert found == list(row_lines(*files))
+    assert not LogDdl.of(files, options, size - 1).chains
 
 
 @pytest.mark.parametrize("server", ["mysql-5.6.24", "mariadb-10.11", "mariadb-11.8"])

@@ -55,8 +55,6 @@ _DONE, _AGAIN, _IN_VAIN = "done", "again", "in-vain"
 # How soon a thread that waits for the process notices a request to stop.
 _NOTICE_SECONDS = 0.2
 _TERMINATION_SECONDS = 5.0
-_PAUSE_SECONDS = 30.0
-_LONGEST_PAUSE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +194,7 @@ class Finisher:
     """Finishes logs of one directory in a separate process, one after the other.
 
     A failure that may be temporary (a full disk, a store that does not answer, a killed process)
-    is retried after a pause that doubles. For any other failure (a damaged log) the process has
+    is retried after a pause, which doubles up to `longest_pause_s`. For any other failure (a damaged log) the process has
     reported the reason, and the log is counted and not tried again. `say` receives a line about
     temporary failures. Once `closed` is set, no work starts and nothing waits.
     """
@@ -207,7 +205,10 @@ class Finisher:
         finish: Finish,
         say: Callable[[str], None] = lambda _: None,
         closed: threading.Event | None = None,
+        pause_s: float = 30.0,
+        longest_pause_s: float = 3600.0,
     ) -> None:
+        self._pauses_s = (pause_s, longest_pause_s)
         self._folder = folder
         self._finish = finish
         self._say = say
@@ -342,7 +343,8 @@ class Finisher:
         self._failed += failed
         if code is not None and code < 0:
             why = f"their process was ended by signal {-code}"
-        pause_s = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(self._failures, 16))
+        first_s, longest_s = self._pauses_s
+        pause_s = min(longest_s, first_s * 2 ** min(self._failures, 16))
         self._failures += 1
         self._again_at = time.monotonic() + pause_s
         logs = counted(len(self._failed), "log")

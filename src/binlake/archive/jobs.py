@@ -16,7 +16,6 @@ from binlake.source.replica.url import ServerUrl
 
 __all__ = ["ArchiveJob", "Archives"]
 
-_FIRST_PAUSE_SECONDS = 60.0
 _LONGEST_PAUSE_SECONDS = 600.0
 
 
@@ -34,13 +33,19 @@ class Archives:
     """Archives of several servers. `say` receives messages for the user, one line each.
 
     An archiver that fails with an error that no reconnection solves is started again after a
-    pause, since an operator may solve it meanwhile. With `until_current` it is not, and the error
+    pause of `first_pause_s`, since an operator may solve it meanwhile; the pause doubles. With `until_current` it is not, and the error
     counts.
     """
 
     def __init__(
-        self, jobs: Sequence[ArchiveJob], say: Callable[[str], None], *, until_current: bool
+        self,
+        jobs: Sequence[ArchiveJob],
+        say: Callable[[str], None],
+        *,
+        until_current: bool,
+        first_pause_s: float = 60.0,
     ) -> None:
+        self._first_pause_s = first_pause_s
         self.metrics = {job.name: ArchiveMetrics() for job in jobs}
         for name, metrics in self.metrics.items():
             metrics.server = name  # until it is known in which directory its logs are
@@ -73,7 +78,7 @@ class Archives:
                 archiver.close()
 
     def _keep_running(self, job: ArchiveJob) -> None:
-        pause = _FIRST_PAUSE_SECONDS
+        pause = self._first_pause_s
         while not self._closed.is_set():
             came = self.metrics[job.name].bytes
             try:
@@ -88,7 +93,7 @@ class Archives:
                     self.failed += 1
                 return
             if self.metrics[job.name].bytes > came:
-                pause = _FIRST_PAUSE_SECONDS
+                pause = self._first_pause_s
             self._closed.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 

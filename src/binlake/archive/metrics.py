@@ -163,11 +163,17 @@ def serve_metrics(metrics: Sequence[ArchiveMetrics], address: str, port: int) ->
     ProcessCollector(registry=registry)
     _register(registry, metrics)
     try:
-        return MetricsPort(registry, address, port)
+        return MetricsPort(registry, address, port, lambda: _not_connected(metrics))
     except (OSError, OverflowError) as error:
         raise SourceError(
             f"cannot serve metrics on {address}:{port}: {getattr(error, 'strerror', '') or error}"
         ) from None
+
+
+def _not_connected(metrics: Sequence[ArchiveMetrics]) -> str:
+    """Return the reason why the archives are not ready: servers that are not connected."""
+    lost = [one.server or "a server" for one in metrics if not one.connected]
+    return f"not connected: {', '.join(lost)}" if lost else ""
 
 
 def _register(registry: CollectorRegistry, all_metrics: Sequence[ArchiveMetrics]) -> None:

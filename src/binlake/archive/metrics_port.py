@@ -1,4 +1,4 @@
-"""Answer Prometheus on a port, whatever else connects to it.
+"""Answer Prometheus and probes of health on a port, whatever else connects to it.
 
 The server of prometheus_client has a thread for each connection, waits for a request without a
 limit, and prints a stack trace for each connection that breaks and each unreadable `Accept`. An
@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from binlake.printable import printable
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -27,19 +30,31 @@ _UNREADABLE_VERSION = re.compile(r"version=(?!\d+(?:\.\d+)*\s*(?:[;,]|$))", re.A
 
 
 class MetricsPort:
-    """Serves the metrics of a registry until `close`.
+    """Serves the metrics of a registry until `close`, and two paths for probes.
+
+    `/healthz` answers as long as the process does. `/readyz` answers 503 while `not_ready` returns a
+    reason, which is the body.
 
     There are at most 16 connections: a new one ends the oldest, and a scrape takes milliseconds.
     So connections that send nothing, or a byte now and then, do not keep Prometheus away. Raises
     OSError, OverflowError (of the port number).
     """
 
-    def __init__(self, registry: CollectorRegistry, address: str, port: int) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        address: str,
+        port: int,
+        not_ready: Callable[[], str] = lambda: "",
+    ) -> None:
         from prometheus_client import make_wsgi_app
 
         app = make_wsgi_app(registry)
+        probes: dict[str, Callable[[], str]] = {"/healthz": lambda: "", "/readyz": not_ready}
 
         def answer(environ: dict[str, Any], start_response: Any) -> Any:
+            if (probe := probes.get(environ["PATH_INFO"])) is not None:
+                return _of_probe(probe(), start_response)
             if _UNREADABLE_VERSION.search(environ.get("HTTP_ACCEPT", "")):
                 del environ["HTTP_ACCEPT"]
             return app(environ, start_response)
@@ -105,6 +120,12 @@ class _Server(ThreadingMixIn, WSGIServer):
         with self._lock:
             for request in self._open:
                 _end(request)
+
+
+def _of_probe(why_not: str, start_response: Any) -> list[bytes]:
+    status = "503 Service Unavailable" if why_not else "200 OK"
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return [f"{printable(why_not) or 'ok'}\n".encode()]
 
 
 def _end(request: socket.socket) -> None:

@@ -54,7 +54,7 @@ def _check_file(config: str, as_json: bool) -> bool:
     OptionError.
     """
     from binlake.config.configuration import read_configuration
-    from binlake.config.mirror import configures_mirror
+    from binlake.mirror.configuration import configures_mirror
     from binlake.serve.server import BinlogServer
 
     if configures_mirror(config):
@@ -82,11 +82,12 @@ def _check_file(config: str, as_json: bool) -> bool:
 
 
 def _check_mirror(config: str, as_json: bool) -> bool:
-    """Check a file of `mirror --config`, its server, and that no table is in two modes; return whether there are
+    """Check a file of `mirror --config`, its server, and that no table is in two modes and no two tables
+    have one name in the lake; return whether there are
     problems. Raises OptionError.
     """
     from binlake.cli.mirror.session import need_libraries
-    from binlake.config.mirror import read_mirror_configuration
+    from binlake.mirror.configuration import read_mirror_configuration
 
     values = read_mirror_configuration(config).values
     need_libraries()
@@ -99,7 +100,9 @@ def _check_mirror(config: str, as_json: bool) -> bool:
     urls = ServerUrl.parse_all(values["url"])
     try:
         problems = _examine(urls, as_json, "mirror")
-        for name in SourceTables(str(urls[0]), options).names():
+        names = SourceTables(str(urls[0]), options).names()
+        options.check_lake_names(names)
+        for name in names:
             options.mode(*name)
     except OptionError:
         raise

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from binlake.cli.common.flags import with_read_options
+from binlake.cli.common.flags import EXPORT_OPTIONS, with_read_options
 from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Argument, Option
@@ -48,7 +48,7 @@ _MASTER = re.compile(
 )
 
 
-@with_read_options
+@with_read_options(EXPORT_OPTIONS)
 def export(
     files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read.")],
     directory: Annotated[str, Argument(metavar="DIR", help="Target directory or URI.")],

@@ -38,7 +38,9 @@ COMMANDS = {
     "inspect": "show the events of a log, including compressed transactions",
     "rows": "print row changes as JSON lines, CSV, Arrow or Parquet",
     "history": "show every change of one row, and who made it",
+    "state": "print the rows of a table as they were at a moment",
     "stats": "report write volume and the largest transactions",
+    "ui": "show logs as a page in the browser",
     "query": "answer SQL over row changes, transactions and events",
     "gtid": "find a transaction by GTID, and calculate with GTID sets",
     "schema": "write the table definitions that the DDL in a log contains",
@@ -58,6 +60,10 @@ COMMANDS = {
 
 #: Commands in whose process Spark may run, which needs NumPy.
 _NUMPY_COMMANDS = frozenset(("export", "mirror"))
+
+# New objects until the next search for garbage. Little of what a command makes is garbage in cycles, and a search looks
+# at every table and column that is known.
+_GARBAGE_OBJECTS = 50_000
 
 _WRONG_USE = (KeyringError, OptionError, QueryError, SchemaError, SourceError)
 # A full or broken disk is not a mistake on the command line.
@@ -83,6 +89,7 @@ class _Program(HelpGroup):
             name = cmd_name.replace("-", "_")
             found = getattr(import_module(f"binlake.cli.{name}"), name)
             gc.freeze()  # they stay alive: later collections skip them
+            gc.set_threshold(_GARBAGE_OBJECTS)
         finally:
             gc.enable()
         if isinstance(found, click.Command):  # a command that has commands of its own

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from binlake.cli.common.change_writer import FORMATS, ChangeWriter, check_format, open_target
-from binlake.cli.common.flags import with_row_options
-from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.flags import ROW_OPTIONS, with_read_options
+from binlake.cli.common.parameters import LogFiles, Option, OutputFile
 from binlake.cli.common.terminal import (
     chains_of,
     fail_if_lost,
@@ -19,8 +20,12 @@ from binlake.cli.common.terminal import (
     say_result,
     say_time_zone,
 )
+from binlake.errors import BinlogError
+from binlake.source.chain import Chain
+from binlake.source.replica.url import is_server_url
 from binlake.table.checks.column_check import ColumnCheck
 from binlake.table.reading import read_changes
+from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
@@ -33,17 +38,14 @@ _FEW_BYTES = 64 << 10
 _ROW_BYTES = 256
 
 
-@with_row_options
+@with_read_options(ROW_OPTIONS)
 def rows(
-    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    files: LogFiles,
     options: ReadOptions,
     form: Annotated[
         str, Option("--format", "-f", metavar="FORMAT", help="|".join(FORMATS))
     ] = "json",
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout."),
-    ] = None,
+    output: OutputFile = None,
     limit: Annotated[
         int | None, Option("--limit", "-n", min=1, metavar="N", help="Stop after N rows.")
     ] = None,
@@ -66,7 +68,7 @@ def rows(
     """
     check_format(form, FORMATS)
     say_time_zone(options, sys.argv)
-    schema = declared_schema(
+    declared = declared_schema(
         options, files
     )  # a wrong one is reported before anything is read or written
     if limit is not None:  # no more is decoded than that many rows are likely to need
@@ -78,12 +80,38 @@ def rows(
     columns = ColumnCheck(options)
     with hinting(options), open_target(output, form) as target, reading(chains, ledger) as seen:
         with ChangeWriter(form, options, target, limit) as writer:
-            found = read_changes(chains, options, ledger, Target.TEXT, schema, writer.shape)
-            for shaped in seen(found):
+            found = read_changes(chains, options, ledger, Target.TEXT, declared, writer.shape)
+            for number, shaped in enumerate(seen(found)):
                 columns.see(shaped.changes)
+                if number == 0 and columns.lacks is not None:
+                    _look_for_columns(columns, chains, options, declared)
                 if not writer.write(shaped):
                     break
         columns.finish(ledger)
     say_result(ledger)
     say_if_nothing_matched(chains, options, ledger)
     fail_if_lost(ledger)
+
+
+def _look_for_columns(
+    columns: ColumnCheck, chains: Sequence[Chain], options: ReadOptions, declared: DeclaredSchema
+) -> None:
+    """Raise OptionError for a wanted column that no table of the logs has, before a row is written.
+
+    Logs that can be read once only, or with an error in them, are checked while they are read.
+    """
+    paths = [path for chain in chains for path in chain.paths]
+    if any(path == "-" or is_server_url(path) or Path(path).is_fifo() for path in paths):
+        return
+    from binlake.query.definitions import find_tables
+    from binlake.query.scans import is_logged
+
+    try:
+        found = find_tables(chains, replace(options, columns=()), declared)
+    except BinlogError:
+        return
+    for table in found.readable.values():
+        logged = (one for schema in table.schemas for one in schema if is_logged(one))
+        columns.note(table.name, (one.name for one in logged))
+    if not found.unreadable:
+        columns.check_names()

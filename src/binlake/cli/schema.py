@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Annotated
 
 from binlake.cli.common.flags import HOW_LOGS_ARE_OPENED, with_options
 from binlake.cli.common.lines import script_output
-from binlake.cli.common.parameters import Argument
+from binlake.cli.common.parameters import LogFiles
 from binlake.cli.common.terminal import fail_if_lost, note, reading, say_result
 from binlake.errors import OptionError
 from binlake.source.chain import Chain, resolve
@@ -41,13 +40,13 @@ _HEAD = """\
     *HOW_LOGS_ARE_OPENED,
 )
 def schema(
-    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    files: LogFiles,
     options: ReadOptions,
 ) -> None:
     """Write the table definitions that result from a log's DDL, as SQL, with their positions.
 
-    Use the output as --schema, or as the option schema in Spark. Spark tasks see only parts of a
-    log; with this file they know the same names, signs, members and character sets as `binlake rows`.
+    Use the output as --schema, or as the option schema in Spark: for streams, and for logs whose DDL is
+    not read for Spark's tasks (large ones without an index, and object stores).
     Use --schema to describe tables that were created before these logs.
 
     Examples:

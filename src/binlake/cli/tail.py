@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from binlake.cli.common.change_writer import ChangeWriter, check_format, open_target
-from binlake.cli.common.flags import with_tail_options
+from binlake.cli.common.flags import TAIL_OPTIONS, with_read_options
 from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.common.output_file import growing_file
 from binlake.cli.common.parameters import Option
@@ -35,7 +35,7 @@ _FORMATS = ("json", "csv", "csv-guarded", "arrow")
 
 
 @with_server_flags
-@with_tail_options
+@with_read_options(TAIL_OPTIONS)
 def tail(
     server: ServerUrls,
     options: ReadOptions,

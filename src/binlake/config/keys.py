@@ -97,8 +97,8 @@ METRICS_KEYS: dict[str, Key] = {
 }
 #: In `[archive.connection]` for all servers, and in `[archive.servers.NAME.connection]` for one.
 CONNECTION_KEYS: dict[str, Key] = {
-    name.replace("-", "_"): Key(_parse_of(name), meaning)
-    for name, meaning in URL_OPTIONS.items()
+    name.replace("-", "_"): Key(_parse_of(name), option.meaning)
+    for name, option in URL_OPTIONS.items()
     if name not in _NOT_OF_A_CONNECTION
 }
 #: In `[serve]` for all listeners, and in `[serve.listeners.NAME]` for one.

@@ -17,8 +17,10 @@ The way of a rows event runs without the interpreter's lock, over C structs:
     rows_header, table_sink, transactions   one rows event; changes of a table; their transactions
     walk, walk_loop        frames to row changes: the Python side and the loop; actions: by event type
 
-A `.py` is Cython's pure-Python mode, with bounds checks on. Three habits of it: numbers larger than an
-int's are C constants (`cython.declare`), since a literal were a Python object; signatures in a
+A `.py` is Cython's pure-Python mode, with bounds checks on. Three habits of it: numbers that do
+not fit an int are C
+constants (`cython.declare`), since Cython makes a literal of that size a
+Python object; signatures in a
 `.pxd` end in `except -1`, since without it a caller asks for an exception after every call; and a
 `.py` whose method is declared in its `.pxd` has no `cfunc` decorator.
 """

@@ -46,7 +46,9 @@ class ByteBuffer:
             )
         wanted = max(wanted, 2 * self.capacity, self.first)
         wanted = min(wanted, _LIMIT)
-        if cython.compiled:  # the same without zeroing: only bytes written are ever handed over
+        if (
+            cython.compiled
+        ):  # the same without zeroing: `finish` returns only bytes that were written
             grown = PyByteArray_FromStringAndSize(cython.NULL, wanted)  # noqa: F821 - cimported
         else:
             grown = bytearray(wanted)

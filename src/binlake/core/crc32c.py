@@ -2,6 +2,9 @@
 
 The reflected polynomial 0x1EDC6F41, begun and ended with all bits set, as iSCSI, ext4 and
 MariaDB's `my_crc32c` have it. Eight bytes at a time, by eight tables.
+
+The package google-crc32c is faster (8 GB/s instead of 1.4 GB/s), but it would be a compiled
+dependency for a single file format, and it copies: it takes no views of a larger buffer.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ cdef class EventJson:
         self.outer_pos, self.outer_end = (0, 0) if outer is None else outer
 
     def take(self):
-        """Hand over what has been written, and begin anew."""
+        """Return the text written so far, and start again with an empty buffer."""
         text = self.text
         self.text = TextBuffer()
         return text

@@ -251,7 +251,7 @@ cdef int put_rows(
     cdef Reader reader = Reader(body, body, body + size, &failure)
     if read_rows_head(&reader, id_bytes, 2 if bitmaps & 16 else 1, bitmaps & 3, &head):
         return LEFT_TO_PYTHON
-    if head.extra_bytes:  # what it says has to be looked at
+    if head.extra_bytes:  # the typed event decodes them
         return LEFT_TO_PYTHON
     if put(out, "table id ", 9) or put_digits(out, <uint64_t>head.table_id, False):
         return NO_MEMORY
@@ -370,7 +370,7 @@ cdef class EventLines:
         self.text = TextBuffer()
 
     def take(self):
-        """Hand over what has been written, and begin anew."""
+        """Return the text written so far, and start again with an empty buffer."""
         text = self.text
         self.text = TextBuffer()
         return text

@@ -1,7 +1,7 @@
 """Errors of code that runs without the interpreter's lock, and the exceptions that they become.
 
-A function without the lock describes what is wrong in a `Failure` and returns -1. Whoever takes the
-lock back raises what `error_of` makes of it.
+A function without the lock describes an error in a `Failure` and returns -1. The caller that takes the
+lock back raises the exception that `error_of` makes of it.
 """
 
 from binlake.errors import MalformedError, MissingContextError, TruncatedError, UnsupportedError

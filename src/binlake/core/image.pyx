@@ -365,7 +365,7 @@ cdef inline int _decode(const Steps* steps, Reader* r, int64_t row, int64_t capa
 cdef int _decode_some(
     const Steps* steps, Reader* r, const uint8_t* nulls, int64_t row, int64_t capacity
 ) noexcept nogil:
-    """`_decode` behind the null bitmap, where columns follow each other that nobody wants."""
+    """`_decode` behind the null bitmap, for images with runs of columns that are not selected."""
     cdef uint64_t bits = 0
     cdef int64_t i = 0
     cdef int64_t count
@@ -390,7 +390,7 @@ cdef int _decode_some(
 
 
 cdef int step_over(const Steps* steps, Reader* r) noexcept nogil:
-    """Step over an image, of whose columns none is kept."""
+    """Step over an image without keeping any column."""
     return _decode(steps, r, 0, 0)
 
 

@@ -1,3 +1,5 @@
+# Partial updates of JSON documents: applied to row images, or skipped.
+
 from binlake.core.reader cimport Reader
 from binlake.core.rows_header cimport RowsHead
 from binlake.core.table_sink cimport TableSink

@@ -1,13 +1,13 @@
 """The images of PARTIAL_UPDATE_ROWS: updates whose JSON values may be differences.
 
-The before-image is as ever. The after-image begins with
+The before-image is an ordinary one. The after-image begins with
 
     value options   lenenc; bit 0: the bitmap follows
     partial bitmap  one bit for each JSON column of the *table*, present or not: is a difference
 
-and goes on as ever, but a value that is a difference is one (json_diff.py). Rare, so that
-these loops hold the interpreter's lock, and the loop for all other images (image.pyx) knows
-nothing of it.
+and continues like other images, except that a marked value is a difference (json_diff.py). Such events
+are rare, so these loops hold the interpreter's lock, and the loop for all other images (image.pyx)
+does not handle them.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t

@@ -7,10 +7,10 @@ A transaction is *plain* if it needs no Python at all:
 
     [GTID] BEGIN (rows query | annotate | TABLE_MAP | ROWS)* (XID | COMMIT)
 
-where a MariaDB GTID stands for BEGIN. All frames of a window are looked at in one pass that does
+where a MariaDB GTID stands for BEGIN. One pass classifies all frames of a window and does
 not hold the interpreter's lock. Readers, filters, counters, boundaries of batches and the row
-decoder read these columns; nobody else finds out where a plain transaction starts, when it was
-committed, or who wrote it.
+decoder read these columns. Only this module determines where a plain transaction starts, when it was
+committed, and which server and thread wrote it.
 
 Whether a transaction begins at a frame depends on what is before it, which only the grouper in
 `stream/` knows: it asks for the one at the frame that it has reached (`at`).

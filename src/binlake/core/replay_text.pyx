@@ -130,7 +130,7 @@ cdef class ReplayText:
         start_clock(&self.clock)
 
     def take(self):
-        """Hand over what has been written, and begin anew."""
+        """Return the text written so far, and start again with an empty buffer."""
         text = self.text
         self.text = TextBuffer()
         return text

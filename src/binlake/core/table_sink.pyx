@@ -73,8 +73,8 @@ cdef class TableSink:
     """Takes the rows events of one table. A subclass says which image goes where.
 
     `plans` are the column plans of all columns of the table, `before_plans` those for the
-    before-images where they differ. `operations` are the wanted ones; events of the others
-    are passed over. `purpose` is for who makes the sink: what the rows are taken for.
+    before-images where they differ. `operations` are the selected ones; events of others
+    are skipped. `purpose` belongs to the maker of the sink: what it uses the rows for.
     """
 
     def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE)):

@@ -1,5 +1,5 @@
 # cython: boundscheck=False
-"""Text that compiled kernels write: a buffer that grows, and is handed on without a copy."""
+"""Text that compiled kernels write: a growing buffer, which Python code receives without a copy."""
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdlib cimport free

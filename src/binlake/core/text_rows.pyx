@@ -315,7 +315,7 @@ cdef int _write_all(
         row = i if ordered == NULL else ordered[i]
         if row < 0 or row >= total:
             return BAD_INDEX
-        # the last source that begins at or before the row; empty ones are passed over
+        # the last source that begins at or before the row; empty ones are skipped
         if ordered != NULL:
             low = 0
             high = count

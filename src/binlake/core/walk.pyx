@@ -76,7 +76,7 @@ class WalkedRows(NamedTuple):
 
 @cython.final
 cdef class DefinedTable:
-    """A table definition, by its bytes, and where its changes go; None: nobody wants them."""
+    """A table definition, by its bytes, and the sink of its changes; None if no changes of the table are selected."""
 
     def __init__(self, bytes definition, sink):
         self.definition = definition
@@ -116,7 +116,7 @@ cdef class RowWalker:
     A walk stops early once `held_bytes` reaches `limit_bytes`, also in the middle of a
     transaction or of a rows event, and goes on where it stopped after `finish()`; it may exceed the
     limit by a sixteenth and by one row. `rows`, `decoded_bytes` and `passed_bytes` count the changes
-    taken and the bytes of the rows events decoded and passed over, since the walker was made.
+    taken and the bytes of the rows events decoded and skipped, since the walker was made.
     """
 
     def __init__(self, resolve, limit_bytes=1 << 26):
@@ -152,7 +152,7 @@ cdef class RowWalker:
 
     @property
     def limit_bytes(self):
-        """So many held bytes are enough."""
+        """The limit on held bytes."""
         return self.walk.limit_bytes
 
     @property
@@ -167,7 +167,7 @@ cdef class RowWalker:
 
     @property
     def passed_bytes(self):
-        """Bytes of the bodies of rows events that were passed over."""
+        """Bytes of the bodies of rows events that were skipped."""
         return self.walk.passed_bytes
 
     # -- where the frames come from ----------------------------------------------------------
@@ -207,8 +207,8 @@ cdef class RowWalker:
     def enter_payload(self, int64_t pos, int64_t end_pos):
         """The frames that follow came out of the payload event at [pos, end_pos).
 
-        Their changes have its position, and are numbered through. To be called once per
-        payload event, before its first frames.
+        Their changes have its position, and one numbering. Call this once per payload
+        event, before its first frames.
         """
         self.walk.in_payload = True
         self.walk.facts.pos = pos

@@ -1,8 +1,8 @@
 """The loop of the walk over frames, without the interpreter's lock: events to row changes.
 
-It knows two things about events: TABLE_MAP events say which table an id means, rows events hold
-images. All else is passed over. Where transactions begin, and what names them, is told: by the
-columns of plain_groups.py, or by who calls the walker. It comes back to the walker (walk.pyx) for
+It handles two kinds of events: TABLE_MAP events, which bind an id to a table, and rows events, which
+contain images. It skips all others. The columns of plain_groups.py, or the caller of the walker, determine
+where transactions begin and what identifies them. It comes back to the walker (walk.pyx) for
 what is rare.
 """
 
@@ -233,7 +233,7 @@ cdef void begin_rows(Walk* w) noexcept nogil:
 cdef int _take(
     Walk* w, Table* table, int code, int op, const RowsHead* head, Reader* body
 ) noexcept nogil:
-    """Decode the rows behind the head into a table, or count those that nobody wants."""
+    """Decode the rows behind the head into a table, or count those of operations that are not selected."""
     cdef int64_t size = body.end - body.start
     cdef Reader r = body[0]
     cdef int64_t count
@@ -249,7 +249,7 @@ cdef int _take(
         r.pos += w.resume_at
     else:
         begin_rows(w)
-    if not table.operations >> op & 1:  # but changes of one payload are numbered through
+    if not table.operations >> op & 1:  # the changes of a payload share one numbering
         count = pass_over(table, head, &r, op)
         if count < 0:
             return FAILED

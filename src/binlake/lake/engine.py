@@ -31,6 +31,11 @@ class Engine(ABC):
     def cores(self) -> int:
         """How many tasks run at once, as far as that is known."""
 
+    @property
+    def is_here(self) -> bool:
+        """Whether all tasks run on this machine."""
+        return True
+
     @abstractmethod
     def check_paths(self, paths: Sequence[str]) -> None:
         """Raise SourceError if a task cannot see one of these paths."""

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,12 +35,11 @@ from binlake.lake.parquet import (
 from binlake.lake.staging import Staging, now
 from binlake.lake.unite import MergeTask, merged_files, unite
 from binlake.source.bytes import refuse_secrets
-from binlake.source.chain import resolve
-from binlake.source.chain_names import of_source
 from binlake.source.keyring import Keyring
 from binlake.source.replica.url import is_server_url, without_password
-from binlake.spark.log_part import LogPart, plan_parts
+from binlake.spark.log_part import LogPart, TaskSize, plan_parts, with_ddl
 from binlake.spark.options import check_no_password
+from binlake.stream.log_ddl import LogDdl
 from binlake.table.schema.newest_names import unnamed_renames
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
@@ -50,7 +50,6 @@ from binlake.values.options import ReadOptions
 __all__ = ["ExportResult", "TableSummary", "check", "export"]
 
 DEFAULT_FILE_BYTES = 128 << 20
-_SMALLEST_PARTITION = 16 << 20
 _LARGEST_PARTITION = 256 << 20
 # A smaller rewrite is not worth a job: the driver does it.
 _DRIVER_MERGE_BYTES = 32 << 20
@@ -160,8 +159,12 @@ def export(
     """
     directory, before = check(paths, target, options, if_exists)
     if max_partition_bytes is None:
-        max_partition_bytes = _partition_bytes(engine.cores, paths, options)
-    partitions = plan_parts(paths, options, max_partition_bytes)
+        size = TaskSize(_LARGEST_PARTITION, engine.cores)
+    else:
+        size = TaskSize(max_partition_bytes)
+    partitions = plan_parts(paths, options, size)
+    # decoding all bytes costs so much more that reading their DDL first does not count
+    partitions = with_ddl(partitions, LogDdl.of(paths, options, sys.maxsize))
     with directory.writing(NOTHING_KEPT):
         staging = Staging(directory, paths)
     try:
@@ -210,19 +213,11 @@ def check(
     directory = Directory(target)
     before = directory.claim(if_exists)
     directory.check_writable()
-    plan_parts(paths, options, _LARGEST_PARTITION)
+    plan_parts(paths, options, TaskSize())
     if (keyring := Keyring.of(options)) is not None:
         keyring.expect_file()
     declared_schema(options).close()
     return directory, before
-
-
-def _partition_bytes(cores: int, paths: Sequence[str], options: ReadOptions) -> int:
-    """Return a share of the logs for every core, within limits: each task has a fixed cost."""
-    chains = of_source(resolve(paths, options.index_directory), options.source)
-    sizes = [log.size or 0 for chain in chains for log in chain.files]
-    share = -(-sum(sizes) // cores)
-    return min(max(share, _SMALLEST_PARTITION), _LARGEST_PARTITION)
 
 
 def _paths_of_tasks(partitions: Sequence[LogPart], staging: Staging) -> list[str]:

@@ -48,10 +48,14 @@ class SparkEngine(Engine):
         """How many tasks run at once, as far as the session tells."""
         return cores(self._spark)
 
+    @property
+    def is_here(self) -> bool:
+        context = _context(self._spark)
+        return context is not None and (context.master or "").startswith("local")
+
     def check_paths(self, paths: Sequence[str]) -> None:
         """Check that the hosts of a cluster can work, and see the paths."""
-        context = _context(self._spark)
-        if context is None or not (context.master or "").startswith("local"):
+        if not self.is_here:
             check_hosts(self._spark, paths)
 
     def run(self, tasks: Sequence[Task], what: str, progress: Progress) -> list[str]:

@@ -25,12 +25,12 @@ from binlake.spark.schema import Conformer, exact_schema, spark_schema_json
 
 __all__ = ["DataFile", "ParquetFiles", "TableKey", "files_from_json", "files_to_json"]
 
-ROW_GROUP_BYTES = 64 << 20
-HELD_BYTES = 96 << 20
+ROW_GROUP_BYTES = 48 << 20
+HELD_BYTES = 48 << 20
 OPEN_FILES = 200
-OPEN_COLUMNS = 1 << 14  # of all open files together
+OPEN_COLUMNS = 1 << 12  # of all open files together
 MOST_CHUNKS = (
-    1 << 15
+    1 << 14
 )  # columns times row groups of a file: until its end, its writer describes each
 
 # What a column of a held batch, or of an open file, takes beside its values.

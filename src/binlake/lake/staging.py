@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from binlake.lake.export_directory import LEDGER_NAME, RUN_NAME, STAGING_PREFIX,
 
 __all__ = ["Staging", "now"]
 
-# Stores without a rename of directories: files are moved (copied by the store) one by one.
+# Stores without a rename: a move is a copy by the store and a deletion, so files are moved once, and
+# several at the same time.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+_MOVES_AT_ONCE = 16
 
 
 def now() -> str:
@@ -93,8 +96,15 @@ class Staging:
         for table in before.tables:
             self._move_directory(directory.path(table), directory.path(self.name, "old", table))
         self._delete_empty({table.partition("/")[0] for table in before.tables})
-        for table, files in tables.items():
-            self._put_in_place(table, files)
+        if self._moves_files:
+            self._move_files(
+                (f"{self.attempts}/{file}", directory.path(table, file))
+                for table, files in tables.items()
+                for file in files
+            )
+        else:
+            for table, files in tables.items():
+                self._put_in_place(table, files)
         directory.delete_directories(before.staging)
         self.fs.move(self._ledger, directory.path(LEDGER_NAME))
         self.discard()
@@ -110,13 +120,23 @@ class Staging:
             self.fs.move(f"{self.attempts}/{file}", f"{whole}/{file}")
         self._move_directory(whole, self.directory.path(table))
 
+    @property
+    def _moves_files(self) -> bool:
+        """Whether directories cannot be moved."""
+        return self.fs.type_name in _OBJECT_STORES
+
     def _move_directory(self, source: str, target: str) -> None:
-        self.fs.create_dir(target.rpartition("/")[0], recursive=True)
-        if self.fs.type_name not in _OBJECT_STORES:
-            self.fs.move(source, target)
+        if self._moves_files:
+            found = self.fs.get_file_info(pafs.FileSelector(source))
+            self._move_files((info.path, f"{target}/{info.base_name}") for info in found)
             return
-        for info in self.fs.get_file_info(pafs.FileSelector(source)):
-            self.fs.move(info.path, f"{target}/{info.base_name}")
+        self.fs.create_dir(target.rpartition("/")[0], recursive=True)
+        self.fs.move(source, target)
+
+    def _move_files(self, moves: Iterable[tuple[str, str]]) -> None:
+        with ThreadPoolExecutor(_MOVES_AT_ONCE, "binlake-commit") as pool:
+            for _ in pool.map(lambda move: self.fs.move(*move), moves):
+                pass
 
     def _delete_empty(self, databases: Iterable[str]) -> None:
         for database in databases:

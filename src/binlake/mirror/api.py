@@ -40,9 +40,9 @@ def mirror(
     note: Callable[[str], None] = lambda _sentence: None,
     **options: Any,
 ) -> MirrorStatus:
-    """Bring the lake's tables up to date with the server's; returns what it is then.
+    """Bring the lake's tables up to date with the server's; return the status after that.
 
-    `once=False` goes on until the process is interrupted. `tables` are patterns; `options` are fields of
+    `once=False` continues until the process is interrupted. `tables` are patterns; `options` are fields of
     `MirrorOptions`. `spark` is a session that has Iceberg's jar and the `catalog`; without one, a session
     is started whose catalog is the directory `lake`. `logs`: an archive to read the changes from. `state`: a
     directory for the key indexes. `note` takes sentences for people. Raises BinlogError.
@@ -108,7 +108,7 @@ def status(
     catalog: str = CATALOG,
     state: _Path | None = None,
 ) -> MirrorStatus:
-    """What the lake says of its mirror, and the mirror's machine if this is it.
+    """Return the status that the lake records, with what only the mirror's own machine knows.
 
     `state` as in `mirror`. Raises SourceError where there is none.
     """
@@ -127,7 +127,7 @@ def resync(
     spark: SparkSession | None = None,
     catalog: str = CATALOG,
 ) -> None:
-    """Have tables copied again: by the mirror that runs, or when it is started next."""
+    """Ask for tables to be copied again, by the running mirror or at its next start."""
     _control(lake, spark, catalog).request_resync(set(tables))
 
 
@@ -151,7 +151,7 @@ def compact(
 
 
 def pause(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
-    """Have the mirror make no more rounds until `resume`."""
+    """Pause the mirror: it makes no rounds until `resume`."""
     _control(lake, spark, catalog).pause(paused=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from binlake.mirror.control import position_properties
 from binlake.mirror.followed import Followed
 from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.iceberg.table import Change
@@ -52,14 +51,14 @@ def _commit_parts(
 
     All parts but the last keep the place where the range begins: after a kill it is applied again.
     """
-    unfinished = position_properties(table.offset, round_number)
+    unfinished = table.position_properties(table.offset, round_number)
     changes = table.changes(batches, commit_bytes)
     before = next(changes)
     rows = 0
     for change in changes:
         rows += _commit(table, before, unfinished)
         before = change
-    return rows + _commit(table, before, position_properties(end, round_number))
+    return rows + _commit(table, before, table.position_properties(end, round_number))
 
 
 def _commit(table: Followed, change: Change, properties: dict[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""What the lake knows of a mirror: the Iceberg table `_binlake.rounds`.
+"""The state of a mirror in the lake: the Iceberg table `_binlake.rounds`.
 
 A row per round: where in the log it ended, and which snapshot each table had then, so that all
 tables can be read as of one moment. The newest round's properties also say how far tables came that
@@ -61,20 +61,20 @@ _OFFSET = "binlake.offset"
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Why a table is left alone, and since when (ISO 8601, UTC)."""
+    """Why a table is quarantined, and since when (ISO 8601, UTC)."""
 
     reason: str
     since: str
 
 
 def place_key(position: Position) -> tuple[int, int]:
-    """What sorts places of one chain of logs."""
+    """A sort key for positions in one chain of logs."""
     named = LogName.parse(position.file)
     return (0 if named is None else named.number, position.offset)
 
 
 def position_properties(offset: StreamOffset, round_number: int) -> dict[str, str]:
-    """What the snapshot of a commit says of the place in the log that its rows are of."""
+    """The snapshot properties that record the position in the log of its rows."""
     position = offset.position
     return {
         "binlake.source": position.server_uuid,
@@ -87,13 +87,13 @@ def position_properties(offset: StreamOffset, round_number: int) -> dict[str, st
 
 
 def offset_of(properties: Mapping[str, str]) -> StreamOffset | None:
-    """The place that `position_properties` wrote down. Raises SourceError where it is damaged."""
+    """Read the position that `position_properties` recorded. Raises SourceError if it is damaged."""
     text = properties.get(_OFFSET)
     return None if text is None else StreamOffset.from_json(json.loads(text))
 
 
 class Control:
-    """The control table of a lake, made when there is none and `options` are given.
+    """The control table of a lake; created if there is none and `options` are given.
 
     Raises SourceError, CommitConflictError.
     """
@@ -117,7 +117,7 @@ class Control:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look again: another process may have asked for something."""
+        """Reload the table: another process may have requested something."""
         self._table.refresh()
         self._known: dict[str, Any] = self._table.describe()
 
@@ -144,13 +144,13 @@ class Control:
         return MirrorOptions.from_json(self._properties["binlake.mirror"])
 
     def configure(self, source: str, options: MirrorOptions) -> None:
-        """Keep other options from now on."""
+        """Replace the stored options."""
         if (source, options) != (self.source, self.options):
             self._set({"binlake.mirror-source": source, "binlake.mirror": options.to_json()})
 
     @property
     def paused(self) -> bool:
-        """Whether rounds are not to be made."""
+        """Whether the mirror is paused."""
         return self._properties.get("binlake.paused") == "true"
 
     def pause(self, *, paused: bool) -> None:
@@ -159,12 +159,12 @@ class Control:
 
     @property
     def quarantined(self) -> dict[str, Quarantine]:
-        """The tables that are left alone, by name."""
+        """The quarantined tables, by name."""
         found = json.loads(self._properties.get("binlake.quarantine", "{}"))
         return {name: Quarantine(**entry) for name, entry in found.items()}
 
     def quarantine(self, name: str, reason: str) -> None:
-        """Leave a table alone until it is made anew."""
+        """Leave a table unchanged until it is copied again."""
         entry = Quarantine(reason, datetime.now(UTC).isoformat(timespec="seconds"))
         self._set_quarantined({**self.quarantined, name: entry})
 
@@ -179,28 +179,28 @@ class Control:
 
     @property
     def to_resync(self) -> set[str]:
-        """The tables that somebody wants made anew."""
+        """The tables that a user has asked to copy again."""
         return set(json.loads(self._properties.get("binlake.resync", "[]")))
 
     def request_resync(self, names: set[str]) -> None:
-        """Ask for tables to be made anew: the mirror does it before its next round."""
+        """Ask the mirror to copy tables again, before its next round."""
         self._set({"binlake.resync": json.dumps(sorted(self.to_resync | names))})
 
     @property
     def to_compact(self) -> set[str]:
-        """The tables that somebody wants compacted wholly."""
+        """The tables that a user has asked to compact completely."""
         return set(json.loads(self._properties.get("binlake.compact", "[]")))
 
     def request_compaction(self, names: set[str]) -> None:
-        """Ask for tables to be compacted by the mirror that runs."""
+        """Ask the running mirror to compact tables."""
         self._set({"binlake.compact": json.dumps(sorted(self.to_compact | names))})
 
     def compaction_begins(self) -> None:
-        """The mirror knows what is to be compacted."""
+        """Clear the request to compact."""
         self._set({"binlake.compact": "[]"})
 
     def resynced(self, name: str) -> None:
-        """A table has been made anew."""
+        """Record that a table has been copied again."""
         if name in self.to_resync:
             self._set({"binlake.resync": json.dumps(sorted(self.to_resync - {name}))})
 
@@ -228,12 +228,12 @@ class Control:
 
     @property
     def recorded_ms(self) -> int | None:
-        """When the newest round was written down, ms since 1970 UTC."""
+        """The time of the newest round, in ms since 1970 UTC."""
         found: int | None = self._known.get("committed_ms")
         return found
 
     def record(self, offset: StreamOffset, snapshots: Mapping[str, int]) -> None:
-        """Write a round down, whose tables are all committed."""
+        """Record a round whose tables are all committed."""
         number = self.round + 1
         tables = json.dumps(dict(snapshots), sort_keys=True)
         position = offset.position
@@ -262,7 +262,7 @@ class Control:
         self.refresh()
 
     def compact(self, policy: CompactionPolicy) -> None:
-        """Make few data files of the many that a row per round makes."""
+        """Compact the table, which gets a data file per round."""
         files = {entry["path"]: entry for entry in self._table.files()["data"]}
         states = [FileState(path, e["rows"], 0, e["bytes"]) for path, e in files.items()]
         groups = due_groups(states, policy)
@@ -287,10 +287,10 @@ class Control:
         self.refresh()
 
     def orphans_are_due(self, every_s: float) -> bool:
-        """Whether nobody has looked for files of killed runs for so long."""
+        """Whether the last search for files of killed runs is longer ago than that."""
         last_s = int(self._properties.get("binlake.orphans-removed", "0"))
         return time.time() - last_s >= every_s
 
     def orphans_removed(self) -> None:
-        """Somebody has looked for them now."""
+        """Record the time of this search."""
         self._set({"binlake.orphans-removed": str(int(time.time()))})

@@ -32,7 +32,7 @@ class CopyState:
         self._load()
 
     def _load(self) -> None:
-        """Read what is there of this copy; the files of its answers must all exist."""
+        """Read the state of an earlier run of this copy; all files of its answers must exist."""
         try:
             text = self._path.read_text("utf-8")
         except (FileNotFoundError, UnicodeDecodeError):
@@ -59,7 +59,7 @@ class CopyState:
         return {"identity": self._identity, "chunks": self.chunks}
 
     def begin(self, chunks: Sequence[str]) -> None:
-        """Begin anew with these chunks."""
+        """Start again with these chunks."""
         self.chunks = list(chunks)
         self.answers = {}
         self._write("w", [self._head()])

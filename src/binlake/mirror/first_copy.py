@@ -18,20 +18,29 @@ import pyarrow as pa
 from binlake.errors import BinlogError, SchemaError, UnsupportedError
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import place_key, position_properties
+from binlake.mirror.control import place_key
 from binlake.mirror.copy_state import CopyState
-from binlake.mirror.followed import (
-    Followed,
-    described,
-    table_properties,
-    treated_columns,
-)
+from binlake.mirror.followed import Followed
 from binlake.mirror.iceberg.data_files import DataFileWriter
 from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.iceberg.partitions import Partitioning, check_partition
 from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
 from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.kept import (
+    begun_properties,
+    copied_from,
+    is_partitioned_by,
+    key_of,
+    mirrored_tables,
+    shard_column,
+    sources,
+    table_properties,
+    treated_columns,
+    without_shard,
+)
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
+from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
@@ -73,7 +82,11 @@ class _ChunkTask(Task):
         prefix: str,
         rules: ColumnRules,
         mode: str,
+        partitioning: Partitioning,
+        shard_column: str,
     ) -> None:
+        self.shard_column = shard_column
+        self.partitioning = partitioning
         self.chunk = chunk
         self.rules = rules
         self.mode = mode
@@ -91,8 +104,9 @@ class _ChunkTask(Task):
                 mode.copied(hashed.rows(batch), reading.position, reading.moment_us)
                 for batch in reading
             )
-            batches = (conformed(batch, schema) for batch in rows)
-            files = list(DataFileWriter(schema, self.prefix).write(batches))
+            batches = (conformed(self._of_shard(batch), schema) for batch in rows)
+            writer = DataFileWriter(schema, self.prefix, partitioning=self.partitioning)
+            files = list(writer.write(batches))
             answer = {
                 "number": self.chunk.number,
                 "files": files,
@@ -102,13 +116,20 @@ class _ChunkTask(Task):
             }
         return json.dumps(answer)
 
+    def _of_shard(self, rows: pa.Table) -> pa.Table:
+        """The rows with the column that names their shard, if there are shards."""
+        if not self.shard_column:
+            return rows
+        name = pa.scalar(self.chunk.table.full_name)
+        return rows.append_column(self.shard_column, pa.repeat(name, rows.num_rows))
+
 
 @dataclass(frozen=True, slots=True)
 class FirstCopy:
     """Makes lake tables of tables of a server.
 
     `note` takes sentences for people, `watch` how far a copy is. A copy ends early, to be continued,
-    when `is_interrupted` says so.
+    when `is_interrupted` says so. `shards_in` finds the shards of a lake table that are followed.
     """
 
     lake: Lake
@@ -121,6 +142,7 @@ class FirstCopy:
     note: Callable[[str], None]
     watch: Callable[[CopyProgress], None]
     is_interrupted: Callable[[], bool]
+    shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
 
     def make(self, table: SourceTable, create_table: str, round_number: int) -> Followed | None:
         """Copy a table into the lake, in the place of what is there; None if it was interrupted.
@@ -141,14 +163,22 @@ class FirstCopy:
         files = [file for answer in answers for file in answer["files"]]
         # the end must be one that the log had when the last row was read, or later
         until = self.planner.latest()
-        properties = position_properties(start, round_number)
+        shards = self.shards_in(self._name(table)) if self._shard_column(table) else {}
+        made = Followed(table.schema, table.name, target, start, shards)
+        properties = made.position_properties(start, round_number) | {"binlake.copied": "true"}
         if target.snapshot is not None and self._mode(table).fields:  # rows that no copy has
             target.iceberg.tag(f"before-copy-{start.position.file}-{start.position.offset}")
         kept = table_properties(table, create_table, self.rules, self._mode(table).name, until)
-        target.replace(files, {**properties, "binlake.copied": "true"}, kept)
+        if made.shard_column:
+            only = (made.shard_column, table.full_name)
+            target.replace(files, properties, made.kept_as(kept), only)
+        else:
+            target.replace(files, properties, kept)
         state.remove()
-        self.note(f"{table.full_name}: {counted(target.rows, 'row')} copied")
-        return Followed(table.schema, table.name, target, start)
+        self._drop_renamed(table, target)
+        copied = sum(file["record-count"] for file in files)
+        self.note(f"{table.full_name}: {counted(copied, 'row')} copied")
+        return made
 
     def _state(self, table: SourceTable, create_table: str, target: MirrorTable) -> CopyState:
         """What is known of the same copy: of this server, definition and lake table."""
@@ -200,7 +230,16 @@ class FirstCopy:
             if self.is_interrupted():
                 return False
             tasks = [
-                _ChunkTask(chunk, self.url, schema, prefix, self.rules, self._mode(table).name)
+                _ChunkTask(
+                    chunk,
+                    self.url,
+                    schema,
+                    prefix,
+                    self.rules,
+                    self._mode(table).name,
+                    target.partitioning,
+                    self._shard_column(table),
+                )
                 for chunk in left[at : at + width]
             ]
             answers = self.engine.run(
@@ -234,9 +273,32 @@ class FirstCopy:
             n for n in names if self.rules.treatment(table.schema, table.name, n) != "left out"
         ]
         self._mode(table).check(table.full_name, shown, table.key)
+        if merged_by := self._shard_column(table):
+            self._refuse_shard(table.full_name, merged_by, shown, self._mode(table))
         for column in table.definition.columns:
             if "\0" in column.name:
                 raise SchemaError(f"{table.full_name}: the name of a column has a zero byte")
+
+    @staticmethod
+    def _refuse_shard(full_name: str, column: str, names: Sequence[str], mode: Mode) -> None:
+        """Raise UnsupportedError for a table that cannot be merged with others."""
+        if column.lower() in [name.lower() for name in names]:
+            raise UnsupportedError(
+                f"{full_name}: it has a column {column}, the name of the shard column",
+                hint="choose another name with --shard-column",
+            )
+        if mode.name != MIRROR:
+            raise UnsupportedError(
+                f"{full_name}: tables in the mode {mode.name!r} cannot be merged"
+            )
+
+    def _name(self, table: SourceTable) -> tuple[str, str]:
+        """Namespace and name of the lake table."""
+        return self.options.lake_name(table.schema, table.name)
+
+    def _shard_column(self, table: SourceTable) -> str:
+        """The column that tells shards apart; "" if the table is none."""
+        return self.options.shard_column if self.options.is_shard(table.schema, table.name) else ""
 
     def _chunk_options(self) -> SnapshotOptions:
         rate = self.options.max_rows_per_s
@@ -245,40 +307,86 @@ class FirstCopy:
 
     def _target(self, table: SourceTable) -> MirrorTable:
         """The lake table: the one that is there if its columns are these, else a new one."""
-        index = self.indexes / table.schema / table.name
+        name, column = self._name(table), self._shard_column(table)
+        index = self.indexes.joinpath(*name)
         mode = self._mode(table)
-        key = mode.index_key(table.key)
+        key = mode.index_key((*table.key, column) if table.key and column else table.key)
         schema = self.rules.lake_schema(table.schema, table.name, table.arrow_schema)
         schema = mode.lake_schema(schema)
-        if self.lake.exists(table.schema, table.name):
-            known = self.lake.load(table.schema, table.name).describe()
-            properties = known["properties"]
-            own = {field.name for field in self._mode(table).fields}
-            wanted = _columns(storage_schema(iceberg_schema(schema)), own)
-            same = _columns(storage_schema(known["schema"]), own) == wanted
-            if described(properties) is not None:  # else it has no rows yet
-                same = same and treated_columns(properties) == self._treated(table)
-            if same and properties.get("binlake.deletes") == self.options.deletes:
-                return MirrorTable.open(
-                    self.lake, table.schema, table.name, key, index, open_column=mode.open_column
-                )
-            if "binlake.deletes" not in properties:
-                raise BinlogError(
-                    f"{table.full_name}: the lake has a table of this name that no mirror made",
-                    hint="move it away, or leave the table out with --exclude-table",
-                )
-            self.note(f"{table.full_name}: its columns have changed: the lake table is made anew")
-            self.lake.drop(table.schema, table.name)
+        if column:
+            schema = schema.append(pa.field(column, pa.string()))
+        partition = self.options.partition(table.schema, table.name)
+        check_partition(table.full_name, partition, storage_schema(iceberg_schema(schema)))
+        if self.lake.exists(*name):
+            if self._fits(table, name, schema):
+                for shard in self.shards_in(name).values() if column else ():
+                    return shard.lake
+                return MirrorTable.open(self.lake, *name, key, index, open_column=mode.open_column)
+            self.note(
+                f"{table.full_name}: its columns or options have changed: the lake table is made anew"
+            )
+            self.lake.drop(*name)
         return MirrorTable.create(
             self.lake,
-            table.schema,
-            table.name,
+            *name,
             schema,
             key,
             index,
             deletes="position" if self.options.deletes == "position" else "vectors",
             open_column=mode.open_column,
+            properties=begun_properties(table.full_name, column, partition),
+            partition=partition,
         )
+
+    def _fits(self, table: SourceTable, name: tuple[str, str], schema: pa.Schema) -> bool:
+        """Whether the copy can go into the lake table that is there. Raises BinlogError for one of others."""
+        known = self.lake.load(*name).describe()
+        properties = known["properties"]
+        if "binlake.deletes" not in properties:
+            raise BinlogError(
+                f"{table.full_name}: the lake has a table {'.'.join(name)} that no mirror made",
+                hint="move it away, rename the table with --rename, or leave it out with --exclude-table",
+            )
+        other = copied_from(properties) or table.full_name
+        if other != table.full_name:
+            raise UnsupportedError(
+                f"{table.full_name}: the lake table {'.'.join(name)} is that of {other}"
+            )
+        column = self._shard_column(table)
+        others = [shard for shard in self.shards_in(name) if column and shard != table.full_name]
+        own = {one.name for one in self._mode(table).fields} | {column}
+        wanted = _columns(storage_schema(iceberg_schema(schema)), own)
+        there = _columns(storage_schema(known["schema"]), own)
+        # shards may have their columns in any order
+        same = sorted(there) == sorted(wanted) if column else there == wanted
+        partition = self.options.partition(table.schema, table.name)
+        same = same and is_partitioned_by(properties, partition)
+        for full_name, kept in sources(properties).items():
+            if full_name == table.full_name or not column:
+                same = same and treated_columns(kept) == self._treated(table)
+            if column:
+                same = same and key_of(kept) == tuple(table.key)
+        same = same and properties.get("binlake.deletes") == self.options.deletes
+        same = same and shard_column(properties) == column
+        if others and not same:
+            raise UnsupportedError(
+                f"{table.full_name}: its columns, key or options are not those of the lake table {'.'.join(name)}, which "
+                f"has the rows of {', '.join(others)}, too",
+                hint="make the same change to all of them, then `binlake mirror resync` all of them",
+            )
+        return bool(same)
+
+    def _drop_renamed(self, table: SourceTable, target: MirrorTable) -> None:
+        """Remove lake tables of the same table under other names; those of other shards, too, forget it."""
+        for name in mirrored_tables(self.lake).get(table.full_name, ()):
+            if ".".join(name) != target.full_name:
+                self.note(f"{table.full_name}: the lake table is now {target.full_name}")
+                there = self.lake.load(*name)
+                properties = there.describe()["properties"]
+                if sources(properties).keys() == {table.full_name}:
+                    self.lake.drop(*name)
+                else:
+                    there.set_properties(without_shard(properties, table.full_name))
 
     def _mode(self, table: SourceTable) -> Mode:
         return mode_named(self.options.mode(table.schema, table.name))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binlake.errors import (
     IncompleteError,
@@ -22,100 +21,56 @@ from binlake.errors import (
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
 from binlake.mirror.apply.decode import TableName
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import Control, offset_of, place_key
+from binlake.mirror.control import Control, offset_of, place_key, position_properties
 from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
 from binlake.mirror.iceberg.table import Change, MirrorTable
+from binlake.mirror.kept import (
+    create_table_of,
+    flavour_of,
+    is_partitioned_by,
+    key_of,
+    mode_of,
+    offset_properties,
+    offsets_of,
+    partition_of,
+    shard_column,
+    shard_properties,
+    shown_partition,
+    snapshot_until,
+    sources,
+    treated_columns,
+    without_shard,
+)
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode, RowChanges
-from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
+from binlake.mirror.modes.names import MODE_OPTIONS
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.source.tables import SourceTable
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import parse_schema
 from binlake.values.position import Position
 
-__all__ = [
-    "OF_ONE_TABLE",
-    "Followed",
-    "definition_properties",
-    "described",
-    "followed",
-    "mode_of",
-    "open_table",
-    "place_of",
-    "table_properties",
-    "treated_columns",
-    "widens",
-]
+__all__ = ["OF_ONE_TABLE", "Followed", "followed_tables", "widens"]
 
 #: What is wrong with one table, and no reason to stop the others.
 OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
 
-_TABLE = "binlake.table"
-_KEY = "binlake.key"
-_DECLARED = "binlake.create-table"
-_FLAVOUR = "binlake.flavour"
-_UNTIL = "binlake.snapshot-until"
-_COLUMNS = "binlake.columns"
-_MODE = "binlake.mode"
 _NAMES = pa.list_(pa.string())
 # MariaDB's hash of a long unique value, which it logs and does not show
 _HIDDEN = re.compile(r"DB_ROW_HASH_\d+")
 
 
-def table_properties(
-    table: SourceTable, create_table: str, rules: ColumnRules, mode: str, until: StreamOffset
-) -> dict[str, str]:
-    """What the lake table keeps of its table. `until`: where the log was when its snapshot ended."""
-    return {
-        _TABLE: table.full_name,
-        _KEY: json.dumps(table.key),
-        **definition_properties((table.schema, table.name), create_table, rules),
-        _FLAVOUR: table.definition.flavour,
-        _MODE: mode,
-        _UNTIL: json.dumps(until.to_json()),
-    }
-
-
-def definition_properties(name: TableName, create_table: str, rules: ColumnRules) -> dict[str, str]:
-    """The part of it that changes with the definition. Raises OptionError."""
-    columns = parse_schema(create_table.encode()).tables[0].columns
-    treated = rules.described(*name, [column.name for column in columns])
-    return {_DECLARED: create_table, _COLUMNS: json.dumps(treated, sort_keys=True)}
-
-
-def treated_columns(properties: Mapping[str, str]) -> dict[str, Any]:
-    """The columns of a lake table that are left out or hashed, see `ColumnRules.described`."""
-    found: dict[str, Any] = json.loads(properties.get(_COLUMNS, "{}"))
-    return found
-
-
-def mode_of(properties: Mapping[str, str]) -> str:
-    """The name of the mode of a lake table."""
-    return properties.get(_MODE, MIRROR)
-
-
-def key_of(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that tell the rows of a lake table's source apart; () where only whole rows do."""
-    return tuple(json.loads(properties[_KEY]))
-
-
-def described(properties: Mapping[str, str]) -> str | None:
-    """The table of which a lake table is the mirror, None if it is none whose snapshot is whole."""
-    return properties.get(_TABLE) if _DECLARED in properties else None
-
-
 @dataclass
 class Followed:
-    """One table. `offset`: all before it is in the lake."""
+    """One table. `offset`: all before it is in the lake. `shards`: those of the same lake table, by name."""
 
     database: str
     name: str
     lake: MirrorTable
     offset: StreamOffset
+    shards: dict[str, Followed] = field(default_factory=dict, repr=False)
 
     @property
     def full_name(self) -> str:
@@ -130,7 +85,21 @@ class Followed:
     @property
     def key(self) -> tuple[str, ...]:
         """The columns that tell rows apart; () where only whole rows do."""
-        return key_of(self.lake.properties)
+        return key_of(self._kept)
+
+    @property
+    def lake_key(self) -> tuple[str, ...]:
+        """The columns that tell rows of the lake table apart."""
+        return _lake_key(self.key, self.shard_column)
+
+    @property
+    def shard_column(self) -> str:
+        """The lake's column with the names of shards; "" where the lake table has the rows of one table."""
+        return shard_column(self.lake.properties)
+
+    @property
+    def _kept(self) -> Mapping[str, str]:
+        return sources(self.lake.properties)[self.full_name]
 
     @property
     def decoded_key(self) -> tuple[str, ...]:
@@ -140,22 +109,55 @@ class Followed:
     @property
     def mode(self) -> Mode:
         """What its rows are."""
-        return mode_named(mode_of(self.lake.properties))
+        return mode_named(mode_of(self._kept))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The lake's columns that the server has."""
-        own = {field.name for field in self.mode.fields}
-        return tuple(name for name in self.lake.schema.names if name not in own)
+        own = {one.name for one in self.mode.fields} | {self.shard_column}
+        names = tuple(name for name in self.lake.schema.names if name not in own)
+        if not self.shard_column:
+            return names
+        declared = {column.name.lower() for column in self.declared.columns}
+        return tuple(name for name in names if name.lower() in declared)
 
     def present(self) -> Iterator[pa.Table]:
         """The rows that the server has, in its columns. Raises UnsupportedError if they are not known."""
-        return self.mode.present(self.lake.scan, self.key, self.columns)
+        return self.mode.present(self._scan, self.key, self.columns)
+
+    def _scan(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Columns of the rows of the table in the lake."""
+        if not self.shard_column:
+            yield from self.lake.scan(names)
+            return
+        for rows in self.lake.scan([*names, self.shard_column]):
+            own = rows.filter(pc.equal(rows[self.shard_column], self.full_name))
+            if own.num_rows:
+                yield own.select(list(names))
+
+    def position_properties(self, offset: StreamOffset, round_number: int) -> dict[str, str]:
+        """What the snapshot of a commit says that brings the table to a place in the log."""
+        if not self.shard_column:
+            return position_properties(offset, round_number)
+        known = offsets_of(self.lake.summary)
+        offsets = {name: known[name] for name in sources(self.lake.properties) if name in known}
+        offsets |= {name: shard.offset for name, shard in self.shards.items()}
+        return offset_properties({**offsets, self.full_name: offset}, self.full_name, round_number)
+
+    def kept_as(self, kept: Mapping[str, str]) -> dict[str, str]:
+        """The properties of the lake table that keep something of this table."""
+        return shard_properties(self.full_name, kept) if self.shard_column else dict(kept)
+
+    def empty(self, offset: StreamOffset, round_number: int, *, forget: bool) -> None:
+        """Remove all rows of a shard; `forget`: and what the lake table keeps of it."""
+        kept = without_shard(self.lake.properties, self.full_name) if forget else {}
+        properties = self.position_properties(offset, round_number)
+        self.lake.replace((), properties, kept, (self.shard_column, self.full_name))
 
     @property
     def create_table(self) -> str:
         """The CREATE TABLE of the table as it is at `offset`."""
-        return self.lake.properties[_DECLARED]
+        return create_table_of(self._kept)
 
     @property
     def declared(self) -> DeclaredTable:
@@ -165,12 +167,12 @@ class Followed:
     @property
     def flavour(self) -> str:
         """Mysql or mariadb."""
-        return self.lake.properties[_FLAVOUR]
+        return flavour_of(self._kept)
 
     @property
     def snapshot_until(self) -> StreamOffset:
         """Where the log was when the snapshot ended."""
-        return StreamOffset.from_json(json.loads(self.lake.properties[_UNTIL]))
+        return snapshot_until(self._kept)
 
     @property
     def may_be_ahead(self) -> bool:
@@ -193,9 +195,32 @@ class Followed:
             return place_key(place) < place_key(until)
         return self.may_be_ahead
 
-    def check_rules(self, rules: ColumnRules, mode: str) -> None:
-        """Raise OptionError where its rows were written by other rules, or in another mode."""
-        copied_in = mode_of(self.lake.properties)
+    def check_rules(self, rules: ColumnRules, options: MirrorOptions) -> None:
+        """Raise OptionError where it was copied by other rules, in another mode, or under another name."""
+        copied_in, mode = mode_of(self._kept), options.mode(*self.id)
+        name = ".".join(options.lake_name(*self.id))
+        column = options.shard_column if options.is_shard(*self.id) else ""
+        if self.shard_column != column:
+            raise OptionError(
+                f"{self.full_name}: the shard column of its lake table is {self.shard_column or 'none'}, and is to "
+                f"be {column or 'none'}",
+                name="shard_tables",
+                hint="start with the same options, or run `binlake mirror resync` for the table before",
+            )
+        if self.lake.full_name != name:
+            raise OptionError(
+                f"{self.full_name}: the lake table is {self.lake.full_name}, and is to be {name}",
+                name="rename_tables",
+                hint="start with the same options, or run `binlake mirror resync` for the table before",
+            )
+        if not is_partitioned_by(self.lake.properties, options.partition(*self.id)):
+            raise OptionError(
+                f"{self.full_name}: the lake table is partitioned by "
+                f"{partition_of(self.lake.properties) or 'nothing'}, and is to be by "
+                f"{shown_partition(options.partition(*self.id)) or 'nothing'}",
+                name="partition_tables",
+                hint="start with the same options, or run `binlake mirror resync` for the table before",
+            )
         if copied_in != mode:
             raise OptionError(
                 f"{self.full_name}: the table was copied in the mode {copied_in!r}, and "
@@ -204,7 +229,7 @@ class Followed:
                 hint="start with the same options, or run `binlake mirror resync` for the table before",
             )
         wanted = rules.described(*self.id, [column.name for column in self.declared.columns])
-        if treated_columns(self.lake.properties) != wanted:
+        if treated_columns(self._kept) != wanted:
             raise OptionError(
                 f"{self.full_name}: other columns are left out or hashed, or with another key, than when "
                 "the table was copied",
@@ -219,7 +244,7 @@ class Followed:
         """
         of = RowChanges(
             self.full_name,
-            self.key,
+            self.lake_key,
             lambda: map(self._conformed, batches),
             rows=sum(batch.num_rows for batch in batches),
             nbytes=sum(batch.nbytes for batch in batches),
@@ -257,6 +282,10 @@ class Followed:
             kind = lake.field(name).type
             fields.append(pa.field(BEFORE + name, kind))
             columns.append(self._column(name, batch.column(BEFORE + name), kind))
+        if self.shard_column:
+            for name in (self.shard_column, BEFORE + self.shard_column):
+                fields.append(pa.field(name, pa.string()))
+                columns.append(pa.repeat(pa.scalar(self.full_name), batch.num_rows))
         return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
     def _column(self, name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -291,41 +320,60 @@ def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
     return False
 
 
-def open_table(lake: Lake, namespace: str, name: str, indexes: Path) -> MirrorTable:
-    """A table that a mirror has copied. Raises SourceError."""
-    properties = lake.load(namespace, name).describe()["properties"]
-    mode = mode_named(mode_of(properties))
-    key = mode.index_key(key_of(properties))
-    index = indexes / namespace / name
-    return MirrorTable.open(lake, namespace, name, key, index, open_column=mode.open_column)
+def followed_tables(
+    lake: Lake, name: tuple[str, str], indexes: Path, control: Control, options: MirrorOptions
+) -> dict[str, Followed]:
+    """The tables whose rows a lake table has: one, or shards.
 
-
-def place_of(table: MirrorTable, control: Control, options: MirrorOptions) -> StreamOffset | None:
-    """How far a table came: as its own snapshot says, or a later round without changes of it.
-
-    Raises CommitConflictError where another program has written to it and the options refuse that.
+    Raises SourceError, and CommitConflictError where another program has written to it and the options refuse that.
     """
-    own = offset_of(table.summary)
+    properties = lake.load(*name).describe()["properties"]
+    known = sources(properties)
+    kept = next(iter(known.values()))
+    mode = mode_named(mode_of(kept))
+    key = mode.index_key(_lake_key(key_of(kept), shard_column(properties)))
+    index = indexes.joinpath(*name)
+    table = MirrorTable.open(lake, *name, key, index, open_column=mode.open_column)
+    found: dict[str, Followed] = {}
+    for full_name in known:
+        offset = _place_of(table, full_name, control, options)
+        database, _, plain = full_name.partition(".")
+        if offset is not None:
+            found[full_name] = Followed(database, plain, table, offset, found)
+        elif full_name not in {*control.quarantined, *control.to_resync}:
+            raise SourceError(f"{table.full_name} has no position in a log")
+    return found
+
+
+def _lake_key(key: tuple[str, ...], column: str) -> tuple[str, ...]:
+    """The key of a lake table, with the column that tells shards apart."""
+    return (*key, column) if key and column else key
+
+
+def _place_of(
+    table: MirrorTable, full_name: str, control: Control, options: MirrorOptions
+) -> StreamOffset | None:
+    """How far a table came: as its own snapshot says, or a later round without changes of it."""
+    if offset_of(table.summary) is None and options.on_other_writer == "refuse":
+        raise CommitConflictError(
+            f"{table.full_name}: another program has written to the table",
+            hint="`binlake mirror resync` makes it anew; --on-other-writer reindex goes on",
+        )
+    own = _own_offset(table, table.summary, full_name)
     if own is None:
-        if options.on_other_writer == "refuse":
-            raise CommitConflictError(
-                f"{table.full_name}: another program has written to the table",
-                hint="`binlake mirror resync` makes it anew; --on-other-writer reindex goes on",
-            )
         history = table.iceberg.history()
-        ours = [offset_of(one["summary"]) for one in history]
-        own = next((offset for offset in reversed(ours) if offset is not None), None)
-    if own is not None and control.snapshots.get(table.full_name) == table.snapshot:
+        ours = (_own_offset(table, one["summary"], full_name) for one in reversed(history))
+        own = next((offset for offset in ours if offset is not None), None)
+    if own is not None and control.snapshots.get(full_name) == table.snapshot:
         later = control.offset
         if later is not None and place_key(later.position) > place_key(own.position):
             return later
     return own
 
 
-def followed(table: MirrorTable, offset: StreamOffset | None) -> Followed:
-    """A table of the lake. Raises SourceError where it is not a mirror's."""
-    name = described(table.properties)
-    if name is None or offset is None:
-        raise SourceError(f"{table.full_name} has no position in a log")
-    database, _, plain = name.partition(".")
-    return Followed(database, plain, table, offset)
+def _own_offset(
+    table: MirrorTable, summary: Mapping[str, str], full_name: str
+) -> StreamOffset | None:
+    if shard_column(table.properties):
+        return offsets_of(summary).get(full_name)
+    return offset_of(summary)

@@ -10,7 +10,6 @@ different places: the next round is then for those that are behind, up to where 
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -26,19 +25,14 @@ from binlake.errors import (
 )
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.apply.decode import Decoded, Wanted, decode_range
+from binlake.mirror.apply.staging import Staging
 from binlake.mirror.commits import commit_range
-from binlake.mirror.control import NAMESPACE, Control, place_key
+from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.first_copy import CopyProgress, FirstCopy
-from binlake.mirror.followed import (
-    OF_ONE_TABLE,
-    Followed,
-    described,
-    followed,
-    open_table,
-    place_of,
-)
+from binlake.mirror.followed import OF_ONE_TABLE, Followed, followed_tables
 from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
+from binlake.mirror.kept import mirrored_tables
 from binlake.mirror.lake_state import index_directory, lock
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.pulse import Pulse
@@ -73,7 +67,7 @@ class Mirror:
     """Keeps the tables of a lake equal to those of a server.
 
     `logs`: paths of an archive to read the changes from, instead of the server. `state`: a directory of
-    this machine for the key indexes, which can be made anew. `note` takes sentences for people, `watch`
+    this machine for the key indexes, which can be rebuilt. `note` takes sentences for people, `watch`
     how far a copy is, `show` the status every few seconds. Raises OptionError for a URL with a password.
     """
 
@@ -105,10 +99,11 @@ class Mirror:
         self._planner = StreamPlanner(self._logs, read)
         self._indexes = index_directory(lake, state)
         self._lock = lock(self._indexes, lake)
-        self._staging = tempfile.TemporaryDirectory(prefix="binlake-mirror-")
+        self._staging = Staging(None if self._engine.is_here else lake)
         self._control_url = without_password(url)
         self._control = Control(self._lake, self._control_url, options)
         self._tables: dict[str, Followed] = {}
+        self._shards: dict[str, dict[str, Followed]] = {}
         self._source = SourceTables(self._url, options)
         self._copy = FirstCopy(
             self._lake,
@@ -121,6 +116,7 @@ class Mirror:
             note,
             watch,
             self._is_interrupted,
+            self._shards_in,
         )
         self._schema_changes = SchemaChanges(
             options,
@@ -129,6 +125,7 @@ class Mirror:
             self._source,
             self._copy_table,
             self._quarantine,
+            self._forget,
             note,
         )
         self._pulse = Pulse(
@@ -147,7 +144,7 @@ class Mirror:
         """Give back what is held."""
         self._upkeep.close()
         self._logs.close()
-        self._staging.cleanup()
+        self._staging.close()
         self._lock.close()
 
     def stop(self) -> None:
@@ -228,25 +225,34 @@ class Mirror:
 
     def _open_tables(self) -> None:
         """The tables of the lake that a mirror has copied, where they came to."""
-        for namespace, name in self._lake.tables():
-            if namespace == NAMESPACE or f"{namespace}.{name}" in self._control.quarantined:
+        opened: dict[tuple[str, str], dict[str, Followed]] = {}
+        for full_name, names in mirrored_tables(self._lake).items():
+            database, _, plain = full_name.partition(".")
+            if full_name in self._control.quarantined or not self._source.wants(database, plain):
                 continue
-            properties = self._lake.load(namespace, name).describe()["properties"]
-            if described(properties) is None or not self._source.wants(namespace, name):
-                continue
-            table = open_table(self._lake, namespace, name, self._indexes)
+            wanted = self.options.lake_name(database, plain)
+            name = wanted if wanted in names else names[0]
             try:
-                known = followed(table, place_of(table, self._control, self.options))
-                if known.full_name not in self._control.to_resync:
-                    known.check_rules(self._rules, self.options.mode(*known.id))
-                self._take(known)
+                if name not in opened:
+                    opened[name] = followed_tables(
+                        self._lake, name, self._indexes, self._control, self.options
+                    )
             except CommitConflictError as error:
-                self._quarantine(table.full_name, str(error))
+                self._quarantine(full_name, str(error))
+                continue
+            known = opened[name].get(full_name)
+            if known is None:
+                continue  # a shard whose copy was asked for
+            if full_name not in self._control.to_resync:
+                known.check_rules(self._rules, self.options)
+            self._take(known)
 
     def _add_tables(self) -> None:
         """Copy the tables that are not in the lake yet."""
         quarantined = self._control.quarantined
-        for name in self._source.names():
+        names = self._source.names()
+        self.options.check_lake_names(names)
+        for name in names:
             full_name = ".".join(name)
             if full_name not in self._tables and full_name not in quarantined:
                 self._copy_table(full_name)
@@ -280,18 +286,32 @@ class Mirror:
                 if attempt == _TRIES - 1:
                     raise
                 continue
-            self._tables.pop(full_name, None)
+            self._forget(full_name)
             self._take(made)
             return
 
     def _take(self, table: Followed) -> None:
         self._tables[table.full_name] = table
+        if table.shard_column:
+            table.shards[table.full_name] = table
+            self._shards[table.lake.full_name] = table.shards
+
+    def _forget(self, full_name: str) -> None:
+        self._tables.pop(full_name, None)
+        for shards in self._shards.values():
+            shards.pop(full_name, None)
+
+    def _shards_in(self, name: tuple[str, str]) -> dict[str, Followed]:
+        """The shards of a lake table that are followed now."""
+        return self._shards.setdefault(".".join(name), {})
 
     def _obey(self) -> None:
         """Do what other processes have asked for."""
-        for full_name in sorted(self._control.to_resync):
+        to_resync = sorted(self._control.to_resync)
+        for full_name in to_resync:
             self._control.release(full_name)
-            self._tables.pop(full_name, None)
+            self._forget(full_name)
+        for full_name in to_resync:
             self._copy_table(full_name)
             if full_name not in self._unfinished:
                 self._control.resynced(full_name)
@@ -302,7 +322,7 @@ class Mirror:
             self._control.compaction_begins()
 
     def _quarantine(self, full_name: str, reason: str) -> None:
-        self._tables.pop(full_name, None)
+        self._forget(full_name)
         self._control.quarantine(full_name, reason)
         self._note(f"{full_name} is quarantined: {reason}")
 
@@ -355,11 +375,12 @@ class Mirror:
             self._rules,
             {table.id: table.mode.facts for table in group},
         )
-        splits = self._planner.splits(start, end, _SPLIT_BYTES)
+        files = self._planner.splits(start, end)
+        splits = [part for file in files for part in file.ranges(_SPLIT_BYTES)]
         refuses = self.options.on_statement == "error"
         try:
             return decode_range(
-                splits, read, wanted, self._engine, self._staging.name, refuse_statements=refuses
+                splits, read, wanted, self._engine, self._staging, refuse_statements=refuses
             )
         except _OF_A_VALUE as error:
             if len(group) == 1:

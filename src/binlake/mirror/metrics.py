@@ -50,6 +50,7 @@ TABLE_METRICS: tuple[tuple[str, str, Callable[[TableStatus], float]], ...] = (
     ("table_deleted_share", "Share of the rows in data files that are deleted", lambda t: t.deleted_share),
     ("table_files", "Data files", lambda t: t.files),
     ("table_bytes", "Bytes of the files of the table", lambda t: t.bytes),
+    ("table_compaction_due", "Data files that the next compaction rewrites", lambda t: t.compaction_due),
     ("table_index_bytes", "Bytes of the key index", lambda t: t.index_bytes),
     ("table_quarantined", "1 while the table is quarantined", lambda t: t.state == "quarantined"),
 )  # fmt: skip
@@ -105,12 +106,15 @@ class Exporter:
         self._status: MirrorStatus | None = None
         registry = _registry(lambda: self._status)
         try:
-            self._port = MetricsPort(registry, address, port)
+            self._port = MetricsPort(registry, address, port, self._not_ready)
         except (OSError, OverflowError) as error:
             raise SourceError(
                 f"cannot serve metrics on {address}:{port}: {getattr(error, 'strerror', '') or error}"
             ) from None
         self.url = f"http://{address}:{self._port.port}/metrics"
+
+    def _not_ready(self) -> str:
+        return "" if self._status is not None else "no round has finished yet"
 
     def show(self, status: MirrorStatus) -> None:
         """Answer with this from now on."""

@@ -1,135 +1,284 @@
-"""What a mirror is told: which tables, how their values look, what to do where a choice is the user's."""
+"""The options of a mirror: each is a field of `MirrorOptions`, whose metadata says how it is written.
+
+The flags of `binlake mirror run` and the keys of `[mirror]` in a configuration file are made from these fields, so
+an option cannot exist in one of them only.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from binlake.errors import OptionError
-from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.iceberg.compaction import CompactionPolicy
 from binlake.mirror.modes.names import MIRROR, MODE_OPTIONS
+from binlake.mirror.table_rules import (
+    PartitionField,
+    TableRule,
+    parse_partition,
+    parse_partition_rule,
+    parse_rename,
+)
 from binlake.values.column_patterns import parse_column_pattern
 from binlake.values.options import ReadOptions, parse_table_pattern
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["CHOICES", "MirrorOptions"]
+if TYPE_CHECKING:
+    from binlake.mirror.columns.rules import ColumnRules
+    from binlake.mirror.iceberg.compaction import CompactionPolicy
 
-#: The values that an option takes, the default first.
-CHOICES: dict[str, tuple[str, ...]] = {
-    "deletes": ("vectors", "position"),
-    "on_alter": ("quarantine", "resync"),
-    "on_other_writer": ("refuse", "reindex"),
-    "on_statement": ("error", "ignore"),
-    "on_cascade": ("quarantine", "ignore"),
-    "time": ("text", "micros"),
-    "zero_date": ("null", "error", "text"),
-    "invalid": ("error", "hex"),
-    "compact": ("auto", "off"),
-}
+__all__ = ["MIRROR_OPTIONS", "MirrorOption", "MirrorOptions"]
 
-# options that are lists of patterns
-_PATTERNS = {
-    "tables": parse_table_pattern,
-    "exclude_tables": parse_table_pattern,
-    **dict.fromkeys(MODE_OPTIONS.values(), parse_table_pattern),
-    "exclude_columns": parse_column_pattern,
-    "hash_columns": parse_column_pattern,
-}
-_COUNTS = (
-    "round_bytes",
-    "commit_bytes",
-    "chunk_rows",
-    "max_snapshots",
-    "compact_bytes",
-    "file_bytes",
-)
+_TABLES = "DB.TABLE"
+_COLUMNS = "DB.TABLE.COLUMN"
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorOption:
+    """How one option is written.
+
+    `flag` is that of the command, "" if there is none, `shown` its default in the help. `parse` checks one text of
+    an option that is a list of them, and raises ValueError. `least` limits a number; a `size` may have a unit.
+    """
+
+    name: str
+    help: str
+    default: Any
+    flag: str = ""
+    metavar: str = ""
+    parse: Callable[[str], Any] | None = None
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    is_size: bool = False
+    is_file: bool = False
+    shown: str = ""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list of texts."""
+        return self.parse is not None
+
+    @property
+    def shown_default(self) -> str:
+        """The default as people write it; "" if none is to be shown."""
+        if self.shown or self.is_list or self.default in ("", 0):
+            return self.shown
+        return f"{self.default >> 20}MB" if self.is_size else str(self.default)
+
+    @property
+    def kind(self) -> type:
+        """The type of the value, of a list that of its members."""
+        return str if self.is_list else type(self.default)
+
+
+def _option(default: Any, help: str, **written: Any) -> Any:
+    return field(default=default, metadata={"help": help, **written})
+
+
+def _patterns(flag: str, help: str, default: tuple[str, ...] = ()) -> Any:
+    return _option(default, help, flag=flag, metavar=_TABLES, parse=parse_table_pattern)
+
+
+def _choice(flag: str, metavar: str, help: str, *choices: str) -> Any:
+    """The first one is the default."""
+    return _option(choices[0], help, flag=flag, metavar=metavar, choices=choices)
+
+
+def _size(default: int, help: str, flag: str = "") -> Any:
+    return _option(default, help, flag=flag, metavar="SIZE", is_size=True, least=1)
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorOptions:
-    """The options of a mirror, which the lake keeps.
+    """The options of a mirror, which the lake keeps. Raises OptionError."""
 
-    `tables` and `exclude_tables` are patterns (`shop.*`); so are those of tables in another mode,
-    `soft_delete_tables`, `append_tables` and `history_tables`. `deletes`: vectors (Iceberg v3) or position
-    (v2). `on_alter`: of a table whose ALTER cannot be followed. `on_other_writer`: of a table that
-    another program has written to. `on_statement`: where the log holds changes that no row event
-    shows. `on_cascade`: of a table whose rows foreign keys change, which not every server logs. `time`, `zero_date`, `invalid`: as the read options. `round_bytes`: of log in one round, at
-    most. `commit_bytes`: of changes of one table that are held in memory, where its key allows. `keep_snapshots_s`: how long snapshots are kept, but for the newest 20, and at
-    most `max_snapshots`. `verify_every_s`: seconds between two
-    comparisons of `verify_sample` of the rows with the source, 0: none. `compact`: auto or off. `compact_files`, `compact_deleted`, `compact_bytes` and
-    `file_bytes`: see `CompactionPolicy`. `orphans_s`: the age at which files of killed runs are removed. Raises OptionError.
-    """
-
-    tables: tuple[str, ...] = ("*.*",)
-    exclude_tables: tuple[str, ...] = ()
-    exclude_columns: tuple[str, ...] = ()
-    hash_columns: tuple[str, ...] = ()
-    hash_key_file: str = ""
-    soft_delete_tables: tuple[str, ...] = ()
-    append_tables: tuple[str, ...] = ()
-    history_tables: tuple[str, ...] = ()
-    deletes: str = "vectors"
-    on_alter: str = "quarantine"
-    on_other_writer: str = "refuse"
-    on_statement: str = "error"
-    on_cascade: str = "quarantine"
-    time: str = "text"
-    zero_date: str = "null"
-    invalid: str = "error"
-    round_bytes: int = 64 << 20
-    commit_bytes: int = 512 << 20
-    chunk_rows: int = 250_000
-    max_rows_per_s: int = 0
-    keep_snapshots_s: int = 3600
-    verify_every_s: int = 0
-    verify_sample: float = 1.0
-    max_snapshots: int = 1000
-    compact: str = "auto"
-    compact_files: int = 16
-    compact_deleted: float = 0.25
-    compact_bytes: int = 256 << 20
-    file_bytes: int = 128 << 20
-    orphans_s: int = 86_400
+    tables: tuple[str, ...] = _patterns(
+        "--table", "Mirror only these tables; * and ? are wildcards.", ("*.*",)
+    )
+    exclude_tables: tuple[str, ...] = _patterns("--exclude-table", "Leave out these tables.")
+    exclude_columns: tuple[str, ...] = _option(
+        (),
+        "Leave out these columns; * and ? are wildcards.",
+        flag="--exclude-column",
+        metavar=_COLUMNS,
+        parse=parse_column_pattern,
+    )
+    hash_columns: tuple[str, ...] = _option(
+        (),
+        "Write a keyed hash (HMAC-SHA256) in the place of these columns' values.",
+        flag="--hash-column",
+        metavar=_COLUMNS,
+        parse=parse_column_pattern,
+    )
+    hash_key_file: str = _option(
+        "",
+        "The key of these hashes.",
+        flag="--hash-key-file",
+        metavar="FILE",
+        is_file=True,
+        shown="BINLAKE_HASH_KEY, if set",
+    )
+    rename_tables: tuple[str, ...] = _option(
+        (),
+        "Name of these tables in the lake; {database} and {table} stand for the server's names. The first rule "
+        "that matches a table counts.",
+        flag="--rename",
+        metavar="DB.TABLE=NAME",
+        parse=parse_rename,
+    )
+    shard_tables: tuple[str, ...] = _option(
+        (),
+        "Merge these tables into one table of the lake.",
+        flag="--shards",
+        metavar="DB.TABLE=NAME",
+        parse=parse_rename,
+    )
+    shard_column: str = _option(
+        "_source",
+        "Column of a merged table with the name of the table that a row is from.",
+        flag="--shard-column",
+        metavar="NAME",
+    )
+    partition_tables: tuple[str, ...] = _option(
+        (),
+        "Partition these tables by columns: identity(c) or c, bucket(n, c), truncate(n, c), years(c), months(c), "
+        "days(c), hours(c); several are separated by commas. The first rule that matches a table counts.",
+        flag="--partition",
+        metavar="DB.TABLE=SPEC",
+        parse=parse_partition_rule,
+    )
+    soft_delete_tables: tuple[str, ...] = _patterns(
+        "--soft-delete",
+        "Keep deleted rows of these tables, with the time in the column _deleted_at.",
+    )
+    append_tables: tuple[str, ...] = _patterns(
+        "--append",
+        "Append each change of these tables as a row, with operation, commit time and GTID.",
+    )
+    history_tables: tuple[str, ...] = _patterns(
+        "--history",
+        "Keep every version of the rows of these tables, with the times when it was valid.",
+    )
+    deletes: str = _choice(
+        "--deletes", "HOW", "vectors (Iceberg v3) or position (v2).", "vectors", "position"
+    )
+    on_alter: str = _choice(
+        "--on-alter",
+        "HOW",
+        "If an ALTER cannot be applied: quarantine the table, or resync it.",
+        *("quarantine", "resync"),
+    )
+    on_other_writer: str = _choice(
+        "--on-other-writer",
+        "HOW",
+        "If another program has written to a table: refuse, or reindex.",
+        *("refuse", "reindex"),
+    )
+    on_statement: str = _choice(
+        "--on-statement",
+        "HOW",
+        "Changes that are logged as statements, not as rows: error, or ignore.",
+        *("error", "ignore"),
+    )
+    on_cascade: str = _choice(
+        "--on-cascade",
+        "HOW",
+        "Tables that foreign keys change without a trace in the log: quarantine, or ignore.",
+        *("quarantine", "ignore"),
+    )
+    time: str = _choice("--time", "FORM", "TIME columns: text or micros.", "text", "micros")
+    zero_date: str = _choice(
+        "--zero-date", "HOW", "Zero dates: null, error or text.", "null", "error", "text"
+    )
+    invalid: str = _choice(
+        "--invalid",
+        "HOW",
+        "Text with bytes that are invalid in its character set: error or hex.",
+        *("error", "hex"),
+    )
+    round_bytes: int = _size(64 << 20, "Limit on the log that one round reads.", "--round-bytes")
+    commit_bytes: int = _size(
+        512 << 20, "Limit on the changes of one table that are in memory.", "--commit-bytes"
+    )
+    chunk_rows: int = _option(250_000, "Rows of a chunk of a copy.", least=1)
+    max_rows_per_s: int = _option(
+        0,
+        "Limit on the rows per second that a copy reads.",
+        flag="--max-rate",
+        metavar="N",
+        least=1,
+    )
+    keep_snapshots_s: int = _option(
+        3600,
+        "Age at which snapshots expire.",
+        flag="--keep-snapshots",
+        metavar="SECONDS",
+        least=0,
+    )
+    max_snapshots: int = _option(
+        1000, "Snapshots of a table at most.", flag="--max-snapshots", metavar="N", least=1
+    )
+    compact: str = _choice(
+        "--compact", "HOW", "Compact tables beside the rounds: auto, or off.", "auto", "off"
+    )
+    compact_files: int = _option(16, "Files of one size that become one.", least=2)
+    compact_deleted: float = _option(
+        0.25, "Share of deleted rows above which a file is rewritten.", least=0
+    )
+    compact_bytes: int = _size(256 << 20, "Data files that one compaction reads, at most.")
+    file_bytes: int = _size(128 << 20, "Size of a compacted data file, at most.")
+    orphans_s: int = _option(
+        86_400, "Age in seconds at which files of killed runs are removed.", least=0
+    )
+    verify_every_s: int = _option(
+        0,
+        "Compare the tables with the server so often.",
+        flag="--verify-every",
+        metavar="SECONDS",
+        least=1,
+    )
+    verify_sample: float = _option(
+        1.0,
+        "Share of the rows to compare then.",
+        flag="--verify-sample",
+        metavar="SHARE",
+        shown="1",
+        least=0,
+    )
 
     def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            value = getattr(self, name)
-            if value not in known:
-                raise OptionError(
-                    f"option {name}: {value!r} is not one of {', '.join(known)}",
-                    name=name,
-                    value=value,
-                )
-        for name, parse in _PATTERNS.items():
-            for pattern in getattr(self, name):
-                try:
-                    parse(pattern)
-                except ValueError as error:
-                    raise OptionError(
-                        f"option {name}: {pattern!r}: {error}", name=name, value=pattern
-                    ) from None
-        least = {"compact_files": 2, "orphans_s": 0}
-        for name in (*_COUNTS, *least):
-            if getattr(self, name) < least.get(name, 1):
-                expected = f"{least.get(name, 1)} or more is expected"
-                raise OptionError(f"option {name}: {expected}", name=name)
-        if not 0 < self.compact_deleted < 1:
-            raise OptionError(
-                "option compact_deleted: a share between 0 and 1 is expected",
-                name="compact_deleted",
-            )
-        if not 0 < self.verify_sample <= 1:
-            raise OptionError(
-                "option verify_sample: a share above 0 and up to 1 is expected",
-                name="verify_sample",
-            )
+        for option in MIRROR_OPTIONS:
+            self._check(option, getattr(self, option.name))
+        for name, what in (("compact_deleted", "between 0 and 1"), ("verify_sample", "above 0 and up to 1")):  # fmt: skip
+            share = getattr(self, name)
+            if not (0 < share < 1 or (share == 1 and name == "verify_sample")):
+                raise OptionError(f"option {name}: a share {what} is expected", name=name)
+
+        if not self.shard_column:
+            raise OptionError("option shard_column: the name is empty", name="shard_column")
+
+    @staticmethod
+    def _check(option: MirrorOption, value: Any) -> None:
+        """Raise OptionError for a value that the option does not take."""
+        name = option.name
+        if option.choices and value not in option.choices:
+            expected = f"{value!r} is not one of {', '.join(option.choices)}"
+            raise OptionError(f"option {name}: {expected}", name=name, value=value)
+        for text in value if option.parse is not None else ():
+            try:
+                assert option.parse is not None
+                option.parse(text)
+            except ValueError as error:
+                raise OptionError(f"option {name}: {text!r}: {error}", name=name, value=text) from None  # fmt: skip
+        if option.least is not None and value != option.default and value < option.least:
+            raise OptionError(f"option {name}: {option.least} or more is expected", name=name)
 
     @property
     def compaction(self) -> CompactionPolicy:
         """When data files are rewritten."""
+        from binlake.mirror.iceberg.compaction import CompactionPolicy
+
         return CompactionPolicy(
             files=self.compact_files,
             deleted_share=self.compact_deleted,
@@ -153,9 +302,44 @@ class MirrorOptions:
             )
         return chosen[0] if chosen else MIRROR
 
+    def lake_name(self, database: str, table: str) -> tuple[str, str]:
+        """Namespace and name of the lake table of a table of the server."""
+        for text in (*self.shard_tables, *self.rename_tables):
+            if TableRule.parse(text).matches(database, table):
+                return parse_rename(text).of(database, table)
+        return database, table
+
+    def check_lake_names(self, names: Iterable[tuple[str, str]]) -> None:
+        """Raise OptionError where two of these tables would have one lake table."""
+        first: dict[tuple[str, str], str] = {}
+        for name in names:
+            lake_name, full_name = self.lake_name(*name), ".".join(name)
+            other = first.setdefault(lake_name, full_name)
+            merged = self.is_shard(*name) and self.is_shard(*other.split(".", 1))
+            if other != full_name and not merged:
+                raise OptionError(
+                    f"tables {other} and {full_name} would both be {'.'.join(lake_name)} in the lake",
+                    name="rename_tables",
+                    hint="use {database} and {table} in the names of --rename",
+                )
+
+    def is_shard(self, database: str, table: str) -> bool:
+        """Whether a table of the server is one of several whose rows are in one lake table."""
+        return any(TableRule.parse(text).matches(database, table) for text in self.shard_tables)
+
+    def partition(self, database: str, table: str) -> tuple[PartitionField, ...]:
+        """The partition spec of the lake table of a table; () if it has none."""
+        for text in self.partition_tables:
+            rule = TableRule.parse(text)
+            if rule.matches(database, table):
+                return parse_partition(rule.value)
+        return ()
+
     @property
     def column_rules(self) -> ColumnRules:
         """Which columns are left out or hashed."""
+        from binlake.mirror.columns.rules import ColumnRules
+
         return ColumnRules(self.exclude_columns, self.hash_columns, self.hash_key_file)
 
     def read_options(self, tables: tuple[str, ...] = ()) -> ReadOptions:
@@ -169,7 +353,7 @@ class MirrorOptions:
                 "invalid": self.invalid,
                 "before": True,
                 "metadata": False,
-                # columns of ours that no table's column can be called like
+                # a prefix that no column of a table can have
                 "metadata_prefix": "\0",
             }
         )
@@ -186,10 +370,14 @@ class MirrorOptions:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> MirrorOptions:
-        """From values by name. Raises OptionError."""
-        known = {field.name for field in fields(cls)}
+        """From values by name; others are left out. Raises OptionError."""
+        known = {option.name: option for option in MIRROR_OPTIONS}
         found = {name: value for name, value in values.items() if name in known}
-        for name in _PATTERNS:
-            if name in found:
-                found[name] = tuple(found[name])
-        return cls(**found)
+        read: dict[str, Any] = {n: tuple(v) if known[n].is_list else v for n, v in found.items()}
+        return cls(**read)
+
+
+#: All options, in the order in which the help lists them.
+MIRROR_OPTIONS: Sequence[MirrorOption] = tuple(
+    MirrorOption(one.name, default=one.default, **one.metadata) for one in fields(MirrorOptions)
+)

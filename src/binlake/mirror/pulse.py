@@ -7,7 +7,6 @@ running at all, or how far the log has gone on: those are in this file. Its loss
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from binlake.errors import BinlogError
+from binlake.source.bytes import remove_partials, replacing
 from binlake.spark.logs import LogsNow
 from binlake.values.position import Position
 
@@ -49,6 +49,7 @@ class Pulse:
         self, directory: Path, look: Callable[[], LogsNow], show: Callable[[], None]
     ) -> None:
         self._path = directory / _NAME
+        remove_partials(directory, [file.name for file in directory.iterdir()])
         self._look = look
         self._show = show
         self._show_next = float("-inf")
@@ -88,10 +89,9 @@ class Pulse:
             self._verified_s,
             self._different,
         )
-        new = self._path.with_suffix(".new")
         try:
-            new.write_text(json.dumps(asdict(beat)), "utf-8")
-            os.replace(new, self._path)  # noqa: PTH105
+            with replacing(self._path) as file:
+                file.write(json.dumps(asdict(beat)).encode())
         except OSError as error:
             raise BinlogError(f"{self._path} cannot be written: {error.strerror}") from error
         if now >= self._show_next:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from binlake.mirror.control import NAMESPACE, Control, offset_of
-from binlake.mirror.followed import described, mode_of, treated_columns
-from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.control import NAMESPACE, Control, offset_of, place_key
+from binlake.mirror.iceberg.compaction import CompactionPolicy, FileState, due_groups
+from binlake.mirror.iceberg.jvm import IcebergTable, Lake
+from binlake.mirror.iceberg.live_rows import deleted_counts
+from binlake.mirror.kept import (
+    copied_from,
+    mode_of,
+    offsets_of,
+    shard_column,
+    sources,
+    treated_columns,
+)
 from binlake.mirror.pulse import Beat, last_beat
 from binlake.mirror.sessions import CATALOG
+from binlake.spark.offsets import StreamOffset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +37,8 @@ class TableStatus:
 
     `reason` and `since` are those of a quarantine. `rows` are those that are there, `deleted_rows` those
     that the data files hold beside them; `bytes` is of data files, `index_bytes` of the key index on
-    this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes; history, whose `rows` are versions. `left_out` and `hashed` are columns of the server's table. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
+    this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes; history, whose `rows` are versions. `left_out` and `hashed` are columns of the server's table. `lake_table`: its name in the lake. `shards`: the tables whose rows it has, if they are several; `table` is then its name in the lake, and the position that of the shard which is furthest behind. `compaction_due`:
+    how many data files the next compaction rewrites, 0: none is due. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
     """
 
     table: str
@@ -46,6 +58,9 @@ class TableStatus:
     mode: str = "mirror"
     left_out: tuple[str, ...] = ()
     hashed: tuple[str, ...] = ()
+    lake_table: str = ""
+    compaction_due: int = 0
+    shards: tuple[str, ...] = ()
 
     @property
     def deleted_share(self) -> float:
@@ -141,14 +156,16 @@ def _tables(lake: Lake, control: Control, indexes: Path | None) -> list[TableSta
     for namespace, name in lake.tables():
         if namespace == NAMESPACE:
             continue
-        known = lake.load(namespace, name).describe()
+        table = lake.load(namespace, name)
+        known = table.describe()
         properties = known["properties"]
         if "binlake.deletes" not in properties:
             continue  # no mirror made it
-        full_name = described(properties) or f"{namespace}.{name}"
-        state = "mirrored" if described(properties) else "copying"
+        full_name = copied_from(properties) or f"{namespace}.{name}"
+        state = "mirrored" if sources(properties) else "copying"
         index_bytes = 0 if indexes is None else _bytes_in(indexes / namespace / name)
-        found[full_name] = _status(full_name, state, known, control, index_bytes)
+        due = _due(table, known, control.options.compaction)
+        found[full_name] = _status(table, full_name, state, known, control, index_bytes, due)
     for full_name, entry in quarantined.items():
         if entry is not None:
             known_status = found.get(full_name, TableStatus(full_name, ""))
@@ -158,6 +175,27 @@ def _tables(lake: Lake, control: Control, indexes: Path | None) -> list[TableSta
     for full_name in wanted:
         found[full_name] = _with(found.get(full_name, TableStatus(full_name, "")), state="resync")
     return [found[name] for name in sorted(found)]
+
+
+#: How many files of a table are due, by its uuid; of one snapshot and policy.
+_KNOWN_DUE: dict[str, tuple[int | None, CompactionPolicy, int]] = {}
+
+
+def _due(table: IcebergTable, known: dict[str, Any], policy: CompactionPolicy) -> int:
+    """How many data files the next compaction rewrites. A process examines each snapshot once."""
+    snapshot = known.get("snapshot")
+    before = _KNOWN_DUE.get(known["uuid"])
+    if before is not None and before[:2] == (snapshot, policy):
+        return before[2]
+    files = table.files()
+    deleted = deleted_counts(files)
+    states = [
+        FileState(entry["path"], entry["rows"], deleted[entry["path"]], entry["bytes"])
+        for entry in files["data"]
+    ]
+    due = sum(len(group) for group in due_groups(states, policy))
+    _KNOWN_DUE[known["uuid"]] = (snapshot, policy, due)
+    return due
 
 
 def _bytes_in(directory: Path) -> int:
@@ -176,14 +214,25 @@ def _with(status: TableStatus, **changed: str) -> TableStatus:
 
 
 def _status(
-    full_name: str, state: str, known: dict[str, Any], control: Control, index_bytes: int
+    table: IcebergTable,
+    full_name: str,
+    state: str,
+    known: dict[str, Any],
+    control: Control,
+    index_bytes: int,
+    due: int,
 ) -> TableStatus:
     summary = known.get("summary", {})
     own = offset_of(summary)
     if control.snapshots.get(full_name) == known.get("snapshot") and control.offset is not None:
         own = control.offset
     deleted = int(summary.get("total-position-deletes", "0"))
-    treated = treated_columns(known["properties"])
+    shards = sources(known["properties"])
+    kept = next(iter(shards.values()), {})
+    is_merged = bool(shard_column(known["properties"]))
+    if is_merged:
+        own = _last(offsets_of(summary), shards, control, known.get("snapshot"))
+    treated = treated_columns(kept)
     return TableStatus(
         full_name,
         state,
@@ -197,10 +246,26 @@ def _status(
         log_pos=0 if own is None else own.position.offset,
         gtid_set="" if own is None else own.position.gtid_set,
         index_bytes=index_bytes,
-        mode=mode_of(known["properties"]),
+        mode=mode_of(kept),
+        shards=tuple(sorted(shards)) if is_merged else (),
         left_out=tuple(treated.get("left out", ())),
         hashed=tuple(treated.get("hashed", ())),
+        lake_table=table.full_name,
+        compaction_due=due,
     )
+
+
+def _last(
+    offsets: Mapping[str, StreamOffset],
+    shards: Iterable[str],
+    control: Control,
+    snapshot: int | None,
+) -> StreamOffset | None:
+    """The place of the shard that is furthest behind."""
+    if control.offset is not None and all(control.snapshots.get(n) == snapshot for n in shards):
+        return control.offset
+    places = (offsets[name] for name in shards if name in offsets)
+    return min(places, key=lambda offset: place_key(offset.position), default=None)
 
 
 def _ms(moment: int | None) -> str:

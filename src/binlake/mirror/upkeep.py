@@ -18,8 +18,8 @@ from pathlib import Path
 
 from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
-from binlake.mirror.control import NAMESPACE, Control, position_properties
-from binlake.mirror.followed import Followed, described, followed, open_table, place_of
+from binlake.mirror.control import Control
+from binlake.mirror.followed import Followed, followed_tables
 from binlake.mirror.iceberg.compaction import (
     FileState,
     RewriteOrder,
@@ -27,9 +27,10 @@ from binlake.mirror.iceberg.compaction import (
     all_groups,
     due_groups,
 )
-from binlake.mirror.iceberg.data_files import remove_file
+from binlake.mirror.iceberg.data_files import FILE_PREFIX, remove_file
 from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
-from binlake.mirror.iceberg.table import FILE_PREFIX, MirrorTable
+from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.kept import mirrored_tables
 from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.options import MirrorOptions
 from binlake.values.ledger import counted
@@ -201,7 +202,7 @@ class Upkeep:
             except CommitConflictError as error:
                 self._failed(job, error)
             except BinlogError as error:
-                # nobody knows whether it was committed: the files stay, and the table is looked at anew
+                # it may have been committed: keep the files, and load the table again
                 self._failed(job, error)
                 table.lake.reload()
                 return
@@ -213,7 +214,7 @@ class Upkeep:
         self._note(f"{job.name} was not compacted: {str(error).partition(chr(10))[0]}")
 
     def _commit(self, table: Followed, rewrites: Iterable[Rewritten]) -> int:
-        properties = position_properties(table.offset, self._control.round)
+        properties = table.position_properties(table.offset, self._control.round)
         return table.lake.commit_rewrites(list(rewrites), properties)
 
     # -- what is not needed any more -----------------------------------------------------------------
@@ -226,8 +227,8 @@ class Upkeep:
         self._next_expiry = now + _EXPIRY_S
         options = self._options
         before_ms = int((time.time() - options.keep_snapshots_s) * 1000)
-        for table in tables.values():
-            table.lake.iceberg.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
+        for lake in {id(table.lake): table.lake for table in tables.values()}.values():
+            lake.iceberg.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
         self._control.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
         self._control.compact(self._policy)
         if now >= self._next_orphans and self._control.orphans_are_due(_ORPHANS_S):
@@ -269,7 +270,8 @@ def compact_tables(
     """
     control = Control(lake, None, None)
     options = control.options
-    known = _names(lake) - control.quarantined.keys()
+    there = mirrored_tables(lake)
+    known = there.keys() - control.quarantined.keys()
     if unknown := sorted(set(names) - known):
         raise SourceError(
             f"the mirror has no table {', '.join(unknown)}, or it is quarantined",
@@ -285,15 +287,8 @@ def compact_tables(
         upkeep = Upkeep(engine, control, options, note)
         tables: dict[str, Followed] = {}
         for name in sorted(wanted):
-            namespace, _, table = name.partition(".")
-            opened = open_table(lake, namespace, table, indexes)
-            tables[name] = followed(opened, place_of(opened, control, options))
+            if name not in tables:
+                tables |= followed_tables(lake, there[name][0], indexes, control, options)
             upkeep.want(tables[name])
         upkeep.finish(tables)
         upkeep.remove_orphans(tables)
-
-
-def _names(lake: Lake) -> set[str]:
-    """The tables of a lake that a mirror has copied."""
-    pairs = [name for name in lake.tables() if name[0] != NAMESPACE]
-    return {".".join(n) for n in pairs if described(lake.load(*n).describe()["properties"])}

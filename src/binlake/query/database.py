@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING
+from threading import Lock, current_thread, main_thread
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -34,7 +36,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LogDatabase", "QueryResult"]
 
+T = TypeVar("T")
+
 _BATCH_ROWS = 16_384
+# How often a wait for DuckDB ends, so that Python can handle a signal.
+_SIGNALS_SECONDS = 0.1
 #: Kinds of statements whose rows are a result; of others DuckDB returns a count.
 _WITH_RESULT = frozenset(("SELECT", "EXPLAIN", "PRAGMA", "CALL", "EXECUTE", "RELATION"))
 #: Statements that show tables without naming them.
@@ -64,14 +70,14 @@ class QueryResult:
             relation = self._relation
             if expressions:
                 relation = relation.project(", ".join(expressions))
-            reader = relation.to_arrow_reader(_BATCH_ROWS)
+            reader = self._database.computed(lambda: relation.to_arrow_reader(_BATCH_ROWS))
         return reader.schema, self._read(reader)
 
     def _read(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         with reader:
             while True:
                 with self._database.failing():
-                    batch = next(reader, None)
+                    batch = self._database.computed(lambda: next(reader, None))
                 if batch is None:
                     return
                 yield batch
@@ -106,6 +112,7 @@ class LogDatabase:
         self._changed: ChangedTables | None = None
         self._finding = Lock()
         self._registered: set[str] = set()
+        self._worker: ThreadPoolExecutor | None = None
         views = (ViewTable(name, self._input) for name in VIEWS)
         self._fixed = {table.name: table for table in (ChangesTable(self._input), *views)}
         for table in self._fixed.values():
@@ -129,9 +136,9 @@ class LogDatabase:
                 self._check(statement)
             with self.failing(statement):
                 if one.type.name not in _WITH_RESULT:
-                    self.connection.execute(statement)
+                    self.computed(partial(self.connection.execute, statement))
                     continue
-                relation = self.connection.sql(statement)
+                relation = self.computed(partial(self.connection.sql, statement))
                 names, types = tuple(relation.columns), tuple(map(str, relation.types))
             yield QueryResult(names, types, self, relation)
 
@@ -147,6 +154,28 @@ class LogDatabase:
         with self.failing(sql):
             statements = self.connection.extract_statements(sql)
         return sum(one.type.name in _WITH_RESULT for one in statements)
+
+    def computed(self, call: Callable[[], T]) -> T:
+        """Return the result of a call of DuckDB, which Ctrl-C interrupts.
+
+        Python handles signals on its main thread only, and not while that thread computes. So DuckDB
+        computes on another one.
+        """
+        if current_thread() is not main_thread():
+            return call()
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, "binlake-query")
+        waiting = self._worker.submit(call)
+        try:
+            # a signal that the system gives to another thread does not wake a wait without an end
+            while not wait([waiting], _SIGNALS_SECONDS).done:
+                pass
+        except KeyboardInterrupt:
+            while not waiting.done():  # DuckDB forgets an interrupt that comes before the statement
+                self.connection.interrupt()
+                wait([waiting], _SIGNALS_SECONDS)
+            raise
+        return waiting.result()
 
     @contextmanager
     def failing(self, sql: str = "", skipped: int = 0) -> Iterator[None]:

@@ -20,8 +20,8 @@ __all__ = ["LogDataset"]
 
 
 class LogDataset(ds.Dataset):  # type: ignore[misc]
-    """A dataset over a table. `begun` is told of each scan, and `failed` of its error: DuckDB passes
-    on no more than the text of an error.
+    """A dataset over a table. `begun` is called with each scan, and `failed` with its error,
+    because DuckDB passes on only the text of an error.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from binlake.query.conditions import ColumnTest
 from binlake.table.batches import OPERATIONS
-from binlake.values.gtid import parse_gtid_filter
+from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.options import ReadOptions
 
 __all__ = ["narrowed", "with_numbers"]

@@ -37,7 +37,7 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["ChangesTable", "Input", "Scan", "SourceTable", "TypedTable", "ViewTable"]
+__all__ = ["ChangesTable", "Input", "Scan", "SourceTable", "TypedTable", "ViewTable", "is_logged"]
 
 _NO_COLUMN = ("",)  # no column has this name: rows are found, and none of their values is decoded
 _COUNTS = frozenset(("tables", "inserts", "updates", "deletes"))
@@ -307,7 +307,7 @@ def _only(schema: pa.Schema, metadata: Collection[str], columns: Sequence[str]) 
     kept = {one.name for one in schema if not wanted or one.name.casefold() in wanted}
     fields = []
     for one in schema:
-        if _is_logged(one):
+        if is_logged(one):
             if one.name in kept:
                 fields.append(one)
         elif one.name in metadata:
@@ -317,10 +317,11 @@ def _only(schema: pa.Schema, metadata: Collection[str], columns: Sequence[str]) 
 
 def _with_members(column: pa.Field, names: Collection[str]) -> pa.Field:
     """The before-image with only these columns; any other column as it is."""
-    if _is_logged(column) or not column.name.endswith("before"):
+    if is_logged(column) or not column.name.endswith("before"):
         return column
     return column.with_type(pa.struct([one for one in column.type if one.name in names]))
 
 
-def _is_logged(column: pa.Field) -> bool:
+def is_logged(column: pa.Field) -> bool:
+    """Whether it is a column of the server's table, not a metadata column."""
     return column.metadata is not None and b"mysql.type" in column.metadata

@@ -80,8 +80,8 @@ class Deferring:
         return iter(self._waiting)
 
     def take(self, ddl: DdlStatement) -> Deferred | str | None:
-        """What becomes of a statement: it waits; another takes its place, now ("": none does); or
-        None, it stays as it is.
+        """What to print for a statement: another one in its place ("": nothing, it waits), or
+        None: the statement itself.
         """
         found = _PROGRAM.match(ddl.sql)
         if found is None:
@@ -117,7 +117,7 @@ class Deferring:
         return deferred
 
     def _follow(self, ddl: DdlStatement) -> None:
-        """Do to the tables of waiting triggers, and to databases, what a statement does."""
+        """Apply a statement to the waiting triggers of its tables and databases."""
         try:
             tokens = statement_tokens(ddl.sql)
             words = [token.word for token in tokens]

@@ -1,4 +1,4 @@
-"""What printing the events of a log has in common: begin and end, places, headers, statements.
+"""The common part of printing events: begin and end, positions, headers, statements.
 
 `EventPrinter` knows how text around events is made; which event comes out how is with those that
 build on it: LOAD DATA in `load_printer.py`, all the rest in `printer.py`, the flavours' own words in
@@ -89,7 +89,7 @@ class EventPrinter(ABC):
         yield from ()
 
     def end(self) -> None:
-        """What comes after all events, also when reading them ended in an error."""
+        """Print the end of the text, also after a read error."""
         self.end_file()
         if self._hidden_without_database:
             self.warn(
@@ -107,7 +107,7 @@ class EventPrinter(ABC):
         self.write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=0*/;\n")
 
     def _end_torn(self) -> None:
-        """What undoes a transaction that has no end."""
+        """Print the statement that rolls back an incomplete transaction."""
         return
 
     def next_file(self) -> None:
@@ -115,7 +115,7 @@ class EventPrinter(ABC):
         self.end_file()
 
     def end_file(self) -> None:
-        """A log ends: what it began and did not end is closed."""
+        """End a log: close what it left open."""
         self._leave_payload()
         if self.statement.is_open:
             self.warn(
@@ -129,11 +129,11 @@ class EventPrinter(ABC):
         self._fragments = FragmentJoiner()
 
     def hide(self, log_event: LogEvent) -> None:
-        """Pass over an event whose GTID leaves it out."""
+        """Skip an event whose GTID is excluded."""
         return
 
     def _before(self, event: Event) -> None:
-        """What has to be said before an event's place is."""
+        """Print what must precede the position of an event."""
         return
 
     def _at(self, position: int) -> None:
@@ -183,7 +183,7 @@ class EventPrinter(ABC):
             self.write(line)
 
     def _say(self, statement: bytes, flavour: str) -> None:
-        """A statement, or what stops the replay where a client would not read it as it is."""
+        """Print a statement, or an error that stops the replay if a client would misread it."""
         problem = self.session.lexer(flavour).misreading(statement)
         if problem is None:
             self.write(delimited(statement))
@@ -199,7 +199,7 @@ class EventPrinter(ABC):
 
     @abstractmethod
     def _xid_word(self, event: QueryEvent) -> str:
-        """What the comment about a statement says of the transaction."""
+        """The part of a statement's comment about its transaction."""
 
     def _flush_variables(self) -> None:
         for shown in self._variables:

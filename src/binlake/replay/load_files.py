@@ -1,7 +1,7 @@
 """The files of LOAD DATA, put together from their blocks in the log.
 
-The log names a file only by a number; what a file of ours is called is ours to say, so nothing in
-a log can name a place on this machine.
+The log contains only a number for a file. binlake chooses the name, so a log cannot name a path on
+this machine.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class PlainEvents:
         return frames
 
     def show(self, event: LogEvent) -> None:
-        """Print one event with the printer, and keep what it says. Raises BinlogError."""
+        """Print one event with the printer, and keep its text. Raises BinlogError."""
         printer = self._printer
         if not self._usable or event.outer is not None:
             printer.show(event)

@@ -73,7 +73,7 @@ _ROWS_WORDS = {"insert": "Write_rows", "update": "Update_rows", "delete": "Delet
 
 
 class Printer(LoadPrinter):
-    """What both flavours have in common."""
+    """The common part of both flavours' printers."""
 
     def show(self, log_event: LogEvent) -> None:
         """Print one event. Raises BinlogError."""
@@ -94,7 +94,7 @@ class Printer(LoadPrinter):
 
     @property
     def is_between_statements(self) -> bool:
-        """Whether nothing waits for an event that is to come."""
+        """Whether no event is waiting for a later one."""
         return not (self.statement.is_open or self._variables or self._inside_payload)
 
     @property
@@ -104,14 +104,14 @@ class Printer(LoadPrinter):
 
     @abstractmethod
     def replay_text(self, kinds: bytes, id_bytes: bytes) -> ReplayText:
-        """What writes plain events in the flavour's words."""
+        """The compiled writer of plain events in the flavour's format."""
 
     def lend(self, text: ReplayText) -> None:
-        """Tell the state that the next events begin in."""
+        """Return the session state before the next events."""
         text.in_transaction = self.in_transaction
 
     def take_back(self, text: ReplayText) -> None:
-        """Take over the state that the written events ended in."""
+        """Set the session state to that after the written events."""
         self.in_transaction = text.in_transaction
 
     def _format(self, shown: Shown, event: FormatDescriptionEvent) -> None:
@@ -238,7 +238,7 @@ class Printer(LoadPrinter):
     def _decode(self, event: RowsEvent) -> None:
         """Count row changes, and comment them if wanted.
 
-        A value that cannot be told is no reason to leave out the statement, which a server applies.
+        A value that cannot be decoded does not suppress the statement: a server can still apply it.
         """
         log = self._place
         try:
@@ -252,7 +252,7 @@ class Printer(LoadPrinter):
                 self.statement.add_comments(f"### {printable(error.message)}\n".encode())
 
     def _refuse_rows(self) -> None:
-        """With --base64-output=never rows cannot be printed: what MySQL's tool says."""
+        """Print the message of MySQL's tool: with --base64-output=never rows cannot be printed."""
 
     def _statement_ends(self) -> None:
         self.hidden_tables.clear()
@@ -318,7 +318,7 @@ class Printer(LoadPrinter):
         self._unknown(shown)
 
     def _unknown(self, shown: Shown) -> None:
-        """An event that has no text: said where it may change data."""
+        """Report an event without a text form if it may change data."""
         event = shown.event
         ignorable = shown.frame.flags & LOG_EVENT_IGNORABLE_F
         if shown.frame.type_code not in EVENT_TYPES and not ignorable:

@@ -86,7 +86,7 @@ class MariadbPrinter(Printer):
         self.write(b"ROLLBACK /* added by mysqlbinlog */;\n")
 
     def next_file(self) -> None:
-        """The next log begins: its session knows nothing of the one before."""
+        """Begin the next log, with a new session state."""
         self.end_file()
         self.write(b"DELIMITER ;\nDELIMITER /*!*/;\n")
         self.session = self.session_class(short_form=self.options.short_form)

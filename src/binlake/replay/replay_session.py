@@ -1,4 +1,4 @@
-"""The session that replays: what it was told last, so that only changes are printed.
+"""The state of the replaying session, so that only changes are printed.
 
 A statement in a log carries the session variables that it needs; the text sets those that are not
 what the statement before left. This is the only place that knows what was set.
@@ -27,7 +27,7 @@ _ANSI_QUOTES = 1 << 2
 _UTF8 = 33  # utf8mb3_general_ci
 # an offset, SYSTEM, or a name of the servers' tables of zones
 _TIME_ZONE = re.compile(r"[A-Za-z0-9_+/:. -]{1,64}")
-_ANY_THREAD = 999999999  # --short-form: the text is the same whoever ran the statements
+_ANY_THREAD = 999999999  # --short-form: the text does not depend on the thread
 
 _AUTO_IS_NULL = 1 << 14
 _NOT_AUTOCOMMIT = 1 << 19
@@ -39,7 +39,7 @@ TRANSACTION_WORDS = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE SAVEPO
 
 
 class ReplaySession:
-    """What the replaying session was told; `short_form` prints no thread numbers."""
+    """The variables that the text has set; `short_form` prints no thread numbers."""
 
     #: session variable, its bit in FLAGS2, and whether the bit turns it off
     flags: ClassVar[tuple[tuple[str, int, bool], ...]] = (
@@ -62,7 +62,7 @@ class ReplaySession:
         self._charset_database: int | None = None
 
     def prepare(self, query: QueryEvent, database: str) -> Iterator[bytes]:
-        """What has to be said before a statement in `database`, line by line."""
+        """Return the lines to print before a statement in `database`."""
         status = query.status_values
         yield from self._use(query, database)
         timestamp = f"{query.frame.timestamp}"
@@ -104,7 +104,7 @@ class ReplaySession:
         )
 
     def _charset_of_client(self) -> str | None:
-        """The name of the client's character set, None where it was not told."""
+        """The name of the client's character set; None if it is not known."""
         known = None if self.charset is None else COLLATIONS.get(self.charset["client"])
         return None if known is None else known.charset
 
@@ -203,11 +203,11 @@ class ReplaySession:
             yield _set(f"@@session.collation_database={database or 'DEFAULT'}")
 
     def _own_charsets(self, _status: Mapping[str, Any]) -> Iterator[bytes]:
-        """What one flavour has beside its character sets."""
+        """Settings of one flavour beside its character sets."""
         yield from ()
 
     def _own(self, _status: Mapping[str, Any]) -> Iterator[bytes]:
-        """What one flavour has after all others."""
+        """Settings of one flavour that come last."""
         yield from ()
 
 
@@ -271,5 +271,5 @@ def _set(text: str) -> bytes:
 
 
 def _versioned(version: int, text: str) -> bytes:
-    """A SET that older servers pass over."""
+    """A SET that older servers ignore."""
     return f"/*!{version} SET {text}*/".encode() + DELIMITER + b"\n"

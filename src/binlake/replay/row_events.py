@@ -114,7 +114,7 @@ class PseudoSql:
         return self._whole
 
     def take_table(self, window: Window, index: int) -> None:
-        """Take in a TABLE_MAP. What is wrong with it is told when it has rows."""
+        """Take in a TABLE_MAP. An error in it is raised when it has rows."""
         self._enter(window, index)
         self._open_maps.append((window, index))
         if self._whole is None:
@@ -256,7 +256,7 @@ class RowStatement:
         self._start_next()
 
     def drop(self, write: Callable[[bytes | memoryview], object]) -> None:
-        """Print only that the events were there: what ends them is missing."""
+        """Print only that there were events: their end is missing."""
         self._say_heads(write)
         for spool in (self._base64, self._comments):
             spool.drain(lambda _: None)
@@ -274,7 +274,7 @@ class RowStatement:
 
 
 class _Spool:
-    """Text that waits: in memory, or on disk when it is much."""
+    """Buffered text: in memory, or on disk if it is large."""
 
     def __init__(self) -> None:
         self._file: SpooledTemporaryFile[bytes] | None = None
@@ -290,7 +290,7 @@ class _Spool:
             self._file.write(text)
 
     def drain(self, write: Callable[[bytes | memoryview], object]) -> None:
-        """Hand over everything, and be empty."""
+        """Return all text, and clear the buffer."""
         if self._file is None:
             return
         with self._file as file:
@@ -301,9 +301,8 @@ class _Spool:
 
 
 def _ending_statement(raw: bytes, fmt: EventFormat) -> bytes:
-    """A statement's last rows event, with STMT_END where the one that had it is not shown.
-
-    Without the flag a server would keep the tables open, and refuse what comes next.
+    """Print a statement's last rows event with STMT_END if the event that had the flag is not
+    shown. Without the flag a server would keep the tables open, and refuse what comes next.
     """
     if raw[4] == TABLE_MAP_EVENT:
         return raw

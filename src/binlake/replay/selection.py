@@ -44,10 +44,10 @@ class Choice(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EventSelection:
-    """What the options say; None and empty: no such limit.
+    """The selecting options; None and empty mean no limit.
 
     `start_position` is in the first file, `stop_position` in the last. Times are seconds since
-    1970. `offset` is how many events are passed over first. MariaDB's positions can be GTIDs, a
+    1970. `offset` is the number of events to skip first. MariaDB's positions can be GTIDs, a
     sequence number per domain: those after `start_gtids`, up to `stop_gtids`.
     """
 
@@ -67,7 +67,7 @@ class EventSelection:
 
     @property
     def is_by_position_only(self) -> bool:
-        """Whether nothing but positions chooses."""
+        """Whether only positions select."""
         return replace(self, start_position=None, stop_position=None) == EventSelection()
 
     @property
@@ -95,7 +95,7 @@ class Selector:
         self._open_domains = set(selection.stop_gtids)  # whose last wanted GTID is not reached
 
     def choose(self, event: LogEvent, file: int) -> Choice:
-        """What becomes of an event of the log with this ordinal. Raises BinlogError."""
+        """Decide about an event of the log with this ordinal. Raises BinlogError."""
         wanted = self._wanted
         frame = event.frame
         if frame.type_code in _FORMATS:
@@ -129,7 +129,7 @@ class Selector:
         return server_id not in wanted.ignored_server_ids
 
     def _by_group(self, event: LogEvent) -> Choice:
-        """What the GTID of the event's transaction says."""
+        """The decision for the GTID of the event's transaction."""
         code = event.frame.type_code
         if code in _OUTSIDE_OF_GROUPS:
             return Choice.PASS if self._group is Choice.PASS else Choice.SHOW

@@ -1,4 +1,4 @@
-"""Statements and what they read: QUERY, INTVAR, RAND, USER_VAR, XID, XA PREPARE, LOAD DATA."""
+"""Statements and their inputs: QUERY, INTVAR, RAND, USER_VAR, XID, XA PREPARE, LOAD DATA."""
 
 from __future__ import annotations
 

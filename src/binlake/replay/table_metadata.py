@@ -1,4 +1,4 @@
-"""What TABLE_MAP says of a table's columns, as comments (--print-table-metadata)."""
+"""The column metadata of TABLE_MAP as comments (--print-table-metadata)."""
 
 from __future__ import annotations
 

@@ -52,6 +52,7 @@ class Head:
 class Library:
     """The files of one server, oldest first. Safe to use from many threads.
 
+    `problem` is the reason why the last look at the files failed, empty if it did not.
     `start` begins to watch, `stop` ends it and wakes all that wait.
     """
 
@@ -66,6 +67,7 @@ class Library:
         self.path, self.chain = _find(local_path(path), source)
         self.access = Access(keyring)
         self.version = 0
+        self.problem = ""
         self._poll_seconds = _REMOTE_POLL_SECONDS if is_uri(self.path) else poll_seconds
         self._changed = threading.Condition()
         self._stopping = threading.Event()
@@ -197,18 +199,25 @@ class Library:
     def _watch(self) -> None:
         listed_at = time.monotonic()
         while not self._stopping.wait(self._poll_seconds):
-            # a directory that cannot be read just now (unmounted) may come back
-            with suppress(BinlogError, OSError):
-                signs, now = self._look(), time.monotonic()
-                # two changes within one tick of the file system's clock look like one
-                if signs == self._signs and now - listed_at < _LIST_SECONDS:
-                    continue
-                listed_at = now
-                if self._refresh() or signs != self._signs:
-                    self._signs = signs
-                    with self._changed:
-                        self.version += 1
-                        self._changed.notify_all()
+            try:
+                listed_at = self._follow(listed_at)
+                self.problem = ""
+            except (BinlogError, OSError) as error:
+                # a directory that cannot be read just now (unmounted) may come back
+                self.problem = f"cannot read the archive: {error}"
+
+    def _follow(self, listed_at: float) -> float:
+        """Notice changes of the files since the listing at a time; return the time of the newest."""
+        signs, now = self._look(), time.monotonic()
+        # two changes within one tick of the file system's clock look like one
+        if signs == self._signs and now - listed_at < _LIST_SECONDS:
+            return listed_at
+        if self._refresh() or signs != self._signs:
+            self._signs = signs
+            with self._changed:
+                self.version += 1
+                self._changed.notify_all()
+        return now
 
     def _look(self) -> object:
         """Return a cheap fingerprint that differs after a change."""

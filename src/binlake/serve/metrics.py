@@ -48,7 +48,7 @@ def serve_metrics(server: BinlogServer, port: int) -> Callable[[], None]:
     registry = CollectorRegistry()
     registry.register(Metrics())
     try:
-        return MetricsPort(registry, server.settings.bind, port).close
+        return MetricsPort(registry, server.settings.bind, port, server.not_ready).close
     except (OSError, OverflowError) as error:
         raise OptionError(
             f"cannot listen on {server.settings.bind}:{port}: {error}", name="metrics_port"

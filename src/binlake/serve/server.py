@@ -22,7 +22,6 @@ from binlake.serve.tls import ServerTls
 __all__ = ["BinlogServer"]
 
 _ACCEPT_SECONDS = 0.5
-_STOP_SECONDS = 10.0
 _PAUSE_SECONDS = 0.2
 
 
@@ -65,6 +64,10 @@ class BinlogServer:
         host, port = self._listener.getsockname()[:2]
         return str(host), int(port)
 
+    def not_ready(self) -> str:
+        """Return the reason why replicas cannot be served now; empty if they can."""
+        return "stopping" if self._stop.is_set() else self.library.problem
+
     def start(self) -> None:
         """Listen, and watch the files. Raises OptionError for an address that cannot be used."""
         settings = self.settings
@@ -105,7 +108,7 @@ class BinlogServer:
         if self._listener is not None:
             self._listener.close()
         self.library.stop()
-        deadline = time.monotonic() + _STOP_SECONDS
+        deadline = time.monotonic() + self.settings.stop_seconds
         with self._lock:
             left = list(self._open.values())
         self._logins.drop_all()

@@ -16,7 +16,8 @@ class Settings:
     `server_id` and `server_uuid` are the identity that replicas see; None derives them from the
     archive (`identity.py`). `certificate` and `private_key` are PEM files; without them a
     certificate is made at the start. Times are in seconds; `handshake_seconds` is for the whole
-    login, `write_seconds` how long one block of events may wait for a replica that does not read.
+    login, `write_seconds` how long one block of events may wait for a replica that does not read,
+    `stop_seconds` how long the end waits for the threads of connections.
     """
 
     path: str
@@ -36,5 +37,6 @@ class Settings:
     handshake_seconds: float = 10
     idle_seconds: float = 600
     write_seconds: float = 60
+    stop_seconds: float = 10
     poll_seconds: float = 0.02
     metrics_port: int | None = None

@@ -46,6 +46,14 @@ class Aes:
         encrypted: bytes = encryptor.update(blocks)
         return encrypted
 
+    @staticmethod
+    def unpadded(data: bytes) -> bytes:
+        """Return decrypted data without its PKCS #7 padding. Raises ValueError if it has none."""
+        from cryptography.hazmat.primitives.padding import PKCS7
+
+        unpadder = PKCS7(8 * BLOCK_BYTES).unpadder()
+        return unpadder.update(data) + unpadder.finalize()
+
     def decrypt_blocks(self, blocks: bytes) -> bytes:
         """Decrypt each block by itself (ECB)."""
         decryptor = self._cipher(self._algorithm, self._modes.ECB()).decryptor()

@@ -46,6 +46,7 @@ __all__ = [
     "open_reader",
     "refuse_secrets",
     "remove_partials",
+    "replacing",
     "sync_directory",
     "write_whole",
     "writing_whole",
@@ -303,17 +304,25 @@ def writing_whole(target: Path, mode: int = LOG_FILE_MODE) -> Iterator[IO[bytes]
     The file is locked meanwhile, so that `remove_partials` can distinguish it from the remains of
     a killed process. Raises OSError.
     """
+    with replacing(target, mode) as file:
+        yield file
+        file.flush()
+        sync_file(file.fileno())
+    sync_directory(target.parent)
+
+
+@contextlib.contextmanager
+def replacing(target: Path, mode: int = LOG_FILE_MODE) -> Iterator[IO[bytes]]:
+    """The same for a file that may be lost when the machine fails: it is whole, but not durable."""
     file, partial = _open_partial(target, mode)
     with file:
         try:
             yield file
             file.flush()
-            sync_file(file.fileno())
             partial.replace(target)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-    sync_directory(target.parent)
 
 
 def _open_partial(target: Path, mode: int) -> tuple[IO[bytes], Path]:

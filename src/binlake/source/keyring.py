@@ -189,8 +189,12 @@ class Keyring:
             raise self._broken("it is encrypted, and ends inside a block")
         for digest in _DIGESTS:
             key, iv = _bytes_to_key(digest, password, salt)
-            text = _unpadded(Aes(key).decrypt_cbc(iv, encrypted))
-            if text is not None and isinstance(keys := _parse_lines(text), dict) and keys:
+            aes = Aes(key)
+            try:
+                text = aes.unpadded(aes.decrypt_cbc(iv, encrypted))
+            except ValueError:  # another digest, or another password
+                continue
+            if isinstance(keys := _parse_lines(text), dict) and keys:
                 return keys
         raise KeyringError(f"the password in {shown} does not open the key file {self}")
 
@@ -242,11 +246,3 @@ def _bytes_to_key(digest: str, password: bytes, salt: bytes) -> tuple[bytes, byt
         last = hashlib.new(digest, last + password + salt, usedforsecurity=False).digest()
         made += last
     return made[:32], made[32 : 32 + BLOCK_BYTES]
-
-
-def _unpadded(data: bytes) -> bytes | None:
-    """Return the data without the PKCS #7 padding; None if it has none."""
-    count = data[-1]
-    if not 1 <= count <= BLOCK_BYTES or data[-count:] != bytes([count]) * count:
-        return None
-    return data[:-count]

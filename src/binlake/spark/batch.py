@@ -11,14 +11,16 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from binlake.spark.driver import Driver
 from binlake.spark.hosts import Shipped, without_traceback
-from binlake.spark.ledger_collector import CollectorAddress
 from binlake.spark.ledgers import ReadLedger, name_of_read, watch
+from binlake.spark.log_part import with_ddl
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition, plan_partitions, read_partition, reporting
 from binlake.spark.schema import Conformer, arrow_schema
 from binlake.spark.typed import InferredView
 from binlake.spark.views import ViewReader
+from binlake.stream.log_ddl import LogDdl
 from binlake.values.ledger import Ledger
 
 __all__ = ["BinlogReader"]
@@ -32,12 +34,12 @@ class BinlogReader(Shipped, DataSourceReader):
         options: SourceOptions,
         schema: StructType,
         inferred: InferredView | None,
-        collector: CollectorAddress | None = None,
+        driver: Driver,
     ) -> None:
         self.options = options
         self.schema = schema
         self.inferred = inferred
-        self.collector = collector
+        self.driver = driver
 
     @without_traceback
     def partitions(self) -> list[InputPartition]:
@@ -49,12 +51,16 @@ class BinlogReader(Shipped, DataSourceReader):
             options.ledger_path,
             awaited=options.ledger_path is not None,
             facts=options.facts,
-            collector=self.collector,
+            collector=self.driver.collector,
         )
-        parts = plan_partitions(options.paths, options.read, options.max_partition_bytes)
+        size = self.driver.task_size(options.max_partition_bytes)
+        parts = plan_partitions(options.paths, options.read, size)
+        if options.shows_rows:
+            ddl = LogDdl.of(options.paths, options.read, options.ddl_scan_bytes)
+            parts = with_ddl(parts, ddl)
         if not parts:
             read.deliver_nothing()
-        elif options.ledger_path is not None and self.collector is None:
+        elif options.ledger_path is not None and self.driver.collector is None:
             watch(read)
         return reporting(parts, read)
 

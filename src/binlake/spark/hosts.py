@@ -174,9 +174,18 @@ def cores(spark: SparkSession) -> int:
     from pyspark.errors import PySparkException
 
     try:
-        return spark.sparkContext.defaultParallelism
+        context = spark.sparkContext
     except PySparkException:  # a Connect client cannot ask
         return _CORES_UNKNOWN
+    config = context.getConf()
+    if config.contains("spark.default.parallelism"):
+        return context.defaultParallelism
+    # executors that were requested may not have registered yet
+    wanted = config.get("spark.executor.instances", "0"), config.get("spark.executor.cores", "1")
+    expected = (
+        int(wanted[0]) * int(wanted[1]) if not (context.master or "").startswith("local") else 0
+    )
+    return max(context.defaultParallelism, expected)
 
 
 def without_traceback(function: Callable[P, T]) -> Callable[P, T]:

@@ -1,4 +1,4 @@
-"""Receive the ledgers of tasks on a cluster in the user's process.
+"""Receive the ledgers of tasks on a cluster in the user's process, and answer its planner.
 
 Tasks on other hosts have no directory in common with the driver, unless `ledger_path` names one.
 So a session that binlake has prepared listens on the driver's address, and each task sends its
@@ -7,6 +7,8 @@ summary is printed on the driver's stderr, before the last task ends.
 
 A message carries a secret that only the plan contains. If a task does not reach the driver, its
 ledger is on the stderr of its executor only.
+
+Spark plans a read in a helper process, which asks here how many tasks can run at the same time.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from binlake.values.ledger import Ledger
 
@@ -32,6 +34,7 @@ _MOST_BYTES = 64 << 20
 # Reads whose tasks have not all finished; those that failed never will.
 _MOST_READS = 64
 _RECEIVED = b"ok"
+_ANSWER_BYTES = 16
 
 
 class ReadPart(NamedTuple):
@@ -53,30 +56,45 @@ class CollectorAddress:
 
     def send(self, part: ReadPart, ledger: Ledger) -> bool:
         """Send the ledger of a finished task; return whether it has arrived."""
-        message = {"secret": self.secret, "part": list(part), "ledger": ledger.to_json()}
+        return self._ask({"part": list(part), "ledger": ledger.to_json()}) == _RECEIVED
+
+    def cores(self) -> int | None:
+        """Return how many tasks the session can run at the same time; None without an answer."""
+        answer = self._ask({"ask": "cores"})
+        return int(answer) if answer.isdigit() else None
+
+    def _ask(self, message: dict[str, Any]) -> bytes:
+        """Return the answer to a message; empty if there is none."""
         try:
             with socket.create_connection((self.host, self.port), _CONNECT_S) as connection:
                 connection.settimeout(_ANSWER_S)
-                connection.sendall(json.dumps(message).encode())
+                connection.sendall(json.dumps({"secret": self.secret, **message}).encode())
                 connection.shutdown(socket.SHUT_WR)
-                return connection.recv(len(_RECEIVED)) == _RECEIVED
+                return connection.recv(_ANSWER_BYTES)
         except OSError:
-            return False
+            return b""
 
 
 class LedgerCollector:
     """Listens on the driver's address, in daemon threads, until the process ends or `close`.
 
     `address` is for the tasks, which reach the driver as `host`. `bind` is the address to listen on,
-    `port` 0 any free port. `tell` receives the start of the messages and the sum of a read. The
-    constructor raises OSError if the address cannot be bound.
+    `port` 0 any free port. `tell` receives the start of the messages and the sum of a read. `cores`
+    returns how many tasks the session can run now. The constructor raises OSError if the address
+    cannot be bound.
     """
 
     def __init__(
-        self, host: str, bind: str, port: int, tell: Callable[[str, Ledger], object]
+        self,
+        host: str,
+        bind: str,
+        port: int,
+        tell: Callable[[str, Ledger], object],
+        cores: Callable[[], int],
     ) -> None:
         self._secret = secrets.token_hex(16)
         self._tell = tell
+        self._cores = cores
         self._reads: OrderedDict[str, dict[int, Ledger]] = OrderedDict()
         self._lock = threading.Lock()
         self._server = _server(bind, port, self._receive)
@@ -91,19 +109,21 @@ class LedgerCollector:
         self._server.shutdown()
         self._server.server_close()
 
-    def _receive(self, data: bytes) -> bool:
-        """Take a message; return False if it is none of ours."""
+    def _receive(self, data: bytes) -> bytes:
+        """Take a message; return the answer, empty if it is none of ours."""
         try:
             message = json.loads(data)
             if not hmac.compare_digest(str(message["secret"]), self._secret):
-                return False
+                return b""
+            if message.get("ask") == "cores":
+                return b"%d" % self._cores()
             part, ledger = ReadPart(*message["part"]), Ledger.from_json(message["ledger"])
         except (ValueError, TypeError, KeyError):
-            return False
+            return b""
         whole = self._sum(part, ledger)
         if whole is not None:
             self._tell(part.label, whole)
-        return True
+        return _RECEIVED
 
     def _sum(self, part: ReadPart, ledger: Ledger) -> Ledger | None:
         """Add the ledger of a task; return the sum if all tasks have sent theirs."""
@@ -123,14 +143,14 @@ class LedgerCollector:
         return whole
 
 
-def _server(bind: str, port: int, receive: Callable[[bytes], bool]) -> socketserver.TCPServer:
+def _server(bind: str, port: int, receive: Callable[[bytes], bytes]) -> socketserver.TCPServer:
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             self.request.settimeout(_ANSWER_S)
             try:
                 data = _until_end(self.request)
-                if data is not None and receive(data):
-                    self.request.sendall(_RECEIVED)
+                if data is not None:
+                    self.request.sendall(receive(data))
             except OSError:
                 pass  # the task has gone
 

@@ -7,14 +7,19 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import pickle
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TypeVar
 
 from binlake.errors import SourceError
 from binlake.spark.hosts import check_visible
+from binlake.stream.log_ddl import LogDdl, before_split
 from binlake.stream.log_reader import LogReader
-from binlake.stream.positions.splits import Split, pack, plan_splits
+from binlake.stream.positions.splits import Split, pack, plan_files
 from binlake.stream.runs import Run
 from binlake.stream.spread import Spread
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
@@ -25,17 +30,49 @@ from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["LogPart", "packed", "plan_parts"]
+__all__ = ["LogPart", "TaskSize", "divided", "packed", "plan_parts", "with_ddl"]
+
+P = TypeVar("P", bound="LogPart")
 
 # The cost of opening a file, in bytes of log: on an object store it takes a round trip.
 _FILE_BYTES = 1 << 20
+# 128 MiB is also Spark's own size of a file split. A smaller task than 16 MiB takes less time for
+# its rows than to start.
+_MOST_BYTES = 128 << 20
+_LEAST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSize:
+    """How many bytes of log a task reads: `most`, or with `cores` less.
+
+    With `cores` each core gets a share, as in Spark's own file sources, but at least 16 MiB. If a share
+    is too large, each core gets equally many parts of it: three tasks on two cores would take as
+    long as four.
+    """
+
+    most: int = _MOST_BYTES
+    cores: int | None = None
+
+    def of(self, files: Sequence[Split]) -> int:
+        """Return the size for these files; the cost of opening a file counts as bytes."""
+        if self.cores is None:
+            return self.most
+        total = sum(file.bytes + _FILE_BYTES for file in files)
+        of_each_core = max(1, -(-total // (self.cores * self.most)))
+        return min(self.most, max(_LEAST_BYTES, -(-total // (self.cores * of_each_core))))
 
 
 @dataclass
 class LogPart:
-    """The splits of one task, in chain order; one decoder reads all of them."""
+    """The splits of one task, in chain order; one decoder reads those of a chain.
+
+    `ddl`: of each chain whose DDL the task uses, the statements before the end of the log of its first
+    split (`stream/log_ddl.py`). Of other chains it uses none, since it sees only a part of it.
+    """
 
     splits: tuple[Split, ...]
+    ddl: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
 
     @property
     def paths(self) -> list[str]:
@@ -69,38 +106,77 @@ class LogPart:
         # Spark assigns cores to tasks, so a task has one thread by default
         options = replace(options, threads=options.threads or 1)
         spread = Spread[Changes](options, ledger)
-        runs = _Runs(self, options, spread.reader_ledger)
         # the server of a log completes facts that the log lacks
         with closing(declared_schema(options, self.paths)) as schema:
-            yield from decoded(runs, spread, target, schema, as_they_are)
+            for runs in self._runs(options, spread.reader_ledger):
+                yield from decoded(runs, spread, target, schema, as_they_are)
+
+    def _runs(self, options: ReadOptions, ledger: Ledger) -> Iterator[_Runs]:
+        if not self.ddl:
+            yield _Runs(self, options, ledger, None)
+            return
+        for chain, splits in groupby(self.splits, key=lambda split: split.log.chain):
+            yield _Runs(LogPart(tuple(splits)), options, ledger, self.ddl.get(chain))
 
 
 @dataclass
 class _Runs:
-    """Yield the runs of a part. Of its DDL only renamed columns are kept, in `ledger`: names must
-    not depend on where a part begins.
+    """Yield the runs of a part, and keep the renamed columns of its DDL in `ledger`.
+
+    `ddl` are the statements of its chain that may be before its start. If it is None, the part's own
+    statements have no effect either: names must not depend on where a part begins.
     """
 
     part: LogPart
     options: ReadOptions
     ledger: Ledger
+    ddl: bytes | None
 
-    def runs(self, _on_ddl: TakesDdl) -> Iterator[Run]:
-        for reader in self.part.readers(self.options, self.ledger):
-            yield from reader.runs(lambda ddl: keep_renames(ddl, self.ledger))
+    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
+        def keep(ddl: DdlStatement) -> None:
+            keep_renames(ddl, self.ledger)
+            if self.ddl is not None:
+                on_ddl(ddl)
+
+        for number, reader in enumerate(self.part.readers(self.options, self.ledger)):
+            if number == 0 and self.ddl is not None:
+                for ddl in before_split(pickle.loads(zlib.decompress(self.ddl)), reader.first):
+                    on_ddl(ddl)
+            yield from reader.runs(keep)
 
     def ddl_before(self) -> Iterable[DdlStatement]:
         return ()
 
 
-def plan_parts(
-    paths: Sequence[str], options: ReadOptions, max_partition_bytes: int
-) -> list[LogPart]:
-    """Return parts of about `max_partition_bytes`. Raises SourceError, OptionError."""
-    return packed(plan_splits(paths, options, max_partition_bytes), max_partition_bytes)
+def with_ddl(parts: Sequence[P], ddl: LogDdl) -> list[P]:
+    """Return the parts with the statements that their tasks need."""
+    packed: dict[tuple[tuple[str, str], str], bytes] = {}
+
+    def needed(part: LogPart) -> dict[tuple[str, str], bytes]:
+        found: dict[tuple[str, str], bytes] = {}
+        for log in (split.log for split in part.splits):
+            key = log.chain, log.name
+            if log.chain in ddl.chains and log.chain not in found:  # the first of its chain
+                if key not in packed:
+                    packed[key] = zlib.compress(pickle.dumps(ddl.up_to(log)))
+                found[log.chain] = packed[key]
+        return found
+
+    return [replace(part, ddl=needed(part)) for part in parts] if ddl.chains else list(parts)
 
 
-def packed(splits: Sequence[Split], max_partition_bytes: int) -> list[LogPart]:
-    """Return parts of about `max_partition_bytes`, small files together."""
-    groups = pack(splits, max_partition_bytes + _FILE_BYTES, _FILE_BYTES)
+def plan_parts(paths: Sequence[str], options: ReadOptions, size: TaskSize) -> list[LogPart]:
+    """Return the parts of the logs that tasks read. Raises SourceError, OptionError."""
+    return divided(plan_files(paths, options), size)
+
+
+def divided(files: Sequence[Split], size: TaskSize) -> list[LogPart]:
+    """Return parts of about one size: large files cut, small files together."""
+    most = size.of(files)
+    return packed([part for file in files for part in file.ranges(most)], most)
+
+
+def packed(splits: Sequence[Split], part_bytes: int) -> list[LogPart]:
+    """Return parts of about `part_bytes`, small files together."""
+    groups = pack(splits, part_bytes + _FILE_BYTES, _FILE_BYTES)
     return [LogPart(tuple(group)) for group in groups]

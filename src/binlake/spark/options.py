@@ -43,12 +43,15 @@ __all__ = [
 
 VIEWS = ("changes", "table", "events", "transactions", "statements", "ledger")
 
-# 128 MiB is also Spark's own size of a file split; a task costs about 0.1 s before its first row.
-DEFAULT_PARTITION_BYTES = 128 << 20
 DEFAULT_SCAN_BYTES = 256 << 20
 
 _SERVER = "server"
 _LEDGER_PATH = "ledger_path"
+
+
+def _parse_bytes_or_none(text: str) -> int:
+    return 0 if text.strip() == "0" else parse_bytes(text)
+
 
 SPARK_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
@@ -72,9 +75,8 @@ SPARK_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "max_partition_bytes",
         "SIZE",
-        "bytes of log that one task reads",
+        "bytes of log that one task reads; by default a share for each core, of 16 to 128 MB",
         parse_bytes,
-        DEFAULT_PARTITION_BYTES,
         surfaces=("spark",),
     ),
     OptionSpec(
@@ -82,6 +84,15 @@ SPARK_OPTIONS: tuple[OptionSpec, ...] = (
         "SIZE",
         "bytes of the newest logs that the driver searches for a table's columns",
         parse_bytes,
+        DEFAULT_SCAN_BYTES,
+        surfaces=("spark",),
+    ),
+    OptionSpec(
+        "ddl_scan_bytes",
+        "SIZE",
+        "the driver reads the DDL of local logs for all tasks if they have no more bytes than this; logs "
+        "with an index count as 1 MB; 0: never",
+        _parse_bytes_or_none,
         DEFAULT_SCAN_BYTES,
         surfaces=("spark",),
     ),
@@ -188,8 +199,9 @@ class SourceOptions(PickledByName):
     paths: tuple[str, ...]
     view: str
     read: ReadOptions
-    max_partition_bytes: int = DEFAULT_PARTITION_BYTES
+    max_partition_bytes: int | None = None
     schema_scan_bytes: int = DEFAULT_SCAN_BYTES
+    ddl_scan_bytes: int = DEFAULT_SCAN_BYTES
     stream: StreamOptions = StreamOptions()
     ledger_path: str | None = None
 
@@ -211,7 +223,7 @@ class SourceOptions(PickledByName):
         ledger_path = _ledger_path(texts.pop(_LEDGER_PATH, None))
         sizes = {
             name: _value(_plain(name), texts.pop(name))
-            for name in ("max_partition_bytes", "schema_scan_bytes")
+            for name in ("max_partition_bytes", "schema_scan_bytes", "ddl_scan_bytes")
             if name in texts
         }
         stream = _stream_options(texts)
@@ -247,6 +259,11 @@ class SourceOptions(PickledByName):
     def names_one_table(self) -> bool:
         """Whether the options name exactly one table."""
         return _names_one_table(self.read)
+
+    @property
+    def shows_rows(self) -> bool:
+        """Whether the view has row changes, for which DDL completes what row events lack."""
+        return self.view in ("changes", "table", "ledger")
 
     @property
     def label(self) -> str:

@@ -10,13 +10,13 @@ from pyspark.sql.datasource import InputPartition
 
 from binlake.errors import BinlogError
 from binlake.spark.ledgers import ReadLedger
-from binlake.spark.log_part import LogPart, packed
+from binlake.spark.log_part import LogPart, TaskSize, divided
 from binlake.spark.memory import memory_error
-from binlake.stream.positions.splits import Split, plan_splits
+from binlake.stream.positions.splits import Split, plan_files
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["LogPartition", "pack_partitions", "plan_partitions", "read_partition", "reporting"]
+__all__ = ["LogPartition", "partitions_of", "plan_partitions", "read_partition", "reporting"]
 
 
 @dataclass
@@ -29,15 +29,15 @@ class LogPartition(LogPart, InputPartition):
 
 
 def plan_partitions(
-    paths: Sequence[str], options: ReadOptions, max_partition_bytes: int
+    paths: Sequence[str], options: ReadOptions, size: TaskSize
 ) -> list[LogPartition]:
-    """Return splits of about `max_partition_bytes`, packed. Raises SourceError, OptionError."""
-    return pack_partitions(plan_splits(paths, options, max_partition_bytes), max_partition_bytes)
+    """Return the partitions of the logs. Raises SourceError, OptionError."""
+    return partitions_of(plan_files(paths, options), size)
 
 
-def pack_partitions(splits: Sequence[Split], max_partition_bytes: int) -> list[LogPartition]:
-    """Return partitions of about `max_partition_bytes`, small files together."""
-    return [LogPartition(part.splits) for part in packed(splits, max_partition_bytes)]
+def partitions_of(files: Sequence[Split], size: TaskSize) -> list[LogPartition]:
+    """Return partitions of about one size: large files cut, small files together."""
+    return [LogPartition(part.splits) for part in divided(files, size)]
 
 
 def reporting(partitions: Sequence[LogPartition], read: ReadLedger) -> list[InputPartition]:

@@ -3,7 +3,7 @@
     planner = StreamPlanner(logs, options)
     start = planner.begin()
     end = planner.advance(start, limits)
-    splits = planner.splits(start, end, max_partition_bytes)
+    splits = planner.splits(start, end)
 
 The planner checks an offset against the logs whenever it uses it. If they are not the logs of the
 offset (another server has taken over, or a new file has the same name), the planner finds the
@@ -24,10 +24,10 @@ from binlake.stream.filters import TransactionFilter
 from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Keeps, Limits, Wants, seek
 from binlake.stream.positions.gtid_progress import GtidProgress, shown_before
 from binlake.stream.positions.gtid_search import head_gtids
-from binlake.stream.positions.splits import Split, StreamSplit, cut
+from binlake.stream.positions.splits import Split, StreamSplit
 from binlake.stream.runs import ChainPosition
 from binlake.table.counting.row_totals import RowTotals
-from binlake.values.gtid import GtidFilter, parse_gtid_filter
+from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
 from binlake.values.options import FilePosition, ReadOptions
 from binlake.values.position import Position
 
@@ -137,8 +137,8 @@ class StreamPlanner:
         now = self._logs.look()
         return self._advanced(now, self._valid(now, start), limits, until)
 
-    def splits(self, start: StreamOffset, end: StreamOffset, split_bytes: int) -> list[Split]:
-        """Return the splits that the tasks of the batch from `start` to `end` read.
+    def splits(self, start: StreamOffset, end: StreamOffset) -> list[Split]:
+        """Return what the tasks of the batch from `start` to `end` read, a split for each file.
 
         Raises PositionLostError, BinlogError.
         """
@@ -153,7 +153,7 @@ class StreamPlanner:
             end = self._latest(now) if again.shown else again
         if begin.shown:
             filters = replace(filters, excluded_gtids=self._excluded(begin.shown))
-        return [*self._ranges(now, begin, end, filters, split_bytes)]
+        return [*self._ranges(now, begin, end, filters)]
 
     def here(self, offset: StreamOffset) -> StreamOffset:
         """Return the same place in the current logs, also after a failover.
@@ -168,7 +168,6 @@ class StreamPlanner:
         begin: StreamOffset,
         end: StreamOffset,
         filters: TransactionFilter,
-        split_bytes: int,
     ) -> Iterator[Split]:
         first, last = self._number(now, begin), self._number(now, end)
         if (first, begin.position.offset) > (last, end.position.offset):
@@ -187,20 +186,18 @@ class StreamPlanner:
         created = self._logs.created_all(now, [number for number, _, _ in parts])
         for number, start, stop in parts:
             file = now.files[number]
-            borders = (start,) if stop is None else (start, stop)
-            for low, high in cut(file, split_bytes, start, stop):
-                yield StreamSplit(
-                    now.inputs,
-                    file,
-                    number,
-                    low,
-                    high,
-                    filters,
-                    index_directories=self._options.index_directory,
-                    borders=borders,
-                    created=created[number],
-                    fingerprint=begin.fingerprint if low == start and number == first else None,
-                )
+            yield StreamSplit(
+                now.inputs,
+                file,
+                number,
+                start,
+                stop,
+                filters,
+                index_directories=self._options.index_directory,
+                borders=(start,) if stop is None else (start, stop),
+                created=created[number],
+                fingerprint=begin.fingerprint if number == first else None,
+            )
 
     def _advanced(
         self, now: LogsNow, start: StreamOffset, limits: Limits, until: StreamOffset | None

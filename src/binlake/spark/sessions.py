@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError, SourceError
-from binlake.spark.ledger_collector import LedgerCollector
+from binlake.spark.driver import Driver
+from binlake.spark.hosts import cores
+from binlake.spark.ledger_collector import CollectorAddress, LedgerCollector
 from binlake.spark.ledgers import tell
 from binlake.spark.source import BinlogDataSource
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from binlake.spark.ledger_collector import CollectorAddress
 
 __all__ = ["check_java", "local_context", "prepare", "session", "start"]
 
@@ -128,19 +129,22 @@ def prepare(spark: SparkSession) -> SparkSession:
     On a cluster it also listens for the ledgers of tasks, on the address of the driver
     (`ledger_collector.py`). Raises OptionError.
     """
-    address = _collector_of(spark)
-    source = BinlogDataSource if address is None else BinlogDataSource.for_session(address)
-    spark.dataSource.register(source)
+    spark.dataSource.register(BinlogDataSource.for_session(_driver_of(spark)))
     return spark
 
 
-def _collector_of(spark: SparkSession) -> CollectorAddress | None:
-    """Return the address of this driver's collector; None if the session needs none, or if it
-    cannot listen. Under Connect, the driver is another process.
-    """
+def _driver_of(spark: SparkSession) -> Driver:
+    """Return the facts about a session. Under Connect, the driver is another process."""
     context = getattr(spark, "sparkContext", None)
-    if context is None or context.master.partition("[")[0] == "local":
-        return None
+    if context is None:
+        return Driver()
+    if context.master.partition("[")[0] == "local":
+        return Driver(cores=cores(spark))
+    return Driver(_collector_of(spark, context))
+
+
+def _collector_of(spark: SparkSession, context: SparkContext) -> CollectorAddress | None:
+    """Return the address of the collector of a cluster's driver; None if it cannot listen."""
     config = context.getConf()
     port = config.get(_LEDGER_PORT, "0")
     if port == "none":
@@ -152,7 +156,7 @@ def _collector_of(spark: SparkSession) -> CollectorAddress | None:
         host = config.get("spark.driver.host", "").strip("[]")
         bind = config.get("spark.driver.bindAddress", host).strip("[]")
         try:
-            running = LedgerCollector(host, bind, int(port), tell)
+            running = LedgerCollector(host, bind, int(port), tell, lambda: cores(spark))
         except OSError as error:
             _warn(f"cannot listen for the ledgers of tasks on {bind}:{port}: {error}")
             return None

@@ -13,11 +13,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from binlake.errors import SchemaError, SourceError
+from binlake.spark.driver import Driver
 from binlake.spark.hosts import Shipped, without_traceback
 from binlake.spark.options import SourceOptions
 
 if TYPE_CHECKING:
-    from binlake.spark.ledger_collector import CollectorAddress
     from binlake.spark.typed import InferredView
 
 __all__ = ["BinlogDataSource"]
@@ -26,17 +26,16 @@ __all__ = ["BinlogDataSource"]
 class BinlogDataSource(Shipped, DataSource):
     """`spark.read.format("binlog")`; its options are documented in `spark/options.py`.
 
-    `collector` is where tasks on other hosts send their ledgers. Sessions that binlake prepares for a
-    cluster register a class that has one (`for_session`).
+    Sessions that binlake prepares register a class that knows their `driver` (`for_session`).
     """
 
-    collector: CollectorAddress | None = None
+    driver: Driver = Driver()
     _inferred: InferredView | None = None
 
     @classmethod
-    def for_session(cls, collector: CollectorAddress) -> type[BinlogDataSource]:
-        """Return the class to register in a session whose driver has a collector."""
-        return type(cls.__name__, (cls,), {"collector": collector})
+    def for_session(cls, driver: Driver) -> type[BinlogDataSource]:
+        """Return the class to register in a session with this driver."""
+        return type(cls.__name__, (cls,), {"driver": driver})
 
     @classmethod
     def name(cls) -> str:
@@ -68,7 +67,7 @@ class BinlogDataSource(Shipped, DataSource):
 
         options, inferred = self._options_for(schema)
         options.refuse_stream_options()
-        return BinlogReader(options, schema, inferred, self.collector)
+        return BinlogReader(options, schema, inferred, self.driver)
 
     @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
@@ -77,8 +76,11 @@ class BinlogDataSource(Shipped, DataSource):
         from binlake.spark.typed import PinnedView
 
         options, inferred = self._options_for(schema)
-        pinned = None if inferred is None else PinnedView.of(inferred)
-        return BinlogStreamReader(options, schema, pinned, self.collector)
+        pinned = None
+        if inferred is not None:
+            inferred.check_without_ddl(options)
+            pinned = PinnedView.of(inferred)
+        return BinlogStreamReader(options, schema, pinned, self.driver)
 
     def _options_for(self, schema: StructType) -> tuple[SourceOptions, InferredView | None]:
         """Return the options to read with for a schema, and the typed view if it was found in the

@@ -21,13 +21,13 @@ from pyspark.sql.types import StructType
 
 from binlake.errors import OptionError, PositionLostError
 from binlake.source.replica.url import ServerUrl, is_server_url
+from binlake.spark.driver import Driver
 from binlake.spark.hosts import Shipped, without_spark_frames
-from binlake.spark.ledger_collector import CollectorAddress
 from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch, tell
 from binlake.spark.logs import DirectoryLogs, StreamLogs
 from binlake.spark.offsets import StreamOffset
 from binlake.spark.options import SourceOptions
-from binlake.spark.partitions import LogPartition, pack_partitions, read_partition, reporting
+from binlake.spark.partitions import LogPartition, partitions_of, read_partition, reporting
 from binlake.spark.planner import StreamPlanner
 from binlake.spark.schema import Conformer, arrow_schema
 from binlake.spark.server_logs import ServerLogs
@@ -56,12 +56,12 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         options: SourceOptions,
         schema: StructType,
         pinned: PinnedView | None,
-        collector: CollectorAddress | None = None,
+        driver: Driver,
     ) -> None:
         self.options = options
         self.schema = schema
         self.pinned = pinned
-        self.collector = collector
+        self.driver = driver
         self._logs: StreamLogs | None = None
         self._initial: StreamOffset | None = None
         self._reached: StreamOffset | None = None  # where the last planned batch ended
@@ -69,7 +69,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         self._until: StreamOffset | None = None  # where Trigger.AvailableNow ends
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("options", "schema", "pinned", "collector")
+        names = ("options", "schema", "pinned", "driver")
         return {name: getattr(self, name) for name in names}
 
     # -- in the driver ----------------------------------------------------------------------------
@@ -100,8 +100,8 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
             begin = stop.begins_at
         if begin.place == stop.place:
             return []
-        splits = self._planner.splits(begin, stop, self.options.max_partition_bytes)
-        parts = pack_partitions(splits, self.options.max_partition_bytes)
+        size = self.driver.task_size(self.options.max_partition_bytes)
+        parts = partitions_of(self._planner.splits(begin, stop), size)
         return reporting(parts, self._read_ledger(begin, stop))
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
             options.ledger_path,
             awaited=True,
             facts={**options.facts, **ends},
-            collector=self.collector,
+            collector=self.driver.collector,
         )
 
     def _sums(self, begin: StreamOffset) -> dict[str, int]:
@@ -187,7 +187,7 @@ class BinlogStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailab
         ledger, told = collected_ledger(read)
         if ledger is None:
             return dict(begin.sums)
-        if not told and self.collector is None:
+        if not told and self.driver.collector is None:
             tell(read.label, ledger)
         latest = batch_sums(ledger)
         return {name: begin.sums.get(name, 0) + count for name, count in latest.items()}

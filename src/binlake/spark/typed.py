@@ -12,10 +12,10 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -24,10 +24,11 @@ from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.printable import printable
 from binlake.spark.options import SourceOptions
 from binlake.spark.schema import Conformer, exact_schema
+from binlake.stream.log_ddl import LogDdl, before_split
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import Split, plan_splits
 from binlake.stream.runs import ChainPosition, Piece, PlainRun, Run
-from binlake.stream.sql.ddl import ignore_ddl
+from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.batches import typed_schema
 from binlake.table.metadata import METADATA
 from binlake.table.plan import TableTypes
@@ -55,12 +56,14 @@ _TABLE_ID_AND_FLAGS = 8  # bytes of a TABLE_MAP body that may differ within one 
 class InferredView:
     """A typed view whose schema was found in the log.
 
-    `number` is None, or the n of `<table>@<n>` for the rows that were set aside.
+    `number` is None, or the n of `<table>@<n>` for the rows that were set aside. `uses_ddl`: whether the
+    log's DDL may have completed the schema.
     """
 
     table: str
     evolution: Evolution
     number: int | None = None
+    uses_ddl: bool = False
 
     @classmethod
     def find(cls, options: SourceOptions) -> tuple[InferredView, ReadOptions]:
@@ -88,7 +91,8 @@ class InferredView:
         _check_columns(table, found, read)
         schemas = [exact_schema(typed_schema(types, read)) for types in found]
         renames = look.renames(table)
-        view = cls(table, Evolution.of(table, _distinct(schemas), renames), number)
+        evolution = Evolution.of(table, _distinct(schemas), renames)
+        view = cls(table, evolution, number, bool(look.ddl.chains))
         view._check_number()
         if view.number is None:
             # Spark shows what a source's planning writes to stderr, and nothing else
@@ -112,6 +116,21 @@ class InferredView:
         if self.number is None:
             return self.evolution.schema
         return self.evolution.versions[self.number - 1]
+
+    def check_without_ddl(self, options: SourceOptions) -> None:
+        """Raise SchemaError if the log's DDL completes the view, for a stream: the log with a statement may
+        be purged while the stream goes on.
+        """
+        if not self.uses_ddl:
+            return
+        plain, _ = self.find(replace(options, ddl_scan_bytes=0))
+        if not plain.schema.equals(self.schema):
+            raise SchemaError(
+                f"columns of {self.table} are known from DDL in the log, which a stream does not use",
+                hint="write it as a schema, which stays when logs are purged: binlake schema LOGS >"
+                " history.sql, and option schema=history.sql; or ddl_scan_bytes=0 for the columns as"
+                " row events describe them",
+            )
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return the rows of a decoded batch that are in the view, in its schema; None if there
@@ -182,6 +201,7 @@ class _Look:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self.ddl = LogDdl.of(options.paths, options.read, options.ddl_scan_bytes)
         self.looked_bytes = 0
         self.other_tables: set[str] = set()
         self._renamed: list[RenamedColumn] = []  # of the splits so far, which go backwards
@@ -199,60 +219,91 @@ class _Look:
     def _definitions(
         self, splits: list[Split], read: ReadOptions, schema: DeclaredSchema
     ) -> list[TableTypes]:
-        of_chain: dict[tuple[str, str], TableResolver] = {}
-        newest_first: dict[tuple[tuple[str, str], bytes, int], TableTypes] = {}
+        newest_first: dict[tuple[tuple[str, str], _Map], TableTypes] = {}
+        of_chain: dict[tuple[str, str], DeclaredSchema] = {}
         self.looked_bytes = 0
         for split in reversed(splits):
             if self.looked_bytes >= self._options.schema_scan_bytes:
                 break
-            tables = of_chain.get(split.log.chain)
-            if tables is None:
-                history = SchemaHistory(schema.of_logs([split.log.path]))
-                tables = TableResolver(read, Target.TYPED, silent, history)
-                of_chain[split.log.chain] = tables
-            history = tables.history
-            renamed: list[RenamedColumn] = []
-            found = _table_maps(split, read, history, renamed)
-            self._renamed = renamed + self._renamed
-            for (body, epoch), (fmt, position) in reversed(found.items()):
-                if (split.log.chain, body, epoch) in newest_first:
-                    continue
-                history.at(position)
-                types = tables.types(body, fmt)
-                if types is not None:
-                    newest_first[split.log.chain, body, epoch] = types
+            chain = split.log.chain
+            if chain not in of_chain:
+                of_chain[chain] = schema.of_logs([split.log.path])
+            history = SchemaHistory(of_chain[chain])
+            tables = TableResolver(read, Target.TYPED, silent, history)
+            look = _SplitLook(split, read, history, self.ddl)
+            self._renamed = look.renamed + self._renamed
+            known = {one for of, one in newest_first if of == chain}
+            types = look.resolved(tables, known)
+            for one in reversed(look.found):
+                if (found := types.get(one)) is not None:
+                    newest_first[chain, one] = found
             self.looked_bytes += split.bytes
             self.other_tables |= tables.unwanted
         return list(newest_first.values())[::-1]
 
 
-def _table_maps(
-    split: Split, read: ReadOptions, history: SchemaHistory, renamed: list[RenamedColumn]
-) -> dict[tuple[bytes, int], tuple[EventFormat, ChainPosition]]:
-    """Return distinct TABLE_MAP bodies (table id and flags zeroed), each with the versions of the
-    schema for which it was used, and where, in the order of their last use.
-
-    Columns that DDL renames are added to `renamed`.
+class _Map(NamedTuple):
+    """A TABLE_MAP body (table id and flags zeroed), and how many versions of the schema and how many DDL
+    statements of the chain were before it.
     """
-    found: dict[tuple[bytes, int], tuple[EventFormat, ChainPosition]] = {}
-    blank = bytes(_TABLE_ID_AND_FLAGS)
-    latest = (b"", 0)
-    unchecked = replace(read, verify_checksum=False, on_unshown="count")
-    for run in LogReader.of_split(split, unchecked, Ledger()).runs(
-        noting_renames(renamed, ignore_ddl)
-    ):
-        position = position_of(run)
-        epoch = history.epoch(position)
-        for piece in _pieces(run):
-            for body in _bodies(piece):
-                if (
-                    body,
-                    epoch,
-                ) != latest:  # most often a statement changes the same table as the last one
-                    latest = (body, epoch)
-                    found.pop(latest, None)
-                    found[latest] = (piece.window.format, position)
-    return {(blank + body, epoch): where for (body, epoch), where in found.items()}
+
+    body: bytes
+    epoch: int
+    statements: int
+
+
+class _SplitLook:
+    """The distinct TABLE_MAP events of a split. `found` has the format and the place of each, in the order of
+    their last use. `renamed` are the columns that DDL in the split renames.
+    """
+
+    def __init__(
+        self, split: Split, read: ReadOptions, history: SchemaHistory, ddl: LogDdl
+    ) -> None:
+        self._history = history
+        self.renamed: list[RenamedColumn] = []
+        unchecked = replace(read, verify_checksum=False, on_unshown="count")
+        reader = LogReader.of_split(split, unchecked, Ledger())
+        self._uses_ddl = split.log.chain in ddl.chains
+        self._ddl = list(before_split(ddl.up_to(split.log), reader.first))
+        self.found = self._table_maps(reader)
+
+    def resolved(self, tables: TableResolver, known: Container[_Map]) -> dict[_Map, TableTypes]:
+        """Return the types of those that are not known; wanted tables only."""
+        noted = 0
+        types: dict[_Map, TableTypes] = {}
+        for one in sorted(self.found, key=lambda one: one.statements):
+            for ddl in self._ddl[noted : one.statements]:
+                self._history.note(ddl)
+            noted = one.statements
+            if one not in known:
+                fmt, position = self.found[one]
+                self._history.at(position)
+                if (found := tables.types(one.body, fmt)) is not None:
+                    types[one] = found
+        return types
+
+    def _note(self, ddl: DdlStatement) -> None:
+        if self._uses_ddl:
+            self._ddl.append(ddl)
+
+    def _table_maps(self, reader: LogReader) -> dict[_Map, tuple[EventFormat, ChainPosition]]:
+        found: dict[_Map, tuple[EventFormat, ChainPosition]] = {}
+        blank = bytes(_TABLE_ID_AND_FLAGS)
+        latest: _Map | None = None
+        for run in reader.runs(noting_renames(self.renamed, self._note)):
+            position = position_of(run)
+            epoch = self._history.epoch(position)
+            for piece in _pieces(run):
+                for body in _bodies(piece):
+                    one = _Map(body, epoch, len(self._ddl))
+                    if (
+                        one != latest
+                    ):  # most often a statement changes the same table as the last one
+                        latest = one
+                        found.pop(one, None)
+                        found[one] = (piece.window.format, position)
+        return {one._replace(body=blank + one.body): where for one, where in found.items()}
 
 
 def _pieces(run: Run) -> Iterable[Piece]:

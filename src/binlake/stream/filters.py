@@ -20,7 +20,8 @@ from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mysql.gtid import GtidEvent
 from binlake.stream.runs import ChainPosition, PlainRun
 from binlake.values.frame import FIRST_EVENT
-from binlake.values.gtid import Gtid, GtidFilter, MariaGtid, parse_gtid_filter
+from binlake.values.gtid import Gtid, MariaGtid
+from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
 from binlake.values.options import FilePosition, ReadOptions, parse_file_position
 
 if TYPE_CHECKING:

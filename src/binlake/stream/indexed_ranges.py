@@ -151,7 +151,11 @@ class IndexedRanges:
             if index is not None:
                 self._ledger.warn(index)
             return None
-        blocks = self._lookup.blocks(index)
+        try:
+            blocks = self._lookup.blocks(index)
+        except ValueError as error:
+            self._ledger.warn(f"ignored the key index of {path.path}: {error}")
+            return None
         for name in blocks.keys() - self._met:
             blocks[name] |= 1 << index.tables[name].first
         self._met.update(blocks)

@@ -36,15 +36,13 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     from binlake.stream.index.key_lookup import LooksUpBlocks
 
-__all__ = ["LogReader"]
+__all__ = ["LogReader", "ddl_of"]
 
 T = TypeVar("T")
 
 
 class LogReader:
-    """Reads the transactions of a chain or a split; `names` are the base names of the chain's
-    files.
-    """
+    """Reads the transactions of a chain or a split; `first` is where it begins."""
 
     def __init__(
         self,
@@ -56,6 +54,7 @@ class LogReader:
         ddl_before: Callable[[], Iterator[DdlStatement]] | None = None,
         source: str = "",
     ) -> None:
+        self.first = elsewhere.first
         self._ddl_before = ddl_before
         self._reader = TransactionReader(options, ledger, filters=filters, elsewhere=elsewhere)
         self._filters = filters
@@ -133,7 +132,7 @@ class LogReader:
 
         def ddl_before() -> Iterator[DdlStatement]:
             if not any(is_server_url(log.path) or log.path == "-" for log in chain.files):
-                yield from _ddl_before(chain, first, options, ledger)
+                yield from ddl_of(chain, first, options, ledger)
 
         elsewhere = Elsewhere(opener, first)
         return cls(ranges, elsewhere, filters, options, ledger, ddl_before, chain.source)
@@ -296,11 +295,11 @@ class _Opener:
         return tuple(self.files)
 
 
-def _ddl_before(
-    chain: Chain, place: ChainPosition, options: ReadOptions, ledger: Ledger
+def ddl_of(
+    chain: Chain, place: ChainPosition | None, options: ReadOptions, ledger: Ledger
 ) -> Iterator[DdlStatement]:
-    """Return the DDL of the transactions that start before `place`; the ledger records what damage
-    cost.
+    """Return the DDL of the transactions of a chain that start before `place` (None: of all); the ledger
+    records what damage cost. Raises BinlogError.
     """
     plain = ReadOptions(
         exclude_table=("*.*",),  # with an index, only the transactions that are not plain
@@ -310,9 +309,8 @@ def _ddl_before(
         verify_checksum=options.verify_checksum,
         on_error=str(Damage.SKIP),
     )
-    filters = TransactionFilter(
-        stop=ChainPosition(place.ordinal, place.file, max(place.offset, FIRST_EVENT))
-    )
+    stop = None if place is None else place._replace(offset=max(place.offset, FIRST_EVENT))
+    filters = TransactionFilter(stop=stop)
     read = Ledger()
     found: list[DdlStatement] = []
     reader = LogReader.of_chain(chain, filters, plain, read)

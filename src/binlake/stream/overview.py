@@ -23,7 +23,7 @@ from binlake.source.access import Access
 from binlake.source.chain import Chain
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
-from binlake.values.gtid import parse_gtid_filter
+from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.options import FilePosition, ReadOptions, parse_at
 
 if TYPE_CHECKING:

@@ -43,8 +43,6 @@ UNITS = {
 }
 
 _MOST_KEYS = 1 << 16
-_MOST_TIMES = 1 << 16  # that are kept for a unit of a minute or more
-_MOST_SHORT_TIMES = 1 << 12  # of a shorter one
 _SQL_CHARACTERS = 2000  # kept of a statement
 _LISTED_KINDS = frozenset((DDL, TRUNCATE, ACCOUNT))
 _OPERATIONS = ("inserts", "updates", "deletes")
@@ -147,10 +145,13 @@ class Tally:
 class Times:
     """Measures by time, in the finest unit that the span allows (`unit`).
 
-    The unit grows as the span does, so that memory stays bounded.
+    The unit grows as the span does, so that memory stays bounded: at most `most` times are kept of a
+    unit of a minute or more, `most_short` of a shorter one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 1 << 16, most_short: int = 1 << 12) -> None:
+        self._most = most
+        self._most_short = most_short
         self.unit = next(iter(UNITS))
         self.by_start: dict[int, Measures] = {}
 
@@ -159,13 +160,19 @@ class Times:
         start = start_us - start_us % UNITS[self.unit]
         known = self.by_start.get(start)
         self.by_start[start] = measures if known is None else known.plus(measures)
-        if len(self.by_start) > _most_times(self.unit):
+        if len(self.by_start) > self._most_times():
             self._grow()
 
     def make_room(self, first_us: int, last_us: int) -> None:
         """Choose a unit in which all moments from `first_us` to `last_us` can be kept."""
-        while (last_us - first_us) // UNITS[self.unit] > _most_times(self.unit):
+        while (last_us - first_us) // UNITS[self.unit] > self._most_times():
             self._grow()
+
+    def _most_times(self) -> float:
+        """How many times of the unit are kept before the next longer unit is used."""
+        if self.unit == "day":
+            return float("inf")
+        return self._most if UNITS[self.unit] >= UNITS["minute"] else self._most_short
 
     def _grow(self) -> None:
         names = list(UNITS)
@@ -316,13 +323,6 @@ class Statistics:
             },
             "remarks": ledger.remarks(),
         }  # fmt: skip
-
-
-def _most_times(unit: str) -> float:
-    """How many times of a unit are kept before the next longer unit is used."""
-    if unit == "day":
-        return float("inf")
-    return _MOST_TIMES if UNITS[unit] >= UNITS["minute"] else _MOST_SHORT_TIMES
 
 
 def utc_text(us: int | None) -> str | None:

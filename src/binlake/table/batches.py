@@ -158,8 +158,9 @@ class Changes:
         Raises SchemaError when a column has the name of a metadata column.
         """
         newest_last = sorted(self.tables, key=lambda table: table.facts.sequence[-1].as_py())
+        schemas = _Schemas(options)
         return [
-            TableBatch(table.types.definition, self._typed(table, options, metadata))
+            TableBatch(table.types.definition, self._typed(table, schemas, metadata))
             for table in newest_last
         ]
 
@@ -186,11 +187,11 @@ class Changes:
         return {name: make[name]() for name in names}
 
     def _typed(
-        self, table: TableChanges, options: ReadOptions, wanted: Container[str] | None
+        self, table: TableChanges, schemas: _Schemas, wanted: Container[str] | None
     ) -> pa.RecordBatch:
-        schema = typed_schema(table.types, options)
+        schema = schemas.of(table.types)
         names, first = [], len(table.after.columns)
-        for column in metadata_columns(options):
+        for column in metadata_columns(schemas.options):
             if wanted is None or column.name in wanted:
                 names.append(column.name)
             else:
@@ -217,11 +218,27 @@ class Changes:
         return pa.StructArray.from_arrays([file, pos, row], fields=list(SEQUENCE_TYPE))
 
 
+class _Schemas:
+    """The schemas of the typed view's batches of one flush; tables with the same columns share them."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self._known: dict[int, pa.Schema] = {}  # by the identity of types that the flush holds
+
+    def of(self, types: TableTypes) -> pa.Schema:
+        """Return the schema of a table's batches."""
+        model = types.model or types
+        known = self._known.get(id(model))
+        if known is None:
+            known = self._known[id(model)] = typed_schema(model, self.options)
+        return known if model is types else known.with_metadata(types.schema.metadata)
+
+
 def typed_schema(types: TableTypes, options: ReadOptions) -> pa.Schema:
     """Return the schema of the typed view's batches of one table definition.
 
     Raises SchemaError when a column has the name of a metadata column.
     """
     check_names(types.definition.full_name, types.names, options)
-    fields = metadata_fields(types.schema, options)
-    return pa.schema([*types.schema, *fields], metadata=types.schema.metadata)
+    fields = metadata_fields(types.fields, options)
+    return pa.schema([*types.fields, *fields], metadata=types.schema.metadata)

@@ -36,9 +36,9 @@ from binlake.table.batches import (
     RowOrigin,
     TableChanges,
     TransactionFacts,
-    typed_schema,
 )
 from binlake.table.images import Image
+from binlake.table.metadata import check_names
 from binlake.table.plan import ColumnsOf, TableTypes
 from binlake.table.pre_release import with_described_rows
 from binlake.table.resolve import ResolvesTables, TableResolver
@@ -285,7 +285,8 @@ class ChangeDecoder:
         if self.target is Target.TEXT:
             sink: TableSink = BothImages(types.plan.columns, operations=self._operations)
         else:
-            typed_schema(types, self.options)  # a name that collides is an error before any row
+            # a name that collides is an error before any row
+            check_names(types.definition.full_name, types.names, self.options)
             sink = CurrentRow(types.plan.columns, self._before_plans(types), self._operations)
         sink.purpose = types
         self._sinks[types.definition] = sink

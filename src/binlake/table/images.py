@@ -151,6 +151,9 @@ class Image:
 
     def _lacking(self, bitmap: bytes) -> Iterator[int]:
         """The places, among the wanted columns, of those that a presence bitmap lacks."""
+        every = (1 << len(self.types.definition.columns)) - 1
+        if int.from_bytes(bitmap, "little") & every == every:
+            return
         for place, ordinal in enumerate(self.types.ordinals):
             if not has_column(bitmap, ordinal):
                 yield place

@@ -7,7 +7,7 @@ Arrow schema, and the column types that turn the core's buffers into arrays.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -112,7 +112,10 @@ class TableTypes:
         """The Arrow schema of the wanted columns. It is made on demand: it is half of the cost of
         this object, and text does not need it.
         """
-        return _schema(self.definition, self.fields)
+        metadata = _schema_metadata(self.definition)
+        if self.model:
+            return self.model.schema.with_metadata(metadata)
+        return pa.schema(self.fields, metadata=metadata)
 
     @cached_property
     def names(self) -> list[str]:
@@ -198,18 +201,17 @@ class TypesOfTables:
         return types
 
 
-def _schema(definition: TableDefinition, fields: Sequence[pa.Field]) -> pa.Schema:
-    """The Arrow schema of the wanted columns; the metadata names the table and its key."""
-    names = [column.name for column in definition.columns]
-    key = [names[i] for i in definition.primary_key if i < len(names)]
-    metadata = {
+def _schema_metadata(definition: TableDefinition) -> dict[str, str]:
+    """The metadata of a table's Arrow schema, which names the table and its key."""
+    columns = definition.columns
+    key = [columns[i].name for i in definition.primary_key if i < len(columns)]
+    return {
         "binlake.table": definition.full_name,
         "binlake.flavour": definition.flavour,
         "binlake.name_source": definition.name_source,
         "binlake.name_origin": definition.name_origin,
         "binlake.primary_key": json.dumps(key, ensure_ascii=False),
     }
-    return pa.schema(fields, metadata=metadata)
 
 
 def _wanted_names(options: ReadOptions, definition: TableDefinition) -> frozenset[str]:

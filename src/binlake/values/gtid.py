@@ -24,16 +24,19 @@ from binlake.values.intervals import (
 )
 
 __all__ = [
+    "GNO_END",
+    "MARIA_STREAM",
     "TAG",
+    "UUID",
     "Gtid",
-    "GtidFilter",
     "GtidSet",
     "MariaGtid",
     "MariaGtidGaps",
     "MariaGtidIntervals",
     "MariaGtidSet",
-    "parse_gtid_filter",
+    "is_mariadb",
     "parse_gtid_set",
+    "parse_uuid",
     "uuid_text",
 ]
 
@@ -41,11 +44,13 @@ GNO_END = (1 << 63) - 1  # gno is below it (MySQL sql/rpl_gtid.h, GNO_END)
 _U32_END = 1 << 32
 _U64_END = 1 << 64
 
-_UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.I)
+#: A UUID, with or without hyphens.
+UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.I)
 #: What a tag may be: Tag::is_valid of libs/mysql/gtid/tag.cpp, after its lower case.
 TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _MARIA = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})")
-_MARIA_STREAM = re.compile(r"(\d{1,10})-(\d{1,10})")
+#: MariaDB's `domain-server`.
+MARIA_STREAM = re.compile(r"(\d{1,10})-(\d{1,10})")
 
 
 def uuid_text(sid: bytes) -> str:
@@ -54,8 +59,9 @@ def uuid_text(sid: bytes) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _parse_uuid(text: str) -> bytes:
-    if not _UUID.fullmatch(text):
+def parse_uuid(text: str) -> bytes:
+    """Return the 16 bytes of a UUID. Raises ValueError."""
+    if not UUID.fullmatch(text):
         raise ValueError(f"{text!r} is not a UUID")
     return bytes.fromhex(text.replace("-", ""))
 
@@ -81,7 +87,7 @@ class Gtid(NamedTuple):
         tag = parts[1] if len(parts) == 3 else ""
         if not 0 < gno < GNO_END or (len(parts) == 3 and not TAG.fullmatch(tag)):
             raise ValueError(f"{text!r} is not a GTID")
-        return cls(_parse_uuid(parts[0]), gno, tag)
+        return cls(parse_uuid(parts[0]), gno, tag)
 
 
 class MariaGtid(NamedTuple):
@@ -135,7 +141,7 @@ class GtidSet(IntervalSets[_Key]):
             if not entry:
                 continue
             uuid, *parts = entry.split(":")
-            sid, tag = _parse_uuid(uuid), ""
+            sid, tag = parse_uuid(uuid), ""
             if not parts:
                 raise ValueError(
                     f"{entry!r} has no numbers; a whole source is uuid:1-{GNO_END - 1}"
@@ -353,7 +359,7 @@ class MariaGtidIntervals(IntervalSets[_Stream]):
         """Parse `0-1:1-5:7`, and `0-1-5` for 1 to 5; white space is free. Raises ValueError."""
         result = cls()
         for entry in "".join(text.split()).split(","):
-            if entry and not result._add_stream(entry):
+            if entry and not result.add_stream(entry):
                 gtid = MariaGtid.parse(entry)
                 result.add_interval(gtid.domain_id, gtid.server_id, 1, gtid.seq_no + 1)
         return result
@@ -376,10 +382,10 @@ class MariaGtidIntervals(IntervalSets[_Stream]):
         for stream, bounds in sorted(self._bounds.items()):
             yield stream, bounds[-1] - 1
 
-    def _add_stream(self, entry: str) -> bool:
+    def add_stream(self, entry: str) -> bool:
         """Add `0-1:1-5:7`; False if the entry is something else. Raises ValueError."""
         head, *parts = entry.split(":")
-        stream = _MARIA_STREAM.fullmatch(head)
+        stream = MARIA_STREAM.fullmatch(head)
         if stream is None or not parts:
             return False
         for part in parts:
@@ -432,87 +438,13 @@ def parse_gtid_set(text: str) -> GtidSet | MariaGtidIntervals:
     "" is the empty set (of MySQL). Raises ValueError, also where the flavours are mixed.
     """
     entries = "".join(text.split()).split(",")
-    of_mariadb = {_is_mariadb(entry) for entry in entries if entry}
+    of_mariadb = {is_mariadb(entry) for entry in entries if entry}
     if len(of_mariadb) > 1:
         raise ValueError("GTIDs of MySQL and of MariaDB in one set")
     return MariaGtidIntervals.parse(text) if True in of_mariadb else GtidSet.parse(text)
 
 
-def _is_mariadb(entry: str) -> bool:
+def is_mariadb(entry: str) -> bool:
+    """Whether an entry of a set is one of MariaDB: a GTID, or a range of one server."""
     head, colon, _ = entry.partition(":")
-    return bool((_MARIA_STREAM if colon else _MARIA).fullmatch(head))
-
-
-_EXPECTED_GTIDS = "expected GTIDs like uuid:1-5, uuid:tag:7 (MySQL) or 0-1-5, 0-1:1-5 (MariaDB)"
-
-
-class GtidFilter:
-    """The value of the options `gtid` and `exclude_gtid`: GTIDs of either flavour."""
-
-    def __init__(self, mysql: GtidSet, mariadb: MariaGtidIntervals) -> None:
-        self._mysql = mysql
-        self._mariadb = mariadb
-
-    @property
-    def mysql(self) -> GtidSet:
-        """Those of MySQL."""
-        return self._mysql
-
-    @property
-    def mariadb(self) -> MariaGtidIntervals:
-        """Those of MariaDB."""
-        return self._mariadb
-
-    def contains_mysql(self, sid: bytes, tag: str, gno: int) -> bool:
-        """Whether a MySQL GTID is in it."""
-        return self._mysql.contains(sid, gno, tag)
-
-    def contains_mariadb(self, domain_id: int, server_id: int, seq_no: int) -> bool:
-        """Whether a MariaDB GTID is in it."""
-        return MariaGtid(domain_id, server_id, seq_no) in self._mariadb
-
-    def bounds_of(self, source: str) -> list[int]:
-        """The numbers of one source that are in it, as an interval set. `source` is a GTID without
-        its number: `uuid`, `uuid:tag`, or MariaDB's `domain-server`. Raises ValueError.
-        """
-        stream = _MARIA_STREAM.fullmatch(source)
-        if stream is not None:
-            return self._mariadb._bounds.get((int(stream[1]), int(stream[2])), [])
-        uuid, _, tag = source.partition(":")
-        return self._mysql._bounds.get((_parse_uuid(uuid), tag), [])
-
-    def contains_text(self, gtid: str) -> bool:
-        """Whether a GTID, spelled as its flavour does, is in it. Raises ValueError."""
-        if ":" in gtid:
-            return Gtid.parse(gtid) in self._mysql
-        return self.contains_mariadb(*MariaGtid.parse(gtid))
-
-
-def parse_gtid_filter(text: str) -> GtidFilter:
-    """Parse the GTIDs that a user gives to choose transactions.
-
-    A comma-separated list: MySQL sets as the server spells them (`uuid:1-5:7:tag:9`), MariaDB
-    GTIDs (`0-1-5`, that one alone), and ranges of one MariaDB server in MySQL's manner
-    (`0-1:1-5:7`). Raises ValueError.
-    """
-    mysql = GtidSet()
-    mariadb = MariaGtidIntervals()
-    for entry in "".join(text.split()).split(","):
-        if not entry or mariadb._add_stream(entry):
-            continue
-        head, *parts = entry.split(":")
-        if not any(parts) and _UUID.fullmatch(head):
-            raise ValueError(
-                f"a UUID alone names no transaction; {head}:1-{GNO_END - 1} are all of that source"
-                " (but those with a tag)"
-            )
-        if ":" in entry:
-            mysql |= GtidSet.parse(entry)
-        elif _MARIA.fullmatch(entry):
-            gtid = MariaGtid.parse(entry)
-            mariadb.add_interval(gtid.domain_id, gtid.server_id, gtid.seq_no, gtid.seq_no + 1)
-        else:
-            raise ValueError(f"{entry!r} is no GTID; {_EXPECTED_GTIDS}")
-    if not mysql and not mariadb:
-        raise ValueError(_EXPECTED_GTIDS)
-    return GtidFilter(mysql, mariadb)
+    return bool((MARIA_STREAM if colon else _MARIA).fullmatch(head))

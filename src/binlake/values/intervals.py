@@ -99,6 +99,10 @@ class IntervalSets(Generic[K]):
         """How many numbers are in all sets together."""
         return sum(sum(b[1::2]) - sum(b[::2]) for b in self._bounds.values())
 
+    def bounds_of(self, key: K) -> Bounds:
+        """The interval set of one key; empty if the key is not in it."""
+        return self._bounds.get(key, [])
+
     def copy(self) -> Self:
         """An equal set that changes on its own."""
         return self | self

@@ -23,7 +23,8 @@ from binlake.format.charsets import BINARY, CHARSETS
 from binlake.values.builds import PickledByName
 from binlake.values.column_patterns import parse_column_pattern
 from binlake.values.frame import DEFAULT_MAX_MEMORY
-from binlake.values.gtid import Gtid, MariaGtid, parse_gtid_filter
+from binlake.values.gtid import Gtid, MariaGtid
+from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.where import parse_where
 
 __all__ = [
@@ -311,7 +312,7 @@ READ_OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec("time", "FORM", "TIME columns, and the duration of transactions: an interval, the server's text, or a number of microseconds", str, "interval", False, ("interval", "text", "micros")),
     OptionSpec("metadata", "BOOL", "add the metadata columns to typed rows", _bool, True),
     OptionSpec("metadata_prefix", "TEXT", "prefix of metadata columns; by default _op, _ts, …, with _log_file and _log_pos for what a prefix makes PREFIXfile and PREFIXpos", str),
-    OptionSpec("batch_bytes", "SIZE", "limit on decoded bytes in memory", parse_bytes, 16 << 20),
+    OptionSpec("batch_bytes", "SIZE", "limit on decoded bytes in memory", parse_bytes, 8 << 20),
     OptionSpec("threads", "N", "number of threads that decode rows (stats and index count on one); default: one per processor core, but at most one per 8 MB of log; in a Spark task one", parse_count),
     OptionSpec("max_memory", "SIZE", "memory limit: a compressed event may inflate to a quarter of it, and a compressed transaction to all of it and to 100 times its size; the tables in memory may have one column for each 4 kB of it", parse_bytes, DEFAULT_MAX_MEMORY),
 )  # fmt: skip
@@ -384,7 +385,7 @@ class ReadOptions(PickledByName):
     time: str = "interval"
     metadata: bool = True
     metadata_prefix: str | None = None
-    batch_bytes: int = 16 << 20
+    batch_bytes: int = 8 << 20
     threads: int | None = None
     max_memory: int = DEFAULT_MAX_MEMORY
 

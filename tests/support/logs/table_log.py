@@ -14,11 +14,22 @@ from binlake.table.decode import ChangeDecoder
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from support.logs.log_builder import GTID, QUERY, ROWS, TABLE_MAP, XID, LogBuilder, query_body
+from support.logs.log_builder import (
+    GTID,
+    QUERY,
+    ROTATE,
+    ROWS,
+    TABLE_MAP,
+    XID,
+    LogBuilder,
+    query_body,
+)
 
 INSERT, UPDATE, DELETE = ROWS, ROWS + 1, ROWS + 2
 STMT_END = 0x01
 ALL = 0b111  # id, name, day
+# A ROWS_QUERY_EVENT of 50 kB: beside it, the keys of a transaction are few bytes.
+LONG_STATEMENT = 29, bytes([255]) + b"/*" + b"x" * 50_000 + b"*/"
 
 Row = tuple[int | None, str | None, bytes | None]
 
@@ -91,6 +102,18 @@ class Log(LogBuilder):
         path = folder / name
         path.write_bytes(self.bytes())
         return path
+
+
+def write_keyed_log(path: Path, keys: range) -> None:
+    """A log of transactions that insert 100 rows each into shop.t, whose primary key is (id, name)."""
+    described = table_map() + bytes([8, 2, 0, 1])  # SIMPLE_PRIMARY_KEY
+    log = Log()
+    for first in range(keys.start, keys.stop, 100):
+        rows = [(key, f"Name{key}", day(2026, 1, 1)) for key in range(first, first + 100)]
+        events = [LONG_STATEMENT, (TABLE_MAP, described)]
+        log.commit(*events, (INSERT, rows_body(*map(image, rows))), gno=first)
+    log.add(ROTATE, struct.pack("<Q", 4) + b"binlog.000099")
+    path.write_bytes(log.bytes())
 
 
 def decode(

@@ -36,7 +36,7 @@ def row_lines(*paths: Path | str, ledger: Ledger | None = None, **given: Any) ->
 
 
 def lines_without_ddl(*paths: Path | str, **given: Any) -> Iterator[Line]:
-    """The same objects, of names that row events and the schema tell: what Spark's tasks know."""
+    """The same objects, of names that row events and the schema tell: what the tasks of a stream know."""
     options = ReadOptions.parse(given)
     held = Ledger()
     for reader in LogReader.of_chains(resolve([str(path) for path in paths]), options, held):

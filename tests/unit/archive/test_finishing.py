@@ -225,13 +225,12 @@ def test_what_a_living_process_writes_stays(folder: Folder) -> None:
     assert remove_leftovers(folder) == [partial.name]
 
 
-def test_what_failed_is_tried_again(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_failed_is_tried_again(folder: Folder) -> None:
     """Not at once, not only when the next connection is made."""
-    monkeypatch.setattr(finishing, "_PAUSE_SECONDS", 0.2)
     in_the_way = Path(folder.path_of("binlog.000001.zst"))
     in_the_way.mkdir()
     said: list[str] = []
-    finisher = Finisher(folder, Finish("zstd"), said.append)
+    finisher = Finisher(folder, Finish("zstd"), said.append, pause_s=0.2)
     finisher.begin("binlog.000003")
     finisher.wait()
     assert said == ["1 log could not be finished; tried again in 0 s"]
@@ -249,12 +248,9 @@ def test_what_failed_is_tried_again(folder: Folder, monkeypatch: pytest.MonkeyPa
     assert not [name for name in folder.sizes() if name.endswith(".partial")]
 
 
-def test_the_pause_grows_and_a_killed_process_is_a_failure(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(finishing, "_LONGEST_PAUSE_SECONDS", 100.0)
+def test_the_pause_grows_and_a_killed_process_is_a_failure(folder: Folder) -> None:
     said: list[str] = []
-    finisher = Finisher(folder, Finish("zstd"), said.append)
+    finisher = Finisher(folder, Finish("zstd"), said.append, longest_pause_s=100.0)
     for _ in range(3):
         finisher._failed, finisher._waiting = [], ["binlog.000001"]
         finisher.poll()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from binlake.archive.metrics import ArchiveMetrics
+from binlake.archive.metrics import ArchiveMetrics, serve_metrics
 from binlake.archive.metrics_port import _MOST_CONNECTIONS, MetricsPort
 
 prometheus_client = pytest.importorskip("prometheus_client")
@@ -56,6 +57,28 @@ def answer_to(port: MetricsPort, request: bytes) -> bytes:
         except ConnectionError:
             pass
     return found
+
+
+def probed(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=SECONDS) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_an_archive_is_ready_while_all_servers_are_connected() -> None:
+    one, other = ArchiveMetrics(), ArchiveMetrics()
+    one.server, other.server, one.connected = "db1", "db2\u2028", True
+    port = serve_metrics([one, other], "127.0.0.1", 0)
+    try:
+        assert probed(port.port, "/healthz") == (200, "ok\n")
+        assert probed(port.port, "/readyz") == (503, "not connected: db2\\u2028\n")
+        other.connected = True
+        assert probed(port.port, "/readyz") == (200, "ok\n")
+        assert "binlake_archive_connected" in probed(port.port, "/metrics")[1]
+    finally:
+        port.close()
 
 
 @pytest.mark.parametrize("said", [b"", b"GET /metr", b"GET / HTTP/1.1\r\nA: b\r\n"])

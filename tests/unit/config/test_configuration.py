@@ -269,11 +269,8 @@ def test_one_process_archives_several_servers(
     closed.release()
 
 
-def test_an_archiver_that_fails_is_started_again(
-    tmp_path: Path, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archiver_that_fails_is_started_again(tmp_path: Path, log: LogBuilder) -> None:
     """An operator has mended it meanwhile: here by removing a file that was in the way."""
-    monkeypatch.setattr("binlake.archive.jobs._FIRST_PAUSE_SECONDS", 0.05)
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / UUID).write_text("in the way")
     lines: list[str] = []
@@ -288,7 +285,7 @@ def test_an_archiver_that_fails_is_started_again(
     with fake_server(source(log, [whole] * 9, [])) as (port, _):
         url = ServerUrl.parse(f"mysql://u:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none")
         job = ArchiveJob("a", (url,), str(tmp_path / "logs"), ArchiveOptions(backoff_s=0.01))
-        archives = Archives([job], say, until_current=False)
+        archives = Archives([job], say, until_current=False, first_pause_s=0.05)
         archives.run()
     assert any(line.startswith("a: ") and "the next try is in" in line for line in lines)
     assert (tmp_path / "logs" / UUID / NAME).read_bytes() == log.bytes()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from binlake.config.mirror import read_mirror_configuration
 from binlake.errors import OptionError
+from binlake.mirror.configuration import read_mirror_configuration
 
 FILE = """
 [mirror]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from pathlib import Path
@@ -216,3 +217,25 @@ def test_an_earlier_export_is_described() -> None:
     )
     torn = Findings(runs=({"started": "then"},), tables=("shop/a",), staging=("_staging-1",))
     assert torn.describe().endswith("started then and did not finish, 1 table of it already whole")
+
+
+def test_json_files_have_a_line_for_each_entry(tmp_path: Path) -> None:
+    value = {
+        "export": {"rows": 3, "inputs": ["a", "ü"]},
+        "tables": {"shop/t": {"rows": 3, "files": [{"name": "x"}]}, "shop/u": {}},
+        "warnings": ["one", 'say "two"'],
+        "skipped": [],
+        "rows": {},
+        "bytes": 7,
+    }
+    Directory(str(tmp_path)).write_json(str(tmp_path / "x.json"), value)
+    text = (tmp_path / "x.json").read_text()
+    assert json.loads(text) == value
+    assert [line for line in text.splitlines() if line.startswith("  ")] == [
+        '  "rows": 3,',
+        '  "inputs": ["a", "ü"]',
+        '  "shop/t": {"rows": 3, "files": [{"name": "x"}]},',
+        '  "shop/u": {}',
+        '  "one",',
+        '  "say \\"two\\""',
+    ]

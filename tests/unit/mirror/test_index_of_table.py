@@ -34,7 +34,11 @@ class OneTable:
         pass
 
     def describe(self) -> dict[str, Any]:
-        known: dict[str, Any] = {"schema": iceberg_schema(SCHEMA), "properties": {}}
+        known: dict[str, Any] = {
+            "schema": iceberg_schema(SCHEMA),
+            "spec": {"spec-id": 0, "fields": []},
+            "properties": {},
+        }
         return {**known, "snapshot": self.snapshot} if self.snapshot else known
 
     def data_path(self, name: str) -> str:

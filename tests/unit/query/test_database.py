@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import duckdb
@@ -11,6 +12,9 @@ import pytest
 
 import binlake
 from binlake.errors import ChecksumError, OptionError, QueryError, SourceError
+from binlake.query.database import LogDatabase
+from binlake.source.chain import resolve
+from binlake.values.options import ReadOptions
 from support.logs.log_builder import ROWS, TABLE_MAP
 from support.logs.stream_log import StreamLog, rows_body
 from support.oracles.queries import answer, database
@@ -55,6 +59,16 @@ def test_a_table_can_be_named_twice() -> None:
         assert found["n"].to_pylist() == [32]
         assert len(sql.scans) == 2
         assert sql.ledger.remarks() == ["changes that rows cannot show: DDL: 7"]
+
+
+def test_an_interrupt_ends_a_statement_that_duckdb_computes() -> None:
+    options = ReadOptions()
+    chains = resolve([str(DEMO)])
+    sql = LogDatabase(chains, options, begun=lambda _scan: os.kill(os.getpid(), signal.SIGINT))
+    [result] = sql.run("SELECT count(*) FROM changes, range(1000000000000) WHERE op = 'insert'")
+    with pytest.raises(KeyboardInterrupt):
+        list(result.batches()[1])
+    assert answer(sql, "SELECT 42 AS n")["n"].to_pylist() == [42]
 
 
 def test_the_log_is_searched_for_tables_only_when_one_is_named() -> None:

@@ -7,6 +7,7 @@ import ssl
 import struct
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -17,7 +18,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from binlake.serve import server as server_module
 from binlake.serve.server import BinlogServer
 from dev.servers.ports import ReservedPort
 from support.logs.log_builder import LogBuilder
@@ -381,11 +381,14 @@ def test_a_replica_that_comes_back_ends_its_old_stream(logs: Path) -> None:
         )
 
 
-def test_it_stops_at_once_with_streams_open(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stops_at_once_with_streams_open(logs: Path) -> None:
     """It waits for none of them: neither for a login nor as long as it waits for its threads."""
-    monkeypatch.setattr(server_module, "_STOP_SECONDS", 2 * SECONDS)
     before = set(threading.enumerate())
-    with serving(logs) as server, client(server) as connection, client(server):
+    with (
+        serving(logs, stop_seconds=2 * SECONDS) as server,
+        client(server) as connection,
+        client(server),
+    ):
         rows(connection, CHECKSUMS)
         stream = dump(connection, "binlog.000001", flags=0, server_id=3)
         next(stream)
@@ -397,6 +400,16 @@ def test_it_stops_at_once_with_streams_open(logs: Path, monkeypatch: pytest.Monk
             list(stream)
         idle.close()
     assert set(threading.enumerate()) <= before
+
+
+def refused(probe: str) -> str:
+    """Why it answers 503; empty if it does not."""
+    try:
+        urllib.request.urlopen(probe, timeout=SECONDS).close()
+    except urllib.error.HTTPError as error:
+        assert error.code == 503
+        return error.read().decode()
+    return ""
 
 
 def test_metrics(logs: Path) -> None:
@@ -412,6 +425,12 @@ def test_metrics(logs: Path) -> None:
         try:
             with urllib.request.urlopen(address, timeout=SECONDS) as answer:
                 text = answer.read().decode()
+            probe = address.replace("/metrics", "/readyz")
+            urllib.request.urlopen(probe, timeout=SECONDS).close()
+            logs.rename(logs.with_name("away"))
+            eventually(lambda: "cannot read the archive" in refused(probe), "a reason")
+            logs.with_name("away").rename(logs)
+            eventually(lambda: refused(probe) == "", "its end")
         finally:
             end()
             reserved.release()

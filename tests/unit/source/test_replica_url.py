@@ -148,6 +148,8 @@ def test_option_files(tmp_path: Path) -> None:
     extra.write_text("[client]\nport=1\n[client_b]\nport=2\nbind_address=::1\n")
     assert client_options("none", str(extra)) == {"port": "1"}
     assert client_options("none", str(extra), "_B") == {"port": "2", "bind-address": "::1"}
+    extra.write_text("!include ~\0x\n[client]\nport=3\n")
+    assert client_options("none", str(extra)) == {"port": "3"}
     with pytest.raises(OptionError, match="gone"):
         client_options("none", str(tmp_path / "gone"))
     with pytest.raises(OptionError, match="cannot read the options file"):

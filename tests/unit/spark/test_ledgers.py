@@ -17,10 +17,13 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 import binlake.source.bytes
 import binlake.spark.ledgers as ledgers
 from binlake.errors import OptionError, SourceError
+from binlake.spark.driver import Driver
 from binlake.spark.ledger_collector import LedgerCollector, ReadPart
 from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch
+from binlake.spark.log_part import TaskSize
 from binlake.spark.offsets import StreamOffset
 from binlake.spark.options import SourceOptions
+from binlake.stream.lanes import usable_cores
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.position import Position
 
@@ -132,7 +135,7 @@ def test_each_task_tells_what_it_left_out_on_another_machine(
 
 @pytest.fixture
 def collector() -> Iterator[LedgerCollector]:
-    running = LedgerCollector("127.0.0.1", "127.0.0.1", 0, ledgers.tell)
+    running = LedgerCollector("127.0.0.1", "127.0.0.1", 0, ledgers.tell, lambda: 7)
     yield running
     running.close()
 
@@ -167,9 +170,21 @@ def test_a_collector_believes_only_tasks(collector: LedgerCollector) -> None:
     assert address.send(part, Ledger())
 
 
+def test_a_collector_knows_the_cores_of_a_cluster(collector: LedgerCollector) -> None:
+    address = collector.address
+    assert Driver(address).task_size(None) == TaskSize(cores=7)
+    assert Driver(address).task_size(1000) == TaskSize(1000)
+    assert replace(address, secret="guessed").cores() is None
+    collector.close()
+    assert Driver(address).task_size(None) == TaskSize(cores=usable_cores())
+    assert Driver(cores=3).task_size(None) == TaskSize(cores=3)
+
+
 def test_a_collector_keeps_few_reads_that_never_end() -> None:
     told: list[str] = []
-    monitored = LedgerCollector("127.0.0.1", "127.0.0.1", 0, lambda label, _: told.append(label))
+    monitored = LedgerCollector(
+        "127.0.0.1", "127.0.0.1", 0, lambda label, _: told.append(label), lambda: 7
+    )
     for number in range(100):
         monitored.address.send(ReadPart(f"failed {number}", "", 0, 2), Ledger())
     monitored.address.send(ReadPart("failed 0", "lost", 1, 2), Ledger())
@@ -181,7 +196,7 @@ def test_a_collector_keeps_few_reads_that_never_end() -> None:
 def test_a_driver_that_cannot_be_reached_stops_no_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    gone = LedgerCollector("127.0.0.1", "127.0.0.1", 0, ledgers.tell)
+    gone = LedgerCollector("127.0.0.1", "127.0.0.1", 0, ledgers.tell, lambda: 7)
     gone.close()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     ReadLedger("r1", "/logs", None, collector=gone.address, driver_dirs="/the/drivers").deliver(

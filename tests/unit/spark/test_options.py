@@ -92,10 +92,11 @@ def test_paths() -> None:
 
 def test_sizes() -> None:
     options = parse(max_partition_bytes="64MB", schemaScanBytes="1GB")
+    assert parse(ddl_scan_bytes="0").ddl_scan_bytes == 0
     assert (options.max_partition_bytes, options.schema_scan_bytes) == (64 << 20, 1 << 30)
     assert {s.name: s.default for s in SPARK_OPTIONS if s.default} == {
-        "max_partition_bytes": parse().max_partition_bytes,
         "schema_scan_bytes": parse().schema_scan_bytes,
+        "ddl_scan_bytes": parse().ddl_scan_bytes,
     }
 
 

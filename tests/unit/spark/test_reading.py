@@ -15,7 +15,7 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 import binlake
 from binlake.errors import OptionError, SchemaError, SourceError
 from binlake.spark.batch import BinlogReader
-from binlake.spark.log_part import plan_parts
+from binlake.spark.log_part import TaskSize, plan_parts
 from binlake.spark.partitions import LogPartition
 from binlake.spark.schema import arrow_schema, spark_schema
 from binlake.spark.source import BinlogDataSource
@@ -309,7 +309,7 @@ def test_tasks_are_of_one_size_whatever_the_sizes_of_the_logs(tmp_path: Path) ->
     for number in range(1, 502):
         with (tmp_path / f"binlog.{number:06d}").open("wb") as log:
             log.truncate(100 << 20 if number == 250 else 4096)  # no byte is read
-    parts = plan_parts([str(tmp_path)], ReadOptions(), most)
+    parts = plan_parts([str(tmp_path)], ReadOptions(), TaskSize(most))
     costs = [sum(split.bytes + opening for split in part.splits) for part in parts]
     assert max(costs) <= most + opening
     assert len(parts) <= 1.2 * sum(costs) / most
@@ -317,3 +317,25 @@ def test_tasks_are_of_one_size_whatever_the_sizes_of_the_logs(tmp_path: Path) ->
     assert len(large) == 7
     assert max(split.bytes for split in large) - min(split.bytes for split in large) <= 8
     assert len({split.ordinal for part in parts for split in part.splits}) == 501
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "cores", "tasks"),
+    [
+        ((101,), 2, 2),  # a share for each core
+        ((101,), 4, 4),
+        ((101,), 100, 7),  # but not less than 16 MB
+        ((10,), 2, 1),
+        ((300,), 2, 4),  # and not more than 128 MB, with as many tasks for each core
+        ((600,), 2, 6),
+        ((0,) * 500, 2, 4),  # opening a file counts as 1 MB
+    ],
+)
+def test_by_default_each_core_has_a_share(
+    tmp_path: Path, megabytes: tuple[int, ...], cores: int, tasks: int
+) -> None:
+    for number, size in enumerate(megabytes, 1):
+        with (tmp_path / f"binlog.{number:06d}").open("wb") as log:
+            log.truncate((size << 20) + 4)
+    parts = plan_parts([str(tmp_path)], ReadOptions(), TaskSize(cores=cores))
+    assert len(parts) == tasks

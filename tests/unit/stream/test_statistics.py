@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from binlake.stream import statistics
 from binlake.stream.statistics import UNITS, Measures, Tally, Times
 
 
@@ -40,10 +39,8 @@ def test_of_very_many_keys_the_largest_stay_and_the_sum_is_right() -> None:
     assert sum(e["bytes"] for e in found["top"]) + found["others"]["bytes"] == total
 
 
-def test_a_long_time_is_summed_in_longer_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "_MOST_TIMES", 100)
-    times = Times()
-    monkeypatch.setattr(statistics, "_MOST_SHORT_TIMES", 100)
+def test_a_long_time_is_summed_in_longer_units() -> None:
+    times = Times(most=100, most_short=100)
     for minute in range(30_000):
         times.add(minute * UNITS["minute"], Measures(1, 2))
     assert times.unit == "day"

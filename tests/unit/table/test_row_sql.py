@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from binlake.core.number_text import double_text
 from binlake.errors import SourceError
-from binlake.table.sql import backwards
 from binlake.table.sql.backwards import BackwardsFile
 from binlake.table.text.json_sql import differences_sql, document_literals, document_sql
 from binlake.table.text.sql_text import (
@@ -115,9 +114,8 @@ def test_differences_are_functions() -> None:
     )
 
 
-def test_chunks_come_back_last_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backwards, "_READ_BYTES", 3)
-    with BackwardsFile() as kept:
+def test_chunks_come_back_last_first() -> None:
+    with BackwardsFile(read_bytes=3) as kept:
         assert list(kept.backwards()) == []
         for chunk in (b"first", b"", pa.py_buffer(b"second"), b"3"):
             kept.append(chunk)

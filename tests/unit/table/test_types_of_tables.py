@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from binlake.core.sink import make_sink
@@ -11,6 +13,8 @@ from binlake.table.plan import ByColumns, TypesOfTables
 from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
+from support.logs import costly_logs
+from support.logs.table_log import decode
 
 UTF8MB4 = 45
 COLUMNS = (
@@ -36,6 +40,29 @@ def test_equal_columns_are_planned_once() -> None:
     assert [kind.name for kind in second.columns] == ["shop.b.id", "shop.b.note", "shop.b.packed"]
     assert second.schema.metadata[b"binlake.table"] == b"shop.b"
     assert second.schema.equals(first.schema)
+
+
+def test_batches_of_tables_with_equal_columns_name_their_table(tmp_path: Path) -> None:
+    log = tmp_path / "binlog.000001"
+    log.write_bytes(costly_logs.many_tables(3))
+    (changes,) = decode(log, Target.TYPED)
+    batches = [found.batch for found in changes.table_batches(ReadOptions())]
+    names = [batch.schema.metadata[b"binlake.table"] for batch in batches]
+    assert names == [b"shop.t0", b"shop.t1", b"shop.t2"]
+    assert batches[0].schema.equals(batches[1].schema)
+
+
+def test_bits_of_a_bitmap_that_no_column_has_are_not_presence(tmp_path: Path) -> None:
+    log = tmp_path / "binlog.000001"
+    made = costly_logs.LogBuilder("8.0.36")
+    made.add(costly_logs.QUERY, costly_logs.query_body(b"BEGIN"))
+    made.add(costly_logs.TABLE_MAP, costly_logs.table_map("t", bytes([3]) * 3))
+    row = costly_logs.rows(3, 3, bytes([0]) + bytes(8))
+    made.add(costly_logs.INSERT, row.replace(b"\x03\x07", b"\x03\x0b"))
+    made.add(costly_logs.XID, bytes(8))
+    log.write_bytes(made.bytes())
+    (changes,) = decode(log, Target.TYPED)
+    assert changes.tables[0].after.absent().to_pylist() == [["col_2"]]
 
 
 def test_each_table_has_its_own_sentence() -> None:

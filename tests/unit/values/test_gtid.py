@@ -11,9 +11,9 @@ from binlake.values.gtid import (
     MariaGtid,
     MariaGtidIntervals,
     MariaGtidSet,
-    parse_gtid_filter,
     parse_gtid_set,
 )
+from binlake.values.gtid_filter import parse_gtid_filter
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 B = "4e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -7,14 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binlake.errors import BinlogError
-from binlake.values.gtid import (
-    Gtid,
-    GtidSet,
-    MariaGtid,
-    MariaGtidIntervals,
-    MariaGtidSet,
-    parse_gtid_filter,
-)
+from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidIntervals, MariaGtidSet
+from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.intervals import common, inside, intervals, unite
 
 SIDS = (bytes(16), bytes(range(16)))

@@ -1,21 +1,20 @@
 """Command-line flags made from `values.options.READ_OPTIONS`, and mysqlbinlog's own names.
 
 A command function takes `options: ReadOptions`; `with_read_options` replaces that parameter by one
-flag per option, so no command spells a filter itself and none can miss one. A command that cannot
-apply an option does not have its flag (`with_event_options`, `with_options`).
+flag per option, so no command spells a filter itself. The sets of names below say which options a
+command can apply.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Any
 
-from binlake.cli.common.parameters import Option
+from binlake.cli.common.parameters import Option, flag_parameter, with_parameters
 from binlake.errors import OptionError
 from binlake.values.options import (
     FILTER_OPTIONS,
@@ -28,6 +27,7 @@ from binlake.values.options import (
 
 __all__ = [
     "EVENT_OPTIONS",
+    "EXPORT_OPTIONS",
     "HISTORY_OPTIONS",
     "HOW_LOGS_ARE_OPENED",
     "MYSQLBINLOG_NAMES",
@@ -36,17 +36,11 @@ __all__ = [
     "SQL_OPTIONS",
     "STATS_OPTIONS",
     "TAIL_OPTIONS",
+    "UI_OPTIONS",
     "renamed_databases",
-    "with_event_options",
     "with_flags",
-    "with_history_options",
     "with_options",
-    "with_query_options",
     "with_read_options",
-    "with_row_options",
-    "with_sql_options",
-    "with_stats_options",
-    "with_tail_options",
 ]
 
 _READING_PANEL = "How it is read and shown"
@@ -55,13 +49,14 @@ _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
 #: Options of every command that opens logs.
 HOW_LOGS_ARE_OPENED = ("index_directory", "keyring", "keyring_password_file", "max_memory")
 
+#: Options of the command that writes typed rows: all.
+EXPORT_OPTIONS = frozenset(spec.name for spec in READ_OPTIONS)
+
 #: Options of a command that shows events: it decodes no rows, and shows bad checksums itself.
 EVENT_OPTIONS = frozenset((*FILTER_OPTIONS, *HOW_LOGS_ARE_OPENED, "on_error"))
 
 #: Options of the command that shows rows: they are the server's text, in columns of fixed names.
-ROW_OPTIONS = frozenset(spec.name for spec in READ_OPTIONS) - {
-    *("zero_date", "time", "metadata", "metadata_prefix")
-}
+ROW_OPTIONS = EXPORT_OPTIONS - {*("zero_date", "time", "metadata", "metadata_prefix")}
 
 #: The same of one live server.
 TAIL_OPTIONS = ROW_OPTIONS - {"source", "threads"}
@@ -79,8 +74,13 @@ HISTORY_OPTIONS = (
 ) - {"query", "thread_id", "before"}
 
 #: Options of a command that answers SQL: it names its columns itself.
-QUERY_OPTIONS = frozenset(spec.name for spec in READ_OPTIONS) - {
+QUERY_OPTIONS = EXPORT_OPTIONS - {
     *("columns", "metadata", "before", "query", "thread_id", "exclude_column")
+}
+
+#: Options of a page: it chooses rows and columns itself.
+UI_OPTIONS = (ROW_OPTIONS - {*ROW_FILTERS, "op", "columns", "uncommitted", "at"}) - {
+    *("query", "thread_id", "nested", "binary")
 }
 
 #: Options of a command that counts: it reads no value and names no column.
@@ -181,9 +181,7 @@ def _parameter(spec: OptionSpec) -> inspect.Parameter:
         decl = _flag(spec.name)
         shown = {"metavar": spec.metavar}
     option = Option(decl, help=text, panel=panel, show_default=False, choices=spec.choices, **shown)
-    return inspect.Parameter(
-        spec.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
-    )
+    return flag_parameter(spec.name, kind, option)
 
 
 def _alias_parameter(alias: Alias) -> inspect.Parameter:
@@ -195,9 +193,7 @@ def _alias_parameter(alias: Alias) -> inspect.Parameter:
         panel=_ALIAS_PANEL,
         show_default=False,
     )
-    return inspect.Parameter(
-        alias.flag, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
-    )
+    return flag_parameter(alias.flag, kind, option)
 
 
 def _collect(given: dict[str, Any]) -> ReadOptions:
@@ -223,82 +219,24 @@ def _cli_specs() -> list[OptionSpec]:
     return [spec for spec in READ_OPTIONS if "cli" in spec.surfaces]
 
 
-def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command every read option as a flag; it receives them as `options`."""
-    return _with(command, _cli_specs(), MYSQLBINLOG_NAMES)
-
-
-def with_row_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options for rows as text (`ROW_OPTIONS`)."""
-    specs = [spec for spec in _cli_specs() if spec.name in ROW_OPTIONS]
-    return _with(command, specs, MYSQLBINLOG_NAMES)
-
-
-def with_tail_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options for rows of a live server."""
-    specs = [spec for spec in _cli_specs() if spec.name in TAIL_OPTIONS]
-    return _with(command, specs, MYSQLBINLOG_NAMES)
-
-
-def with_event_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options for events (`EVENT_OPTIONS`)."""
-    specs = [spec for spec in _cli_specs() if spec.name in EVENT_OPTIONS]
-    return _with(command, specs, MYSQLBINLOG_NAMES)
+def with_read_options(names: Collection[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command these read options, also by mysqlbinlog's names; it receives `options`."""
+    aliases = [alias for alias in MYSQLBINLOG_NAMES if alias.option in names]
+    return lambda command: _with(command, names, aliases)
 
 
 def with_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command these read options only; it receives them as `options`."""
-    specs = [spec for spec in _cli_specs() if spec.name in names]
-    return lambda command: _with(command, specs, ())
-
-
-def with_sql_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options for SQL (`SQL_OPTIONS`)."""
-    specs = [spec for spec in _cli_specs() if spec.name in SQL_OPTIONS]
-    return _with(command, specs, MYSQLBINLOG_NAMES)
-
-
-def with_history_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options for the history of a row (`HISTORY_OPTIONS`)."""
-    specs = [spec for spec in _cli_specs() if spec.name in HISTORY_OPTIONS]
-    aliases = [alias for alias in MYSQLBINLOG_NAMES if alias.option in HISTORY_OPTIONS]
-    return _with(command, specs, aliases)
-
-
-def with_query_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options for SQL over logs (`QUERY_OPTIONS`)."""
-    specs = [spec for spec in _cli_specs() if spec.name in QUERY_OPTIONS]
-    return _with(command, specs, MYSQLBINLOG_NAMES)
-
-
-def with_stats_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the read options for counts (`STATS_OPTIONS`)."""
-    specs = [spec for spec in _cli_specs() if spec.name in STATS_OPTIONS]
-    return _with(command, specs, MYSQLBINLOG_NAMES)
+    """Give a command these read options, by their own names only; it receives `options`."""
+    return lambda command: _with(command, names, ())
 
 
 def _with(
-    command: Callable[..., Any], specs: Sequence[OptionSpec], aliases: Sequence[Alias]
+    command: Callable[..., Any], names: Collection[str], aliases: Sequence[Alias]
 ) -> Callable[..., Any]:
-    @functools.wraps(command)
-    def run(**given: Any) -> Any:
-        flags = {s.name for s in specs} | {a.flag for a in aliases}
-        own = {k: v for k, v in given.items() if k not in flags}
-        options = _collect({k: v for k, v in given.items() if k in flags})
-        return command(options=options, **own)
+    specs = [spec for spec in _cli_specs() if spec.name in names]
+    parameters = [*map(_parameter, specs), *map(_alias_parameter, aliases)]
 
-    own = [
-        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for p in inspect.signature(command, eval_str=True).parameters.values()
-        if p.name != "options"
-    ]
-    parameters = [
-        *own,
-        *(_parameter(spec) for spec in specs),
-        *(_alias_parameter(alias) for alias in aliases),
-    ]
-    signature = inspect.Signature(parameters)
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    del run.__wrapped__  # the signature above is the real one
-    return run
+    def options_of(given: dict[str, Any]) -> ReadOptions:
+        return _collect({p.name: given.pop(p.name) for p in parameters})
+
+    return with_parameters(command, "options", parameters, options_of)

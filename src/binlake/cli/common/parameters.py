@@ -12,20 +12,31 @@ to convert values, and that alone takes longer than `inspect` needs for a small 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Self, get_args, get_origin
+from typing import Annotated, Any, Self, TypeAlias, get_args, get_origin
 
 import click
 from click.shell_completion import CompletionItem
 
 from binlake.cli.common.command_help import HelpCommand
 
-__all__ = ["Argument", "Exit", "Option", "command"]
+__all__ = [
+    "Argument",
+    "Exit",
+    "LogFiles",
+    "Option",
+    "OutputFile",
+    "command",
+    "flag_name",
+    "flag_parameter",
+    "with_parameters",
+]
 
 #: Ends a command with an exit code.
 Exit = click.exceptions.Exit
@@ -153,6 +164,49 @@ def command(
     )
 
 
+def flag_name(flag: str) -> str:
+    """Return the name of the parameter that receives a flag: `keep_days` for `--keep-days`."""
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def flag_parameter(name: str, kind: Any, declared: Option | Argument) -> inspect.Parameter:
+    """Return a parameter that commands can have in place of one that they declare."""
+    default = False if kind is bool else None
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]
+    )
+
+
+def with_parameters(
+    command: Callable[..., Any],
+    replaced: str,
+    parameters: Sequence[inspect.Parameter],
+    value_of: Callable[[dict[str, Any]], Any],
+) -> Callable[..., Any]:
+    """Replace one parameter of a command by others.
+
+    `value_of` takes the values of `parameters` out of those that a user has given, and returns the
+    value that the command receives as `replaced`.
+    """
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Any:
+        value = value_of(given)
+        return command(**{replaced: value}, **given)
+
+    own = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(command, eval_str=True).parameters.values()
+        if parameter.name != replaced
+    ]
+    arguments = [p for p in parameters if isinstance(get_args(p.annotation)[1], Argument)]
+    shown = [*arguments, *own, *(p for p in parameters if p not in arguments)]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in shown}
+    del run.__wrapped__  # the signature above is the real one
+    return run
+
+
 def _parameter(parameter: inspect.Parameter) -> click.Parameter:
     annotation, declared = get_args(parameter.annotation)
     default = None if parameter.default is parameter.empty else parameter.default
@@ -211,3 +265,14 @@ class _Argument(click.Argument):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
         return self.human_readable_name, self.help or ""
+
+
+#: The logs of commands that can read standard input.
+LogFiles: TypeAlias = Annotated[
+    list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")
+]
+#: The file of commands that can write elsewhere than to standard output.
+OutputFile: TypeAlias = Annotated[
+    Path | None,
+    Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout."),
+]

@@ -6,19 +6,25 @@ argument URL and one flag per option of a connection.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.parameters import (
+    Argument,
+    Option,
+    flag_name,
+    flag_parameter,
+    with_parameters,
+)
 from binlake.errors import OptionError
-from binlake.source.replica.url import ServerUrl
+from binlake.source.replica.url import URL_OPTIONS, ServerUrl
 
 __all__ = [
     "CONNECTION_FLAGS",
     "ServerUrls",
     "refuse_beside_config",
+    "url_flag",
     "with_server_flags",
     "with_server_flags_except",
 ]
@@ -28,36 +34,15 @@ ServerUrls: TypeAlias = tuple[ServerUrl, ...]
 
 _PANEL = "Connection (the URL's query takes them too, without --)"
 
-#: Flag -> (option of the URL, placeholder of its value). `--server-id` is a filter, so the server
-#: id of binlake as a replica is `--replica-id`.
-CONNECTION_FLAGS: dict[str, tuple[str, str, str]] = {
-    "--password-file": ("password-file", "FILE", "file whose first line is the password"),
-    "--option-file": ("option-file", "FILE", "option file instead of ~/.my.cnf; none reads none"),
-    "--ssl-mode": ("ssl-mode", "MODE", "disabled|preferred|required|verify_ca|verify_identity"),
-    "--ssl-ca": ("ssl-ca", "FILE", "certificate authorities for the server's certificate"),
-    "--ssl-cert": ("ssl-cert", "FILE", "the client's certificate"),
-    "--ssl-key": ("ssl-key", "FILE", "the client's key"),
-    "--server-public-key": (
-        "server-public-key",
-        "FILE",
-        "the server's RSA key, for logins without TLS",
-    ),
-    "--compress": ("compress", "zlib|zstd", "compress the connection"),
-    "--bind-address": ("bind-address", "ADDRESS", "address of this machine to connect from"),
-    "--connect-timeout": ("connect-timeout", "SECONDS", "time limit for a login"),
-    "--read-timeout": ("read-timeout", "SECONDS", "silence after which the server counts as lost"),
-    "--heartbeat": ("heartbeat", "SECONDS", "interval between heartbeats of an idle server"),
-    "--replica-id": (
-        "server-id",
-        "N",
-        "server_id of binlake among the replicas; default: a free one",
-    ),
-    "--report-host": ("report-host", "HOST", "host shown in SHOW REPLICAS"),
-    "--report-port": ("report-port", "PORT", "shown there"),
-    "--report-user": ("report-user", "USER", "shown there"),
-    "--semi-sync": ("semi-sync", "on|off", "act as a semi-synchronous replica"),
-    "--skip-replication": ("skip-replication", "keep|drop|filter", "events with that flag"),
-}
+#: Flags of a connection whose names are those of the URL's options.
+_SAME_NAME = (
+    "password-file", "option-file", "ssl-mode", "ssl-ca", "ssl-cert", "ssl-key", "server-public-key",
+    "compress", "bind-address", "connect-timeout", "read-timeout", "heartbeat", "report-host",
+    "report-port", "report-user", "semi-sync", "skip-replication",
+)  # fmt: skip
+#: Flag -> option of the URL. `--server-id` is a filter, so the server id of binlake as a replica is
+#: `--replica-id`.
+CONNECTION_FLAGS = {f"--{name}": name for name in _SAME_NAME} | {"--replica-id": "server-id"}
 
 
 def with_server_flags(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,40 +64,32 @@ def with_server_flags_except(
 def _with(
     command: Callable[..., Any], flags: Sequence[str], *, or_config: bool
 ) -> Callable[..., Any]:
-    @functools.wraps(command)
-    def run(**given: Any) -> Any:
+    def urls_of(given: dict[str, Any]) -> ServerUrls:
         text = given.pop("url")
-        values = {flag: given.pop(_parameter_name(flag)) for flag in flags}
+        values = {flag: given.pop(flag_name(flag)) for flag in flags}
         if or_config and (text is None or given["config"] is not None):
             if given["config"] is None:
                 raise OptionError("URL is missing: give one, or --config FILE", name="url")
             named = [flag for flag, value in values.items() if value is not None]
             refuse_beside_config(given["config"], ["URL"] * (text is not None) + named)
-            return command(server=(), **given)
-        options = {CONNECTION_FLAGS[f][0].replace("-", "_"): v for f, v in values.items()}
-        urls = tuple(url.with_options(**options) for url in ServerUrl.parse_all(text))
-        return command(server=urls, **given)
+            return ()
+        options = {flag_name(CONNECTION_FLAGS[f]): value for f, value in values.items()}
+        return tuple(url.with_options(**options) for url in ServerUrl.parse_all(text))
 
-    url = inspect.Parameter(
-        "url",
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[
-            str,
-            Argument(metavar="URL", required=not or_config,
-                     help="mysql://user@host:port/ or mariadb://…; several "
-                          "hosts, separated by commas, replicate one another."),
-        ],
-    )  # fmt: skip
-    others = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(command, eval_str=True).parameters.values()
-        if parameter.name != "server"
-    ]
-    parameters = [url, *others, *(_parameter(flag) for flag in flags)]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    del run.__wrapped__  # the signature above is the real one
-    return run
+    help = (
+        "mysql://user@host:port/ or mariadb://…; several hosts, separated by commas, replicate one"
+        " another."
+    )
+    url = flag_parameter("url", str, Argument(metavar="URL", required=not or_config, help=help))
+    parameters = [url, *(url_flag(flag, CONNECTION_FLAGS[flag], _PANEL, str) for flag in flags)]
+    return with_parameters(command, "server", parameters, urls_of)
+
+
+def url_flag(flag: str, name: str, panel: str, help_of: Callable[[str], str]) -> inspect.Parameter:
+    """Return the flag that sets an option of a URL; its help is made of the option's meaning."""
+    meaning, metavar = URL_OPTIONS[name]
+    option = Option(flag, metavar=metavar, help=help_of(meaning), panel=panel, show_default=False)
+    return flag_parameter(flag_name(flag), str | None, option)
 
 
 def refuse_beside_config(config: str, given: Sequence[str]) -> None:
@@ -122,18 +99,3 @@ def refuse_beside_config(config: str, given: Sequence[str]) -> None:
             f"{', '.join(given)}: not together with --config; set it in {config}",
             name="config",
         )
-
-
-def _parameter_name(flag: str) -> str:
-    return flag.removeprefix("--").replace("-", "_")
-
-
-def _parameter(flag: str) -> inspect.Parameter:
-    _, metavar, text = CONNECTION_FLAGS[flag]
-    option = Option(flag, metavar=metavar, help=text, panel=_PANEL, show_default=False)
-    return inspect.Parameter(
-        _parameter_name(flag),
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[str | None, option],
-    )

@@ -31,6 +31,7 @@ __all__ = [
     "fail_if_lost",
     "hinting",
     "is_watched",
+    "names_zone",
     "note",
     "reading",
     "say_if_nothing_matched",
@@ -71,8 +72,13 @@ def say_time_zone(options: ReadOptions, raw: Sequence[str]) -> None:
     if options.since is None and options.until is None:
         return
     given = [text for flag in ("--since", "--until") for text in _given(flag, raw)]
-    if any(not _ZONE.search(text) for text in given):
+    if not all(map(names_zone, given)):
         note("times without a zone are UTC")
+
+
+def names_zone(text: str) -> bool:
+    """Whether a time names its zone, or needs none."""
+    return _ZONE.search(text) is not None
 
 
 def _given(flag: str, raw: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
-from binlake.cli.common.flags import with_history_options
+from binlake.cli.common.flags import HISTORY_OPTIONS, with_read_options
 from binlake.cli.common.output_file import output_file
 from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.terminal import (
@@ -21,23 +21,25 @@ from binlake.cli.common.terminal import (
     say_result,
     say_time_zone,
 )
-from binlake.cli.common.undo_run import UndoChoices
+from binlake.cli.common.undo_run import ForceFlag, VerifyFlag, print_script
 from binlake.cli.history.arguments import key_and_files
 from binlake.cli.history.html import page
 from binlake.cli.history.text import lines, paints
-from binlake.cli.history.undo import check_undo, print_undo
+from binlake.cli.history.undo import check_undo
 from binlake.errors import OptionError
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.table.row_history.entries import RowHistory
 from binlake.table.row_history.history import HistoryReader, history_options
 from binlake.table.schema.schema_file import declared_schema
+from binlake.table.sql.row_undo import undo_of_row
+from binlake.table.sql.undo_run import UndoChoices
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
 __all__ = ["history"]
 
 
-@with_history_options
+@with_read_options(HISTORY_OPTIONS)
 def history(
     table: Annotated[str, Argument(metavar="DB.TABLE", help="The table of the row.")],
     arguments: Annotated[
@@ -74,21 +76,8 @@ def history(
             "--generated", metavar="COLUMN", help="With --undo: a generated column of the table."
         ),
     ] = None,
-    force: Annotated[
-        bool,
-        Option(
-            "--force",
-            help="With --undo: print the SQL for everything that can be reversed, even if some changes cannot.",
-        ),
-    ] = False,
-    verify: Annotated[
-        str | None,
-        Option(
-            "--verify",
-            metavar="URL",
-            help="With --undo: compare with this server first, and print nothing if the row differs.",
-        ),
-    ] = None,
+    force: ForceFlag = False,
+    verify: VerifyFlag = None,
 ) -> None:
     """Show every change of one row: when, by which transaction, and what it changed.
 
@@ -129,7 +118,8 @@ def history(
         found = reader.read(seen)
         if undo is not None and found.changes:
             ledger.take()  # the undo reports what it reads
-            differs = print_undo(undo, found, reader, chain, options, choices, schema, ledger, seen)
+            run = undo_of_row(undo, found, reader, chain, options, choices, schema, ledger)
+            differs = run is not None and print_script(run, seen)
     if undo is not None:
         ledger.json_differences.clear()  # as SQL functions, differences are complete
     elif html is not None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Annotated
 
-from binlake.cli.common.flags import with_event_options
+from binlake.cli.common.flags import EVENT_OPTIONS, with_read_options
 from binlake.cli.common.lines import show
-from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.parameters import Exit, LogFiles, Option
 from binlake.cli.common.terminal import (
     chains_of,
     fail_if_lost,
@@ -34,9 +34,9 @@ from binlake.values.options import ReadOptions
 __all__ = ["inspect"]
 
 
-@with_event_options
+@with_read_options(EVENT_OPTIONS)
 def inspect(
-    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    files: LogFiles,
     options: ReadOptions,
     full: Annotated[bool, Option("--full", help="Show every field of every event.")] = False,
     hexdump: Annotated[

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import binlake.cli.mirror.compact
@@ -20,6 +19,7 @@ from binlake.cli.common.server_flags import (
     with_server_flags_except,
 )
 from binlake.cli.common.terminal import note
+from binlake.cli.mirror.flags import flag_of, with_mirror_options
 from binlake.cli.mirror.progress import CopyBar
 from binlake.cli.mirror.session import (
     RUN,
@@ -38,7 +38,7 @@ from binlake.cli.mirror.session import (
 )
 from binlake.errors import OptionError
 from binlake.source.replica.url import holds_password, is_server_url
-from binlake.values.options import parse_bytes
+from binlake.values.ledger import counted
 
 if TYPE_CHECKING:
     from binlake.mirror.report import MirrorStatus, TableStatus
@@ -48,7 +48,9 @@ __all__ = ["mirror"]
 
 @mirror_command(RUN)
 @with_server_flags_except("--skip-replication", or_config=True)
+@with_mirror_options
 def run(
+    *,
     server: ServerUrls,
     lake: Annotated[
         str | None,
@@ -59,156 +61,16 @@ def run(
         Option(metavar="FILE", help="Read URL, LAKE and options from a TOML file."),
     ] = None,
     once: Annotated[bool, Option("--once", help="Bring the lake up to date and exit.")] = False,
-    table: Annotated[
-        list[str] | None,
-        Option(metavar="DB.TABLE", help="Mirror only these tables; * and ? are wildcards."),
-    ] = None,
-    exclude_table: Annotated[
-        list[str] | None, Option(metavar="DB.TABLE", help="Leave out these tables.")
-    ] = None,
-    exclude_column: Annotated[
-        list[str] | None,
-        Option(metavar="DB.TABLE.COLUMN", help="Leave out these columns; * and ? are wildcards."),
-    ] = None,
-    hash_column: Annotated[
-        list[str] | None,
-        Option(
-            metavar="DB.TABLE.COLUMN",
-            help="Write a keyed hash (HMAC-SHA256) in the place of these columns' values.",
-        ),
-    ] = None,
-    hash_key_file: Annotated[
-        str | None,
-        Option(
-            metavar="FILE", help="The key of these hashes.", show_default="BINLAKE_HASH_KEY, if set"
-        ),
-    ] = None,
-    soft_delete: Annotated[
-        list[str] | None,
-        Option(
-            metavar="DB.TABLE",
-            help="Keep deleted rows of these tables, with the time in the column _deleted_at.",
-        ),
-    ] = None,
-    append: Annotated[
-        list[str] | None,
-        Option(
-            metavar="DB.TABLE",
-            help="Append each change of these tables as a row, with operation, commit time and GTID.",
-        ),
-    ] = None,
-    history: Annotated[
-        list[str] | None,
-        Option(
-            metavar="DB.TABLE",
-            help="Keep every version of the rows of these tables, with the times when it was valid.",
-        ),
-    ] = None,
+    options: dict[str, Any],
     logs: Annotated[
         str | None,
         Option(metavar="DIR", help="Read the changes from an archive instead of the server."),
-    ] = None,
-    deletes: Annotated[
-        str | None,
-        Option(
-            metavar="HOW", help="vectors (Iceberg v3) or position (v2).", show_default="vectors"
-        ),
-    ] = None,
-    on_alter: Annotated[
-        str | None,
-        Option(
-            metavar="HOW",
-            help="If an ALTER cannot be applied: quarantine the table, or resync it.",
-            show_default="quarantine",
-        ),
-    ] = None,
-    on_other_writer: Annotated[
-        str | None,
-        Option(
-            metavar="HOW",
-            help="If another program has written to a table: refuse, or reindex.",
-            show_default="refuse",
-        ),
-    ] = None,
-    on_statement: Annotated[
-        str | None,
-        Option(
-            metavar="HOW",
-            help="Changes that are logged as statements, not as rows: error, or ignore.",
-            show_default="error",
-        ),
-    ] = None,
-    on_cascade: Annotated[
-        str | None,
-        Option(
-            metavar="HOW",
-            help="Tables that foreign keys change without a trace in the log: quarantine, or ignore.",
-            show_default="quarantine",
-        ),
-    ] = None,
-    time: Annotated[
-        str | None,
-        Option(metavar="FORM", help="TIME columns: text or micros.", show_default="text"),
-    ] = None,
-    zero_date: Annotated[
-        str | None,
-        Option(metavar="HOW", help="Zero dates: null, error or text.", show_default="null"),
-    ] = None,
-    invalid: Annotated[
-        str | None,
-        Option(
-            metavar="HOW",
-            help="Text with bytes that are invalid in its character set: error or hex.",
-            show_default="error",
-        ),
-    ] = None,
-    round_bytes: Annotated[
-        str | None,
-        Option(metavar="SIZE", help="Limit on the log that one round reads.", show_default="64MB"),
-    ] = None,
-    commit_bytes: Annotated[
-        str | None,
-        Option(
-            metavar="SIZE",
-            help="Limit on the changes of one table that are in memory.",
-            show_default="512MB",
-        ),
-    ] = None,
-    max_rate: Annotated[
-        int | None,
-        Option(metavar="N", min=1, help="Limit on the rows per second that a copy reads."),
-    ] = None,
-    keep_snapshots: Annotated[
-        int | None,
-        Option(
-            metavar="SECONDS", min=0, help="Age at which snapshots expire.", show_default="3600"
-        ),
-    ] = None,
-    max_snapshots: Annotated[
-        int | None,
-        Option(metavar="N", min=1, help="Snapshots of a table at most.", show_default="1000"),
-    ] = None,
-    compact: Annotated[
-        str | None,
-        Option(
-            metavar="HOW",
-            help="Compact tables beside the rounds: auto, or off.",
-            show_default="auto",
-        ),
     ] = None,
     interval: Annotated[
         float | None,
         Option(
             metavar="SECONDS", min=0.01, help="How often to check an idle log.", show_default="1"
         ),
-    ] = None,
-    verify_every: Annotated[
-        int | None,
-        Option(metavar="SECONDS", min=1, help="Compare the tables with the server so often."),
-    ] = None,
-    verify_sample: Annotated[
-        float | None,
-        Option(metavar="SHARE", help="Share of the rows to compare then.", show_default="1"),
     ] = None,
     metrics_port: Annotated[
         int | None, Option(metavar="PORT", min=0, max=65535, help="Port for Prometheus metrics.")
@@ -235,18 +97,10 @@ def run(
       binlake mirror mysql://repl@db1/ s3://bucket/lake --once --state /var/lib/binlake
     """
     given: dict[str, Any] = {
-        "tables": table, "exclude_tables": exclude_table, "exclude_columns": exclude_column,
-        "hash_columns": hash_column, "soft_delete_tables": soft_delete, "append_tables": append,
-        "history_tables": history,
-        "hash_key_file": None if hash_key_file is None else str(Path(hash_key_file).absolute()), "deletes": deletes, "on_alter": on_alter,
-        "on_other_writer": on_other_writer, "on_statement": on_statement, "on_cascade": on_cascade, "time": time,
-        "zero_date": zero_date, "invalid": invalid, "max_rows_per_s": max_rate, "keep_snapshots_s": keep_snapshots,
-        "max_snapshots": max_snapshots, "compact": compact,
-        "round_bytes": _size("--round-bytes", round_bytes), "commit_bytes": _size("--commit-bytes", commit_bytes),
-        "verify_every_s": verify_every, "verify_sample": verify_sample, "metrics_port": metrics_port,
-        "metrics_address": metrics_address, "logs": logs, "state": state, "lake": lake, "interval_seconds": interval,
+        "metrics_port": metrics_port, "metrics_address": metrics_address, "logs": logs, "state": state, "lake": lake,
+        "interval_seconds": interval,
     }  # fmt: skip
-    values = {name: value for name, value in given.items() if value is not None}
+    values = options | {name: value for name, value in given.items() if value is not None}
     session = SparkSettings.of(master, iceberg_jar, catalog, conf)
     if config is not None:
         refuse_beside_config(config, [_flag(name) for name in values])
@@ -265,28 +119,16 @@ def run(
 
 
 def _flag(name: str) -> str:
-    renamed = {"tables": "table", "exclude_tables": "exclude_table", "exclude_columns": "exclude_column",
-               "hash_columns": "hash_column", "soft_delete_tables": "soft_delete",
-               "append_tables": "append", "history_tables": "history", "max_rows_per_s": "max_rate",
-               "keep_snapshots_s": "keep_snapshots", "verify_every_s": "verify_every",
-               "interval_seconds": "interval"}  # fmt: skip
-    return "LAKE" if name == "lake" else f"--{renamed.get(name, name).replace('_', '-')}"
+    return {"lake": "LAKE", "interval_seconds": "--interval"}.get(name) or flag_of(name)
 
 
 def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], SparkSettings]:
-    from binlake.config.mirror import read_mirror_configuration
+    from binlake.mirror.configuration import read_mirror_configuration
 
     read = read_mirror_configuration(config)
     spark = {**read.spark, **session.config}
     master = session.master or spark.pop("spark.master", None)
     return dict(read.values), SparkSettings(master, session.iceberg_jar, session.catalog, spark)
-
-
-def _size(flag: str, text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_bytes(text)
-    except ValueError as error:
-        raise OptionError(f"{flag} {text}: {error}", name=flag) from None
 
 
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
@@ -423,6 +265,12 @@ def _table_lines(table: TableStatus, width: int) -> Iterator[str]:
         f"{table.deleted_rows:>12,} deleted  {table.files:>6,} files  {table.bytes:>16,} bytes  "
         f"{table.index_bytes:>14,} of index"
     )
+    if table.lake_table not in ("", table.table):
+        yield f"    in the lake: {table.lake_table}"
+    if table.shards:
+        yield f"    rows of {', '.join(table.shards)}"
+    if table.compaction_due:
+        yield f"    compaction due: {counted(table.compaction_due, 'data file')}"
     if table.mode != "mirror":
         yield f"    {table.mode}"
     for what, columns in (("left out", table.left_out), ("hashed", table.hashed)):

@@ -14,9 +14,9 @@ import click
 
 from binlake.cli.common.flags import renamed_databases
 from binlake.cli.common.lines import script_output
-from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.parameters import Exit, LogFiles, Option
 from binlake.cli.common.terminal import fail_if_lost, note, say_result
-from binlake.cli.mysqlbinlog.options import with_tool_options
+from binlake.cli.mysqlbinlog.options import PANEL, with_tool_options
 from binlake.cli.mysqlbinlog.server import (
     LoginOptions,
     check_raw,
@@ -45,7 +45,6 @@ __all__ = ["mysqlbinlog"]
 
 _CHOICE = "Which events"
 _TEXT = "How they are printed"
-_SERVER = "From a server"
 _READING = "How logs are opened"
 
 
@@ -70,13 +69,13 @@ _ELSEWHERE = _refused("use binlake sql --undo, which writes the statements that 
 
 
 def _server(*names: str, help: str, **more: Any) -> Any:
-    return Option(*names, help=help, panel=_SERVER, **more)
+    return Option(*names, help=help, panel=PANEL, **more)
 
 
 @with_tool_options
 def mysqlbinlog(
     connection: dict[str, str],
-    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    files: LogFiles,
     start_position: Annotated[
         str | None,
         Option(
@@ -346,20 +345,6 @@ def mysqlbinlog(
             "--protocol", metavar="tcp|socket", help="How to connect to a server on this machine."
         ),
     ] = "",
-    ssl_ca: Annotated[
-        str | None, _server("--ssl-ca", metavar="FILE", help="PEM file of certificate authorities.")
-    ] = None,
-    ssl_cert: Annotated[
-        str | None,
-        _server("--ssl-cert", metavar="FILE", help="PEM file of the client's certificate."),
-    ] = None,
-    ssl_key: Annotated[
-        str | None, _server("--ssl-key", metavar="FILE", help="PEM file of the client's key.")
-    ] = None,
-    public_key: Annotated[
-        str | None,
-        _server("--server-public-key-path", metavar="FILE", help="The server's RSA key."),
-    ] = None,
     _get_public_key: Annotated[
         bool,
         Option("--get-server-public-key", hidden=True, help="Ignored: such a key is not verified."),
@@ -416,8 +401,8 @@ def mysqlbinlog(
     remote = remote or source is not None
     if remote:
         login = LoginOptions(
-            host, port, socket, user, password, tls_mode(ssl_mode, ssl, ssl_verify), ssl_ca, ssl_cert,
-            ssl_key, public_key, compression(compress, algorithms), "none" if no_defaults else defaults_file, protocol,
+            host, port, socket, user, password, tls_mode(ssl_mode, ssl, ssl_verify),
+            compression(compress, algorithms), "none" if no_defaults else defaults_file, protocol,
             connection,
         )  # fmt: skip
         url = server_url(login)

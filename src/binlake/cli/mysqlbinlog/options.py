@@ -5,40 +5,32 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-from binlake.cli.common.parameters import Option
+from binlake.cli.common.parameters import Option, flag_name, flag_parameter, with_parameters
+from binlake.cli.common.server_flags import url_flag
 from binlake.errors import OptionError
 
-__all__ = ["CONNECTION", "REFUSED", "UNNEEDED", "with_tool_options"]
+__all__ = ["CONNECTION", "PANEL", "REFUSED", "UNNEEDED", "with_tool_options"]
 
-#: Flag -> (option of a URL, placeholder of its value, help).
-CONNECTION: dict[str, tuple[str, str, str]] = {
-    "--bind-address": ("bind-address", "ADDRESS", "Address of this machine to connect from."),
-    "--zstd-compression-level": (
-        "zstd-compression-level",
-        "N",
-        "Compression level of zstd, 1 to 22.",
-    ),
-    "--defaults-extra-file": ("extra-option-file", "FILE", "Also read this file, last."),
-    "--defaults-group-suffix": (
-        "option-group-suffix",
-        "TEXT",
-        "Also read groups that end with this text.",
-    ),
-    "--login-path": (
-        "login-path",
-        "NAME",
-        "A login that mysql_config_editor stored in ~/.mylogin.cnf.",
-    ),
-    "--ssl-capath": ("ssl-capath", "DIR", "Directory of certificate authorities, by hash."),
-    "--ssl-crl": ("ssl-crl", "FILE", "Revoked certificates."),
-    "--ssl-crlpath": ("ssl-crlpath", "DIR", "Directory of revoked certificates, by hash."),
-    "--ssl-cipher": ("ssl-cipher", "LIST", "Ciphers up to TLS 1.2."),
-    "--tls-version": ("tls-version", "LIST", "Versions of TLS (TLSv1.2,TLSv1.3)."),
+#: Flag -> option of a URL.
+CONNECTION: dict[str, str] = {
+    "--ssl-ca": "ssl-ca",
+    "--ssl-cert": "ssl-cert",
+    "--ssl-key": "ssl-key",
+    "--ssl-capath": "ssl-capath",
+    "--ssl-crl": "ssl-crl",
+    "--ssl-crlpath": "ssl-crlpath",
+    "--ssl-cipher": "ssl-cipher",
+    "--tls-version": "tls-version",
+    "--server-public-key-path": "server-public-key",
+    "--bind-address": "bind-address",
+    "--zstd-compression-level": "zstd-compression-level",
+    "--defaults-extra-file": "extra-option-file",
+    "--defaults-group-suffix": "option-group-suffix",
+    "--login-path": "login-path",
 }
 #: Flag -> whether it has a value: accepted, and without effect, because nothing here depends on
 #: it.
@@ -70,53 +62,31 @@ REFUSED: dict[str, tuple[bool, str]] = {
     "--print-defaults": (False, "see binlake mysqlbinlog --help"),
     "--binlog-row-event-max-size": (True, "binlake prints events as they are in the log"),
 }
-_PANEL = "From a server"
+PANEL = "From a server"
 
 
 def with_tool_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the flags of the tables; it receives `connection`, URL options by name."""
 
-    @functools.wraps(command)
-    def run(**given: Any) -> Any:
-        connection = {option: given.pop(_name(flag)) for flag, (option, _, _) in CONNECTION.items()}
+    def connection_of(given: dict[str, Any]) -> dict[str, str]:
+        connection = {option: given.pop(flag_name(flag)) for flag, option in CONNECTION.items()}
         for flag in UNNEEDED:
-            given.pop(_name(flag))
+            given.pop(flag_name(flag))
         for flag, (_, why) in REFUSED.items():
-            if given.pop(_name(flag)):
+            if given.pop(flag_name(flag)):
                 raise OptionError(f"{flag}: {why}", name=flag)
-        return command(connection={k: v for k, v in connection.items() if v is not None}, **given)
+        return {flag_name(name): v for name, v in connection.items() if v is not None}
 
-    own = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(command, eval_str=True).parameters.values()
-        if parameter.name != "connection"
-    ]
-    shown = [
-        _parameter(flag, str, help=help, metavar=metavar, panel=_PANEL)
-        for flag, (_, metavar, help) in CONNECTION.items()
-    ]
-    hidden = [
-        _parameter(flag, str if has_value else bool, hidden=True)
-        for flag, has_value in {**UNNEEDED, **{f: has for f, (has, _) in REFUSED.items()}}.items()
-    ]
-    parameters = [*own, *shown, *hidden]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    del run.__wrapped__  # the signature above is the real one
-    return run
+    shown = [url_flag(flag, option, PANEL, _sentence) for flag, option in CONNECTION.items()]
+    takes_value = UNNEEDED | {flag: has for flag, (has, _) in REFUSED.items()}
+    hidden = [_hidden(flag, str | None if has else bool) for flag, has in takes_value.items()]
+    return with_parameters(command, "connection", [*shown, *hidden], connection_of)
 
 
-def _name(flag: str) -> str:
-    return flag.removeprefix("--").replace("-", "_")
+def _sentence(meaning: str) -> str:
+    return f"{meaning[0].upper()}{meaning[1:]}."
 
 
-def _parameter(flag: str, kind: type, **more: Any) -> inspect.Parameter:
+def _hidden(flag: str, kind: Any) -> inspect.Parameter:
     names = (flag, "-T") if flag == "--table" else (flag,)
-    option = Option(*names, show_default=False, **more)
-    is_text = kind is str
-    return inspect.Parameter(
-        _name(flag),
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None if is_text else False,
-        annotation=Annotated[str | None if is_text else bool, option],
-    )
+    return flag_parameter(flag_name(flag), kind, Option(*names, hidden=True))

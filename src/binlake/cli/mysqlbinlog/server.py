@@ -39,10 +39,6 @@ class LoginOptions:
     user: str = ""
     password: str | None = field(default=None, repr=False)
     ssl_mode: str | None = None
-    ssl_ca: str | None = None
-    ssl_cert: str | None = None
-    ssl_key: str | None = None
-    server_public_key: str | None = None
     compress: str | None = None
     option_file: str | None = None
     protocol: str = ""
@@ -56,10 +52,6 @@ def server_url(login: LoginOptions) -> ServerUrl:
         "mysql", host, 0 if login.socket else login.port, login.user, login.socket
     ).with_options(
         ssl_mode=login.ssl_mode.lower() if login.ssl_mode is not None else None,
-        ssl_ca=login.ssl_ca,
-        ssl_cert=login.ssl_cert,
-        ssl_key=login.ssl_key,
-        server_public_key=login.server_public_key,
         compress=login.compress,
         option_file=login.option_file,
         **login.more,

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Annotated
 
 from binlake.cli.common.change_writer import check_format, open_target
-from binlake.cli.common.flags import with_query_options
-from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.flags import QUERY_OPTIONS, with_read_options
+from binlake.cli.common.parameters import Argument, Exit, Option, OutputFile
 from binlake.cli.common.terminal import chains_of, hinting, note, say_time_zone
 from binlake.cli.query.result_writer import FORMATS, write_result
 from binlake.errors import BinlogError, OptionError
 from binlake.query.connection import duckdb_library
 from binlake.query.database import LogDatabase
+from binlake.source.access import Access
 from binlake.source.bytes import is_uri
+from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -67,7 +69,7 @@ class Session:
                 note(line)
 
 
-@with_query_options
+@with_read_options(QUERY_OPTIONS)
 def query(
     words: Annotated[
         list[str],
@@ -89,10 +91,7 @@ def query(
             choices=FORMATS,
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout."),
-    ] = None,
+    output: OutputFile = None,
     limit: Annotated[
         int | None, Option("--limit", "-n", min=1, metavar="N", help="Show N rows of each result.")
     ] = None,
@@ -127,6 +126,7 @@ def query(
     duckdb_library()
     say_time_zone(options, sys.argv)
     chains = chains_of(files, options)
+    _expect_logs(files, chains, options)
     database = LogDatabase(chains, options, files, external_access=external_access)
     session = Session(database, options, form, limit)
     try:
@@ -140,6 +140,17 @@ def query(
         database.connection.close()
     if session.lost:
         raise Exit(1)
+
+
+def _expect_logs(files: Sequence[str], chains: Sequence[Chain], options: ReadOptions) -> None:
+    """Raise FormatError for a local file among `files` that is no log: a statement need not read it.
+
+    Files that the user does not name were found by their names, and many need not be opened.
+    """
+    access = Access.of(options)
+    named = {file for file in files if not is_uri(file) and Path(file).is_file()}
+    for log in (log for chain in chains for log in chain.files if log.path in named):
+        access.open(log, 0).close()
 
 
 def _ask(session: Session, output: Path | None) -> None:

@@ -8,9 +8,9 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-from binlake.cli.common.flags import renamed_databases, with_sql_options
+from binlake.cli.common.flags import SQL_OPTIONS, renamed_databases, with_read_options
 from binlake.cli.common.lines import script_output
-from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.parameters import Exit, LogFiles, Option
 from binlake.cli.common.terminal import (
     chains_of,
     fail_if_lost,
@@ -21,7 +21,7 @@ from binlake.cli.common.terminal import (
     say_result,
     say_time_zone,
 )
-from binlake.cli.common.undo_run import UndoChoices, UndoRun
+from binlake.cli.common.undo_run import ForceFlag, VerifyFlag, print_script
 from binlake.cli.sql.forward import changes_of, changes_with_ddl
 from binlake.errors import MissingContextError, OptionError
 from binlake.replay.ddl_script import DdlScript
@@ -31,6 +31,7 @@ from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.sql.row_sql import Redo
 from binlake.table.sql.sql_script import ForeignKeys, forward_script
+from binlake.table.sql.undo_run import UndoChoices, UndoRun
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 
-@with_sql_options
+@with_read_options(SQL_OPTIONS)
 def sql(
-    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    files: LogFiles,
     options: ReadOptions,
     undo: Annotated[
         bool,
@@ -71,13 +72,7 @@ def sql(
             help="Rename database OLD to NEW in the output; filters and --schema use the old name.",
         ),
     ] = None,
-    force: Annotated[
-        bool,
-        Option(
-            "--force",
-            help="With --undo: print the SQL for everything that can be reversed, even if some changes cannot.",
-        ),
-    ] = False,
+    force: ForceFlag = False,
     check_later: Annotated[
         bool,
         Option(
@@ -85,14 +80,7 @@ def sql(
             help="With --undo: search the rest of the log for later changes of the same rows.",
         ),
     ] = True,
-    verify: Annotated[
-        str | None,
-        Option(
-            "--verify",
-            metavar="URL",
-            help="With --undo: compare with this server first, and print nothing if rows differ.",
-        ),
-    ] = None,
+    verify: VerifyFlag = None,
 ) -> None:
     """Print row changes as SQL that a server accepts, whole transactions in commit order.
 
@@ -142,7 +130,8 @@ def sql(
     ):
         try:
             if undo:
-                differs = UndoRun(chains, options, choices, schema, ledger).print(seen)
+                run = UndoRun(chains, options, choices, schema, ledger)
+                differs = print_script(run, seen)
             else:
                 faces = Redo(choices.generated, choices.databases)
                 with script_output() as write:

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from binlake.cli.common.flags import with_stats_options
+from binlake.cli.common.flags import STATS_OPTIONS, with_read_options
 from binlake.cli.common.lines import show
 from binlake.cli.common.output_file import output_file
-from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.parameters import LogFiles, Option
 from binlake.cli.common.terminal import (
     chains_of,
     fail_if_lost,
@@ -23,26 +23,27 @@ from binlake.cli.common.terminal import (
     say_result,
     say_time_zone,
 )
-from binlake.cli.stats.html import page
 from binlake.cli.stats.statements import StatementChoices, print_statements
 from binlake.cli.stats.text import report
 from binlake.errors import OptionError
 from binlake.stream.sql.statements import KIND_WORDS
 from binlake.stream.statistics import UNITS, Statistics
 from binlake.table.counting.gather import gather
+from binlake.ui.frozen import frozen_page
+from binlake.ui.overview import Overview
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
 __all__ = ["stats"]
 
 _TOP = 10
-#: The most buckets of time in a chart, and in the text report.
-_CHART_BARS, _TEXT_BARS = 300, 60  # so long are lists
+#: The most buckets of time in JSON, and in the text report.
+_JSON_BARS, _TEXT_BARS = 300, 60  # so long are lists
 
 
-@with_stats_options
+@with_read_options(STATS_OPTIONS)
 def stats(
-    files: Annotated[list[str], Argument(metavar="FILE…", help="Logs to read; - is stdin.")],
+    files: LogFiles,
     options: ReadOptions,
     top: Annotated[
         int | None,
@@ -61,7 +62,12 @@ def stats(
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[
-        Path | None, Option("--html", metavar="FILE", help="Write an HTML report to this file.")
+        Path | None,
+        Option(
+            "--html",
+            metavar="FILE",
+            help="Write the page of binlake ui to this file, with its data in it.",
+        ),
     ] = None,
     list_statements: Annotated[
         bool, Option("--statements", help="List every statement (--json: one per line).")
@@ -117,18 +123,20 @@ def stats(
         flag = "--kind" if kind else "--digest"
         raise OptionError(f"{flag} requires --statements", name=flag)
     ledger = Ledger()
-    bars = _CHART_BARS if html is not None or as_json else _TEXT_BARS
+    found = Statistics(top=top or _TOP, unit=by, bars=_JSON_BARS if as_json else _TEXT_BARS)
+    overview = Overview(found)
     with hinting(options), reading(chains, ledger) as seen:
-        found = gather(
-            chains, options, ledger, Statistics(top=top or _TOP, unit=by, bars=bars), seen
-        )
+        if html is None:
+            gather(chains, options, ledger, found, seen)
+        else:
+            gather(chains, options, ledger, overview, seen)
     document = found.to_json(ledger)
     if by is not None and document["time"]["unit"] != by:
         note(f"the time span of the logs is too long for --by {by}")
     if html is not None:
         names = [file.shown for chain in chains for file in chain.files]
         with output_file(html, "html") as file:
-            file.write(page(document, names).encode())
+            file.write(frozen_page(overview, ledger, names).encode("utf-8", "backslashreplace"))
     if as_json:
         print(json.dumps(document, ensure_ascii=False, indent=1))
     elif html is None:

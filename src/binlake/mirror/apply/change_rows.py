@@ -4,8 +4,8 @@ A row has the columns of the row as it is after the change (of a delete: as it w
 them, under names that no column of a server has:
 
 - `OP`: insert, update or delete, as a number (`table.batches.OPERATIONS`),
-- `ABSENT`: names of the columns of which the images tell no value, null where they tell all,
-- the facts that are wanted, each under `fact` of the name of a metadata column,
+- `ABSENT`: names of the columns without a value in the images, null where all have one,
+- the requested facts, each under `fact` of the name of a metadata column,
 - `BEFORE` + name: for each key column its value before an update, else null.
 """
 
@@ -32,12 +32,12 @@ _NAMES = pa.list_(pa.field("element", pa.string()))
 
 
 def is_special(name: str) -> bool:
-    """Whether a column is none of the server's."""
+    """Whether a column is binlake's own, not the server's."""
     return name.startswith(_SPECIAL)
 
 
 def fact(name: str) -> str:
-    """The column of a fact, of the name of its metadata column."""
+    """The name of the column that contains a fact."""
     return f"{_FACT}{name}"
 
 
@@ -70,7 +70,7 @@ def change_rows(
 
 
 def _refuse_without_key(changes: TableChanges, key: Sequence[str]) -> None:
-    """A before-image without the key does not tell which row an update was of."""
+    """Refuse a before-image without the key: it does not identify the updated row."""
     assert changes.before is not None
     types = changes.types
     ordinals = [types.ordinals[types.names.index(part)] for part in key]
@@ -84,7 +84,7 @@ def _refuse_without_key(changes: TableChanges, key: Sequence[str]) -> None:
 
 
 def _refuse_virtual(changes: TableChanges) -> None:
-    """An update that leaves out a column that the server computes may have changed it."""
+    """Refuse an update whose image lacks a generated column: the value may have changed."""
     definition = changes.types.definition
     shown = set(changes.types.ordinals)
     virtual = [c for c in definition.columns if c.virtual and c.ordinal in shown]

@@ -1,16 +1,14 @@
 """A range of log, decoded into the row changes of each mirrored table and the DDL among them.
 
 Small ranges are decoded where the mirror runs. Of large ones each task decodes a part and leaves
-its rows as Arrow files in a directory that all of them see.
+its rows as Arrow files (`Staging`).
 """
 
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -20,6 +18,7 @@ import pyarrow as pa
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.apply.change_rows import change_rows
+from binlake.mirror.apply.staging import Staging, staged_output
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
@@ -55,7 +54,7 @@ class Wanted:
     facts: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
 
     def declared(self) -> DeclaredSchema:
-        """The tables as they are declared. Raises SchemaError."""
+        """The declared tables. Raises SchemaError."""
         return parse_schema(self.schema.encode()) if self.schema else DeclaredSchema()
 
 
@@ -83,14 +82,13 @@ def decode_range(
     options: ReadOptions,
     wanted: Wanted,
     engine: Engine,
-    staging: str,
+    staging: Staging,
     *,
     refuse_statements: bool = True,
 ) -> Decoded:
     """Decode splits, by `engine` where they are more than one task should read.
 
-    `staging` is a directory, of this machine or one that all workers share. Raises BinlogError;
-    IncompleteError, with `refuse_statements`, for changes that the log holds but rows do not show.
+    Raises BinlogError; IncompleteError, with `refuse_statements`, for changes that the log holds but rows do not show.
     """
     parts = packed(splits, _TASK_BYTES)
     if len(parts) <= 1:
@@ -214,10 +212,10 @@ class _Spooled(Decoded):
 
     def _begun(self, name: TableName, schema: pa.Schema) -> tuple[pa.Schema, ExitStack, Any]:
         self._end(name)
-        path = f"{self._directory}/{uuid.uuid4().hex}.arrow"
+        path, output = staged_output(self._directory)
         self.files.append((list(name), path))
         stack = ExitStack()
-        out = stack.enter_context(pa.OSFile(path, "wb"))
+        out = stack.enter_context(output)
         return schema, stack, stack.enter_context(pa.ipc.new_file(out, schema))
 
     def _end(self, name: TableName) -> None:
@@ -237,9 +235,9 @@ def _by_tasks(
     options: ReadOptions,
     wanted: Wanted,
     engine: Engine,
-    staging: str,
+    staging: Staging,
 ) -> tuple[Ledger, Decoded]:
-    tasks = [_DecodeTask(part, options, wanted, staging) for part in parts]
+    tasks = [_DecodeTask(part, options, wanted, staging.directory) for part in parts]
     results: list[dict[str, Any]] = [
         json.loads(text) for text in engine.run(tasks, "decode", lambda _done, _all: None)
     ]
@@ -247,12 +245,8 @@ def _by_tasks(
     for result in results:
         ledger += Ledger.from_json(result["ledger"])
         for name, path in result["files"]:
-            with pa.memory_map(path) as source:
-                reader = pa.ipc.open_file(source)
-                for at in range(reader.num_record_batches):
-                    found.add(tuple(name), reader.get_batch(at))
-            with suppress(FileNotFoundError):
-                os.unlink(path)  # the mapping keeps what it holds  # noqa: PTH108
+            for batch in staging.take(path):
+                found.add(tuple(name), batch)
         for position, *rest in result["ddl"]:
             found.ddl.append(DdlStatement(ChainPosition(*position), *rest))
         for database, table, why in result["failed"]:

@@ -130,7 +130,7 @@ class KeyShare:
     parts: int
 
     def changes(self, changes: pa.Table) -> pa.Table:
-        """The changes that are about one of these keys, as the old one or the new one."""
+        """The changes whose old or new key is one of these."""
         is_update = pc.equal(changes[OP], UPDATE)
         old = [pc.if_else(is_update, changes[BEFORE + n], changes[n]) for n in self.key]
         wanted = self._has(pa.table(old, names=list(self.key))) | self._has(changes)
@@ -157,7 +157,7 @@ def moves_without_columns(changes: pa.Table, key: Sequence[str]) -> bool:
 
 
 def differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """Which values of two columns differ; NULL differs from all."""
+    """A mask of the rows whose values differ between two columns; NULL differs from every value."""
     same = pc.fill_null(pc.equal(one, other), fill_value=False)
     found: npt.NDArray[np.bool_] = ~same.combine_chunks().to_numpy(zero_copy_only=False)
     return found

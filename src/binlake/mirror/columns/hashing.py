@@ -27,13 +27,13 @@ _HINT = "`openssl rand -hex 32` prints a key; give its file with --hash-key-file
 
 @dataclass(frozen=True)
 class KeyedHash:
-    """The hash with one key, which it never shows."""
+    """The hash with one key; no text of it shows the key."""
 
     key: _Key
 
     @property
     def id(self) -> str:
-        """Stands for the key where it is written down: other keys have other ids."""
+        """An id that is stored in place of the key: different keys have different ids."""
         return self.hex(b"binlake: the id of this key")[:16]
 
     def hex(self, data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""DDL statements of the log, done to the lake tables that they are about."""
+"""Apply DDL statements of the log to the lake tables that they concern."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import Control, position_properties
-from binlake.mirror.ddl.effects import Effect, changes_no_column, concerns, effect_of
-from binlake.mirror.followed import OF_ONE_TABLE, Followed, definition_properties
+from binlake.mirror.control import Control
+from binlake.mirror.ddl.effects import Effect, effect_of
+from binlake.mirror.followed import OF_ONE_TABLE, Followed
 from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.iceberg.table import Change
+from binlake.mirror.kept import definition_properties
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source_tables import SourceTables
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.schema.ddl_effects import changes_no_column, concerns
 from binlake.values.position import Position
 
 __all__ = ["SchemaChanges"]
@@ -26,7 +28,7 @@ class SchemaChanges:
     """Does to tables what statements do to their sources.
 
     `copy_again` and `quarantine` take the name of a table whose change cannot be followed, the latter with the
-    reason, too. `note` takes sentences for people.
+    reason, too; `forget` that of a shard that is dropped. `note` takes sentences for people.
     """
 
     options: MirrorOptions
@@ -35,6 +37,7 @@ class SchemaChanges:
     source: SourceTables
     copy_again: Callable[[str], None]
     quarantine: Callable[[str, str], None]
+    forget: Callable[[str], None]
     note: Callable[[str], None]
 
     def first(
@@ -68,9 +71,9 @@ class SchemaChanges:
         return bool(again)
 
     def apply(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
-        """Do to a table what a statement does to it; `end` is the place after the statement.
+        """Apply a statement to a table; `end` is the place after the statement.
 
-        A table to which that cannot be done is quarantined, or copied again.
+        A table that cannot follow is quarantined or copied again.
         """
         if not concerns(ddl, table.database, table.name):
             return
@@ -91,10 +94,17 @@ class SchemaChanges:
         except UnsupportedError as error:
             self._refused(table, ddl, error.message)
             return
-        if change.truncate:
-            table.lake.iceberg.tag(f"before-truncate-{ddl.position.file}-{ddl.position.offset}")
-        table.lake.commit(change, position_properties(end, self.control.round + 1))
+        number = self.control.round + 1
+        if change.truncate or effect.drop:
+            what = "drop" if effect.drop else "truncate"
+            table.lake.iceberg.tag(f"before-{what}-{ddl.position.file}-{ddl.position.offset}")
+        if table.shard_column and (change.truncate or effect.drop):
+            table.empty(end, number, forget=effect.drop)
+        else:
+            table.lake.commit(change, table.position_properties(end, number))
         table.offset = end
+        if effect.drop:
+            self.forget(table.full_name)
         self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
 
     def _change_of(
@@ -108,7 +118,7 @@ class SchemaChanges:
         kept = {}
         if effect.create_table is not None:
             kept = definition_properties(table.id, effect.create_table, self.rules)
-        return Change(schema=effect.steps, table_properties=kept)
+        return Change(schema=effect.steps, table_properties=table.kept_as(kept))
 
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"

@@ -77,9 +77,37 @@ public class Lake {
     return catalog.createTable(
         TableIdentifier.of(space, text(request, "table")),
         schema,
-        PartitionSpec.unpartitioned(),
+        partitioned(schema, list(request, "partition")),
         (String) null,
         properties);
+  }
+
+  private PartitionSpec partitioned(Schema schema, JsonNode fields) {
+    PartitionSpec.Builder spec = PartitionSpec.builderFor(schema);
+    for (int i = 0; i < fields.size(); i++) {
+      JsonNode field = (JsonNode) fields.get(i);
+      String transform = text(field, "transform");
+      String column = text(field, "column");
+      int width = ((JsonNode) field.get("width")).asInt();
+      if (transform.equals("identity")) {
+        spec.identity(column);
+      } else if (transform.equals("bucket")) {
+        spec.bucket(column, width);
+      } else if (transform.equals("truncate")) {
+        spec.truncate(column, width);
+      } else if (transform.equals("year")) {
+        spec.year(column);
+      } else if (transform.equals("month")) {
+        spec.month(column);
+      } else if (transform.equals("day")) {
+        spec.day(column);
+      } else if (transform.equals("hour")) {
+        spec.hour(column);
+      } else {
+        throw new IllegalArgumentException(transform);
+      }
+    }
+    return spec.build();
   }
 
   public String describe(Table table) throws Exception {
@@ -87,6 +115,7 @@ public class Lake {
     out.put("location", table.location());
     out.put("uuid", table.uuid().toString());
     out.set("schema", mapper.readTree(SchemaParser.toJson(table.schema())));
+    out.set("spec", mapper.readTree(PartitionSpecParser.toJson(table.spec())));
     out.set("properties", mapper.valueToTree(table.properties()));
     Snapshot head = table.currentSnapshot();
     if (head != null) {

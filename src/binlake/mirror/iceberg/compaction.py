@@ -22,6 +22,7 @@ from binlake.lake.engine import Task
 from binlake.mirror.iceberg.data_files import DataFileWriter
 from binlake.mirror.iceberg.key_index import SortedKeys
 from binlake.mirror.iceberg.live_rows import Lookup, live_batches
+from binlake.mirror.iceberg.partitions import UNPARTITIONED, Partition
 
 __all__ = [
     "CompactionPolicy",
@@ -42,12 +43,13 @@ _NO_SMALL_WASTE_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A data file: its rows, how many of them are deleted, its bytes."""
+    """A data file: its rows, how many of them are deleted, its bytes, its partition."""
 
     path: str
     rows: int
     deleted: int
     bytes: int
+    partition: Partition = UNPARTITIONED
 
     @property
     def live_rows(self) -> int:
@@ -90,10 +92,10 @@ class CompactionPolicy:
 
 def due_groups(files: Sequence[FileState], policy: CompactionPolicy) -> list[list[FileState]]:
     """Groups of files each of which should become one; none if the table is fit to read."""
-    classes: dict[int, list[FileState]] = defaultdict(list)
+    classes: dict[tuple[Partition, int], list[FileState]] = defaultdict(list)
     for file in files:
         if not policy.is_full(file):
-            classes[policy.size_class(file)].append(file)
+            classes[file.partition, policy.size_class(file)].append(file)
     due = {f.path: f for of in classes.values() if len(of) >= policy.files for f in of}
     wasteful = [f for f in files if f.deleted > policy.deleted_share * f.rows]
     wasted = sum(f.bytes for f in wasteful)
@@ -114,9 +116,9 @@ def all_groups(
 def _grouped(files: Iterable[FileState], policy: CompactionPolicy) -> Iterator[list[FileState]]:
     group: list[FileState] = []
     held = 0.0
-    for file in sorted(files, key=lambda f: (policy.fill(f), f.path)):
+    for file in sorted(files, key=lambda f: (f.partition, policy.fill(f), f.path)):
         fill = policy.fill(file)
-        if group and held + fill > 1:
+        if group and (held + fill > 1 or group[-1].partition != file.partition):
             yield group
             group, held = [], 0.0
         group.append(file)
@@ -176,19 +178,24 @@ class Rewritten:
 
 
 class RewriteTask(Task):
-    """Writes what is there of some data files into one."""
+    """Writes the rows of some data files of one partition that are not deleted into one file."""
 
-    def __init__(self, old: Sequence[tuple[str, bytes]], schema: bytes, prefix: str) -> None:
+    def __init__(
+        self,
+        old: Sequence[tuple[str, bytes]],
+        schema: bytes,
+        prefix: str,
+        partition: Partition = UNPARTITIONED,
+    ) -> None:
+        self.partition = partition
         self.old = old
         self.schema = schema
         self.prefix = prefix
 
     def run(self) -> str:
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
-        files = list(
-            DataFileWriter(schema, self.prefix, 1 << 62).write(_gathered(self._rows(schema)))
-        )
-        return json.dumps(files[0] if files else None)
+        writer = DataFileWriter(schema, self.prefix)
+        return json.dumps(writer.write_one(_gathered(self._rows(schema)), self.partition))
 
     def _rows(self, schema: pa.Schema) -> Iterator[pa.Table]:
         for path, deleted in self.old:
@@ -219,11 +226,12 @@ class RewriteOrder:
     schema: pa.Schema
     lookup: Lookup | None
     prefix: str
+    partition: Partition
 
     def task(self) -> RewriteTask:
         """The task that writes the file."""
         old = [(path, positions.serialize()) for path, positions in self.deleted.items()]
-        return RewriteTask(old, self.schema.serialize().to_pybytes(), self.prefix)
+        return RewriteTask(old, self.schema.serialize().to_pybytes(), self.prefix, self.partition)
 
     def done(self, file: Mapping[str, Any] | None) -> Rewritten:
         """The outcome, from what the task returned. Reads the keys of the new file, if there is an index."""

@@ -1,17 +1,19 @@
-"""Iceberg's Java API, behind a class of ours that Janino (in Spark's jars) compiles in the session.
+"""Iceberg's Java API, behind a class of binlake that Janino (in Spark's jars) compiles in the session.
 
-A call from Python to Java takes as long as a thousand files do there, so each asks for much, as JSON.
+A call from Python to Java takes as long as the work for a thousand files, so each call transfers many, as JSON.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from binlake.errors import BinlogError, SourceError
+from binlake.mirror.table_rules import PartitionField
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,14 +61,20 @@ class Lake:
             )
 
     def create(
-        self, namespace: str, table: str, schema: Mapping[str, Any], properties: Mapping[str, str]
+        self,
+        namespace: str,
+        table: str,
+        schema: Mapping[str, Any],
+        properties: Mapping[str, str],
+        partition: Sequence[PartitionField] = (),
     ) -> IcebergTable:
-        """Make a table, unpartitioned; `schema` as Iceberg's JSON. Raises SourceError."""
+        """Make a table; `schema` as Iceberg's JSON. Raises SourceError."""
         request = {
             "namespace": namespace,
             "table": table,
             "schema": schema,
             "properties": dict(properties),
+            "partition": [asdict(one) for one in partition],
         }
         with _in_one_line(f"{namespace}.{table}"):
             made = self._helper.create(self._catalog, json.dumps(request))
@@ -92,7 +100,7 @@ class IcebergTable:
             self._table.refresh()
 
     def describe(self) -> dict[str, Any]:
-        """location, uuid, schema, properties; with a snapshot: snapshot, summary, parent."""
+        """location, uuid, schema, spec (of its partitions), properties; with a snapshot: snapshot, summary, parent."""
         with _in_one_line(self.full_name):
             found: dict[str, Any] = json.loads(self._helper.describe(self._table))
             return found
@@ -183,7 +191,7 @@ _CONFLICTS = ("CommitFailedException", "ValidationException", "binlake: head is"
 
 @contextmanager
 def _in_one_line(where: str) -> Iterator[None]:
-    """Java's exceptions as errors of ours."""
+    """Raise Java's exceptions as BinlakeErrors."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

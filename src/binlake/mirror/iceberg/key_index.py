@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from binlake.mirror.iceberg.keys import Keys
+from binlake.source.bytes import remove_partials, replacing
 
 __all__ = ["KeyIndex", "Locations", "SortedKeys", "sorted_keys"]
 
@@ -62,7 +63,7 @@ class _Run:
 
 
 class KeyIndex:
-    """An index in a directory of its own, whose content nobody else may use."""
+    """An index in a directory of its own; no other process may use the directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -72,6 +73,7 @@ class KeyIndex:
         self._runs: list[_Run] = []
         self._snapshot: int | None = None
         directory.mkdir(parents=True, exist_ok=True)
+        remove_partials(directory, [file.name for file in directory.iterdir()])
         try:
             self._load(json.loads((directory / _META).read_text("utf-8")))
         except (OSError, ValueError, KeyError, TypeError):
@@ -81,7 +83,7 @@ class KeyIndex:
 
     @property
     def snapshot(self) -> int | None:
-        """The snapshot of the table all of whose files it had when it was saved."""
+        """The snapshot whose files the index covered when it was saved."""
         return self._snapshot
 
     def has(self, path: str) -> bool:
@@ -179,9 +181,8 @@ class KeyIndex:
                 [r.name, len(r), r.low is not None, list(r.counts.items())] for r in self._runs
             ],
         }
-        new = self._directory / f"{_META}.new"
-        new.write_text(json.dumps(meta), "utf-8")
-        new.replace(self._directory / _META)
+        with replacing(self._directory / _META) as new:
+            new.write(json.dumps(meta).encode())
         names = {run.name for run in self._runs}
         for file in self._directory.glob("*.npy"):
             if file.name.partition(".")[0] not in names:

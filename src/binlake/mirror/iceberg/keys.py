@@ -41,9 +41,17 @@ class Keys:
         """A number per row, from 0 on, equal where keys are equal, in the order of `high`."""
         if self.low is None:
             return np.unique(self.high, return_inverse=True)[1].astype(np.int64)
-        pairs = np.empty(len(self), dtype=[("h", "u8"), ("l", "u8")])
-        pairs["h"], pairs["l"] = self.high, self.low
-        return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+        order = np.argsort(self.high)  # half a hash tells nearly all keys apart
+        high, low = self.high[order], self.low[order]
+        others = low[1:] != low[:-1]
+        if (others & (high[1:] == high[:-1])).any():
+            order = np.lexsort((self.low, self.high))
+            high, low = self.high[order], self.low[order]
+            others = low[1:] != low[:-1]
+        begins = others | (high[1:] != high[:-1])
+        found = np.empty(len(self), np.int64)
+        found[order] = np.concatenate([[0][: len(self)], np.cumsum(begins)])
+        return found
 
 
 def is_whole(kinds: list[pa.DataType]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 
-from binlake.errors import UnsupportedError
+from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.iceberg.data_files import file_system
 from binlake.mirror.iceberg.key_index import SortedKeys, sorted_keys
 from binlake.mirror.iceberg.keys import keys_of_rows
 from binlake.mirror.iceberg.puffin import decode_vector
 from binlake.mirror.iceberg.schema import FIELD_ID
 
-__all__ = ["Lookup", "deleted_rows", "live_batches", "rows_at"]
+__all__ = [
+    "Lookup",
+    "deleted_counts",
+    "deleted_rows",
+    "live_batches",
+    "marked_rows",
+    "places_of_each",
+    "rows_at",
+]
 
 _BATCH_ROWS = 1 << 17
 
@@ -37,6 +45,17 @@ def deleted_rows(files: Mapping[str, Any]) -> dict[str, BitMap]:
             marked |= read[name].get(entry["path"], BitMap())
         deleted[entry["path"]] = marked
     return deleted
+
+
+def deleted_counts(files: Mapping[str, Any]) -> dict[str, int]:
+    """How many rows of each data file are deleted, without reading vectors. Raises BinlogError."""
+    lists = any(file["file-format"].lower() != "puffin" for file in files["deletes"].values())
+    if lists:
+        return {path: len(positions) for path, positions in deleted_rows(files).items()}
+    return {
+        entry["path"]: sum(files["deletes"][name]["record-count"] for name in entry["deletes"])
+        for entry in files["data"]
+    }
 
 
 def _read_deletes(file: Mapping[str, Any], data_file: str) -> dict[str, BitMap]:
@@ -80,6 +99,24 @@ def live_batches(
                 keep[np.array(gone.to_array()) - positions[0]] = False
                 rows, positions = rows.filter(pa.array(keep)), positions[keep]
             yield rows, positions
+
+
+def marked_rows(
+    deleted: Mapping[str, BitMap], paths: Iterable[str], schema: pa.Schema, column: str, value: str
+) -> dict[str, BitMap]:
+    """All deleted positions, with those of the rows that have a value in a column of text, of the data files that
+    have such rows.
+    """
+    marks: dict[str, BitMap] = {}
+    for path in paths:
+        before = deleted.get(path, BitMap())
+        found = BitMap()
+        for rows, positions in live_batches(path, before, schema, [column]):
+            of = pc.fill_null(pc.equal(rows[column], value), fill_value=False).to_numpy()
+            found |= BitMap(array("I", positions[of].astype(np.uint32).tobytes()))
+        if found:
+            marks[path] = before | found
+    return marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +165,32 @@ def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:
                 parts.append(_as_stored(rows.take(pa.array(inside)), stored, schema))
             first += count
     return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def places_of_each(
+    table: str,
+    wanted: np.ndarray[Any, Any],
+    places: np.ndarray[Any, Any],
+    counts: np.ndarray[Any, Any],
+) -> np.ndarray[Any, Any]:
+    """Of the places of equal rows as many as `counts` asks for. Raises IncompleteError where there are fewer.
+
+    `wanted` has, for each place, the index in `counts` of the row that is there.
+    """
+    order = np.lexsort((places, wanted))
+    wanted, places = wanted[order], places[order]
+    begins = np.searchsorted(wanted, np.arange(len(counts)))
+    ends = np.searchsorted(wanted, np.arange(len(counts)), "right")
+    chosen = []
+    for number in range(len(counts)):
+        of = places[begins[number] : ends[number]]
+        if len(of) < counts[number]:
+            raise IncompleteError(
+                f"{table}: {counts[number]} rows are deleted of which the lake has {len(of)}",
+                hint="the table differs from its source: `binlake mirror resync` makes it anew",
+            )
+        chosen.append(of[: counts[number]])
+    return np.concatenate(chosen)
 
 
 def _stored_names(

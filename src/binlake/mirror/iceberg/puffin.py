@@ -19,6 +19,7 @@ from pyroaring import BitMap
 
 from binlake.errors import ChecksumError, MalformedError, UnsupportedError
 from binlake.mirror.iceberg.data_files import write_file
+from binlake.mirror.iceberg.partitions import Partition
 
 __all__ = ["DeletionVector", "decode_vector", "encode_vector", "puffin", "vector_files"]
 
@@ -88,19 +89,23 @@ def puffin(vectors: Iterable[tuple[str, BitMap]]) -> tuple[bytes, list[DeletionV
     return bytes(content), found
 
 
-def vector_files(path: str, marks: Mapping[str, BitMap]) -> list[dict[str, Any]]:
-    """Write a Puffin file of the deleted positions of data files; Iceberg's JSON of each vector."""
+def vector_files(
+    path: str, marks: Mapping[str, BitMap], partitions: Mapping[str, Partition]
+) -> list[dict[str, Any]]:
+    """Write a Puffin file of the deleted positions of data files; Iceberg's JSON of each vector.
+
+    `partitions` has that of each data file.
+    """
     if not marks:
         return []
     content, vectors = puffin(sorted(marks.items()))
     write_file(path, content)
     return [
         {
-            "spec-id": 0,
+            **partitions[vector.data_file].json,
             "content": "position-deletes",
             "file-path": path,
             "file-format": "puffin",
-            "partition": [],
             "file-size-in-bytes": len(content),
             "record-count": vector.cardinality,
             "referenced-data-file": vector.data_file,

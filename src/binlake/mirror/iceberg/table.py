@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import uuid
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,28 +24,43 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from binlake.errors import IncompleteError, SourceError
+from binlake.errors import SourceError
 from binlake.mirror.iceberg.compaction import FileState, RewriteOrder, Rewritten
 from binlake.mirror.iceberg.data_files import (
+    FILE_PREFIX,
     DataFileWriter,
-    position_delete_file,
+    position_delete_files,
+    without_metrics,
 )
 from binlake.mirror.iceberg.jvm import IcebergTable, Lake
 from binlake.mirror.iceberg.key_index import KeyIndex
 from binlake.mirror.iceberg.keys import Keys, keys_of_rows, row_hashes
-from binlake.mirror.iceberg.live_rows import Lookup, deleted_rows, live_batches, rows_at
+from binlake.mirror.iceberg.live_rows import (
+    Lookup,
+    deleted_rows,
+    live_batches,
+    marked_rows,
+    places_of_each,
+    rows_at,
+)
+from binlake.mirror.iceberg.partitions import Partition, Partitioning
 from binlake.mirror.iceberg.puffin import vector_files
-from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
+from binlake.mirror.iceberg.schema import FIELD_ID, conformed, iceberg_schema, storage_schema
+from binlake.mirror.table_rules import PartitionField
 
-__all__ = ["FILE_PREFIX", "Change", "Deletes", "MirrorTable"]
-
-#: What the names of all files begin with that a mirror writes.
-FILE_PREFIX = "binlake-"
+__all__ = ["Change", "Deletes", "MirrorTable"]
 
 Deletes = Literal["vectors", "position"]
 _FORMAT_VERSION: dict[Deletes, str] = {"vectors": "3", "position": "2"}
+#: Data files as Iceberg's JSON, by path.
+_Files = Mapping[str, Mapping[str, Any]]
 _POSITION = np.uint64(0xFFFFFFFF)
 _NUMBER_BITS = np.uint64(32)
+_SETTINGS = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")} | {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.manifest.min-count-to-merge": "20",
+}
 
 
 @dataclass(frozen=True)
@@ -119,20 +135,16 @@ class MirrorTable:
         deletes: Deletes = "vectors",
         open_column: str | None = None,
         properties: Mapping[str, str] | None = None,
+        partition: Sequence[PartitionField] = (),
     ) -> MirrorTable:
         """Make an empty table."""
         settings = {
             "format-version": _FORMAT_VERSION[deletes],
-            "write.delete.mode": "merge-on-read",
-            "write.update.mode": "merge-on-read",
-            "write.merge.mode": "merge-on-read",
-            "write.metadata.delete-after-commit.enabled": "true",
-            "write.metadata.previous-versions-max": "20",
-            "commit.manifest.min-count-to-merge": "20",
+            **_SETTINGS,
             "binlake.deletes": deletes,
             **(properties or {}),
         }
-        made = lake.create(namespace, name, iceberg_schema(arrow_schema), settings)
+        made = lake.create(namespace, name, iceberg_schema(arrow_schema), settings, partition)
         return cls(made, key, index_directory, open_column)
 
     # -- what it holds ---------------------------------------------------------------------------
@@ -148,14 +160,15 @@ class MirrorTable:
         return self._schema
 
     @property
+    def partition_columns(self) -> frozenset[str]:
+        """The columns by which it is partitioned."""
+        ids = {str(number).encode() for number, _, _ in self.partitioning.fields}
+        return frozenset(one.name for one in self._schema if one.metadata[FIELD_ID] in ids)
+
+    @property
     def snapshot(self) -> int | None:
         """The id of the current snapshot."""
         return self._snapshot
-
-    @property
-    def committed_ms(self) -> int | None:
-        """When the current snapshot was committed, ms since 1970 UTC."""
-        return self._committed_ms
 
     @property
     def iceberg(self) -> IcebergTable:
@@ -194,11 +207,6 @@ class MirrorTable:
         sizes: list[int] = [file["file-size-in-bytes"] for file in self._files.values()]
         return sum(sizes)
 
-    @property
-    def index_bytes(self) -> int:
-        """Bytes of the index on disk."""
-        return self._index.bytes
-
     def reload(self) -> None:
         """Look at the table anew, and complete the index."""
         self._table.refresh()
@@ -236,10 +244,10 @@ class MirrorTable:
     def _look(self) -> None:
         found = self._table.describe()
         self._schema = storage_schema(found["schema"])
+        self.partitioning = Partitioning.of(found["spec"])
         self._properties: Mapping[str, str] = found["properties"]
         self._summary: Mapping[str, str] = found.get("summary", {})
         self._snapshot: int | None = found.get("snapshot")
-        self._committed_ms: int | None = found.get("committed_ms")
         missing = [name for name in self.key if name not in self._schema.names]
         if missing:
             raise SourceError(f"{self.full_name} has no column {missing[0]}, which its key needs")
@@ -309,16 +317,24 @@ class MirrorTable:
         files: Sequence[Mapping[str, Any]],
         properties: Mapping[str, str],
         table_properties: Mapping[str, str],
+        only: tuple[str, str] | None = None,
     ) -> None:
-        """Make the rows of data files, which `DataFileWriter` wrote with `data_prefix`, all there are."""
+        """Make the rows of data files, which `DataFileWriter` wrote with `data_prefix`, all there are.
+
+        `only`: all that have a value in a column of text, (column, value).
+        """
         request: dict[str, Any] = {
             "add": list(files),
             "properties": dict(properties),
             "table-properties": dict(table_properties),
         }
-        if self._snapshot is not None:
+        marks: dict[str, BitMap] = {}
+        if only is not None:
+            marks = marked_rows(self._deleted, self._rows, self._schema, *only)
+            request |= self._delete_files(marks, {})
+        elif self._snapshot is not None:
             request["truncate"] = True
-        self._commit(request, {})
+        self._commit(request, marks)
         self.reload()
 
     def commit(self, change: Change, properties: Mapping[str, str]) -> int:
@@ -332,14 +348,16 @@ class MirrorTable:
             self.reload()  # the index was not completed after the last commit
         upserts = None if change.upserts is None else conformed(change.upserts, self._schema)
         marks = self._marked(upserts, change.deletes)
-        added = self._written(upserts)
-        request: dict[str, Any] = {"add": added, "properties": dict(properties)}
-        request.update(self._delete_files(marks))
+        added = list(self._written(upserts))
+        files = [file for file, _ in added]
+        request: dict[str, Any] = {"add": files, "properties": dict(properties)}
+        request.update(self._delete_files(marks, {}))
         self._commit(request, marks)
-        if self._lookup is not None and upserts is not None:
-            keys = self._lookup.keys_of(upserts, self._schema)
+        for file, rows in added if self._lookup is not None else ():
+            assert self._lookup is not None
+            keys = self._lookup.keys_of(rows, self._schema)
             if keys is not None:
-                self._index.add(added[0]["file-path"], keys)
+                self._index.add(file["file-path"], keys)
         self._index.save(self._snapshot)
         changed = (upserts, change.deletes)
         return sum(rows.num_rows for rows in changed if rows is not None)
@@ -348,7 +366,8 @@ class MirrorTable:
         if self._lookup is not None:
             raise ValueError("rows of a table with an index replace others")
         conforming = (conformed(part, self._schema) for part in rows)
-        added = list(DataFileWriter(self._schema, self.data_prefix()).write(conforming))
+        writer = DataFileWriter(self._schema, self.data_prefix(), partitioning=self.partitioning)
+        added = list(writer.write(conforming))
         if added:
             self._commit({"add": added, "properties": dict(properties)}, {})
         return sum(file["record-count"] for file in added)
@@ -375,14 +394,14 @@ class MirrorTable:
         """Know the files of a commit."""
         for file in request.get("add", ()):
             self._rows[file["file-path"]] = file["record-count"]
-            self._files[file["file-path"]] = _without_metrics(file)
+            self._files[file["file-path"]] = without_metrics(file)
         for path, positions in marks.items():
             self._deleted[path] = positions
         for file in request.get("deletes", ()):
             if file["file-format"] == "puffin":
                 self._vectors[file["referenced-data-file"]] = file
             else:
-                self._delete_lists[file["file-path"]] = _without_metrics(file)
+                self._delete_lists[file["file-path"]] = without_metrics(file)
         self._look()
 
     # -- compaction ------------------------------------------------------------------------------
@@ -390,20 +409,27 @@ class MirrorTable:
     def file_states(self) -> list[FileState]:
         """The data files, and how much of them is deleted."""
         return [
-            FileState(path, rows, len(self._deleted.get(path, ())), file["file-size-in-bytes"])
+            FileState(
+                path,
+                rows,
+                len(self._deleted.get(path, ())),
+                file["file-size-in-bytes"],
+                Partition.of(file),
+            )
             for (path, rows), file in zip(self._rows.items(), self._files.values(), strict=True)
         ]
 
     @property
     def delete_lists(self) -> int:
-        """How many files of position deletes there are (format v2)."""
-        return len(self._delete_lists)
+        """How many files of position deletes one partition has, at most (format v2)."""
+        return max(Counter(map(Partition.of, self._delete_lists.values())).values(), default=0)
 
     def rewrite_of(self, group: Sequence[FileState]) -> RewriteOrder:
         """What another thread needs to write the rows of data files into one."""
         old = {file.path: self._deleted.get(file.path, BitMap()) for file in group}
         rows = {path: self._rows[path] for path in old}
-        return RewriteOrder(old, rows, self._schema, self._lookup, self.data_prefix())
+        partition = group[0].partition
+        return RewriteOrder(old, rows, self._schema, self._lookup, self.data_prefix(), partition)
 
     def commit_rewrites(self, rewrites: Sequence[Rewritten], properties: Mapping[str, str]) -> int:
         """Put new data files in the place of old ones, with what was deleted meanwhile.
@@ -414,15 +440,16 @@ class MirrorTable:
         sound = [one for one in rewrites if all(path in self._rows for path in one.deleted)]
         moved = {one.path: one.moved(self._deleted) for one in sound if one.file is not None}
         marks = {path: positions for path, positions in moved.items() if len(positions)}
+        new = {one.path: one.file for one in sound if one.file is not None}
         old = [path for one in sound for path in one.deleted]
-        if not old and len(self._delete_lists) < 2:
+        if not old and self.delete_lists < 2:
             return 0
         request: dict[str, Any] = {
             "from": self._snapshot,
             "removed": [self._files[path] for path in old],
-            "add": [one.file for one in sound if one.file is not None],
+            "add": list(new.values()),
             "properties": dict(properties),
-            **self._rewritten_deletes(marks, set(old)),
+            **self._rewritten_deletes(marks, set(old), new),
         }
         self._table.rewrite(request)
         for path in old:
@@ -439,11 +466,13 @@ class MirrorTable:
             self._index.save(self._snapshot)
         return len(old)
 
-    def _rewritten_deletes(self, marks: Mapping[str, BitMap], old: set[str]) -> dict[str, Any]:
+    def _rewritten_deletes(
+        self, marks: Mapping[str, BitMap], old: set[str], new: _Files
+    ) -> dict[str, Any]:
         """The deletes of a rewrite, new ones and those that go."""
         if self._properties.get("binlake.deletes") != "position":
             replaced = [self._vectors[path] for path in old if path in self._vectors]
-            return {**self._delete_files(marks), "replaced": replaced}
+            return {**self._delete_files(marks, new), "replaced": replaced}
         # a list may be about files that stay, too: what it says of them goes into the new one
         all_marks = {
             path: positions
@@ -452,16 +481,19 @@ class MirrorTable:
         }
         found: dict[str, Any] = {"replaced": list(self._delete_lists.values())}
         if all_marks:
-            path = self._table.data_path(f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}.parquet")
-            found["deletes"] = [position_delete_file(path, all_marks)]
+            partitions = self._partitions(all_marks, new)
+            found["deletes"] = position_delete_files(self._table.data_path, all_marks, partitions)
         return found
 
-    def _written(self, upserts: pa.Table | None) -> list[dict[str, Any]]:
-        """The data file of a commit: one, so that an index run is of one file."""
+    def _written(self, upserts: pa.Table | None) -> Iterator[tuple[dict[str, Any], pa.Table]]:
+        """The data files of a commit, one of each partition: an index run is of one file. With their rows."""
         if upserts is None or upserts.num_rows == 0:
-            return []
-        writer = DataFileWriter(self._schema, self.data_prefix(), 1 << 62)
-        return list(writer.write([upserts]))
+            return
+        writer = DataFileWriter(self._schema, self.data_prefix())
+        for partition, rows in self.partitioning.split(upserts):
+            file = writer.write_one([rows], partition)
+            assert file is not None
+            yield file, rows
 
     def _marked(self, upserts: pa.Table | None, deletes: pa.Table | None) -> dict[str, BitMap]:
         """All deleted positions, old and new, of the data files in which a change deletes rows."""
@@ -495,39 +527,21 @@ class MirrorTable:
         keys = row_hashes(self._typed(deletes.select(self._schema.names)))
         _, first, counts = np.unique(keys.ids(), return_index=True, return_counts=True)
         wanted, places = self._live(keys.take(first))
-        order = np.lexsort((places, wanted))
-        wanted, places = wanted[order], places[order]
-        begins = np.searchsorted(wanted, np.arange(len(first)))
-        ends = np.searchsorted(wanted, np.arange(len(first)), "right")
-        chosen = []
-        for number in range(len(first)):
-            of = places[begins[number] : ends[number]]
-            if len(of) < counts[number]:
-                raise IncompleteError(
-                    f"{self.full_name}: {counts[number]} rows are deleted of which the lake has {len(of)}",
-                    hint="the table differs from its source: `binlake mirror resync` makes it anew",
-                )
-            chosen.append(of[: counts[number]])
-        return np.concatenate(chosen)
+        return places_of_each(self.full_name, wanted, places, counts)
 
-    def _delete_files(self, marks: Mapping[str, BitMap]) -> dict[str, Any]:
-        """Write the deletes of a commit; what its request says of them."""
+    def _delete_files(self, marks: Mapping[str, BitMap], new: _Files) -> dict[str, Any]:
+        """Write the deletes of a commit; what its request says of them. `new`: data files that are not known yet."""
         if not marks:
             return {}
-        name = f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}"
+        partitions = self._partitions(marks, new)
         if self._properties.get("binlake.deletes") == "position":
-            path = self._table.data_path(f"{name}.parquet")
-            new = {file: of - self._deleted.get(file, BitMap()) for file, of in marks.items()}
-            return {"deletes": [position_delete_file(path, new)], "marked": list(marks)}
-        made = vector_files(self._table.data_path(f"{name}.puffin"), marks)
+            since = {file: of - self._deleted.get(file, BitMap()) for file, of in marks.items()}
+            made = position_delete_files(self._table.data_path, since, partitions)
+            return {"deletes": made, "marked": list(marks)}
+        path = self._table.data_path(f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}.puffin")
+        made = vector_files(path, marks, partitions)
         replaced = [self._vectors[file] for file in marks if file in self._vectors]
         return {"deletes": made, "replaced": replaced, "marked": list(marks)}
 
-
-def _without_metrics(file: Mapping[str, Any]) -> dict[str, Any]:
-    """What names a file to Iceberg, without the statistics of its columns."""
-    return {
-        name: value
-        for name, value in file.items()
-        if not isinstance(value, dict) and name != "split-offsets"
-    }
+    def _partitions(self, paths: Iterable[str], new: _Files) -> dict[str, Partition]:
+        return {path: Partition.of(new.get(path) or self._files[path]) for path in paths}

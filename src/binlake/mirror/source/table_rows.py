@@ -12,6 +12,7 @@ from binlake.format import column_types as ct
 from binlake.mirror.source.tables import SourceTable
 from binlake.source.replica.connection import ServerConnection
 from binlake.source.replica.prepared import BatchLimits, query_rows
+from binlake.table.plan import TableTypes
 from binlake.table.types.base import ColumnType, var_width
 from binlake.table.types.network import NETWORK_BYTES
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
@@ -23,16 +24,19 @@ _AS_NUMBERS = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
 
 class RowSelect:
     """Reads rows of one table. Counts what it read: `rows`, `bytes` as sent, and `zero_dates`, the zero
-    and partial dates that became null. Raises UnsupportedError for a column of unknown type.
+    and partial dates that became null. `types` are those of the columns to read, default all as
+    `log.changes` has them. Raises UnsupportedError for a column of unknown type.
     """
 
-    def __init__(self, table: SourceTable, limits: BatchLimits) -> None:
+    def __init__(
+        self, table: SourceTable, limits: BatchLimits, types: TableTypes | None = None
+    ) -> None:
         self.table = table
         self.rows = 0
         self.bytes = 0
         self.zero_dates = 0
         self._limits = limits
-        self._types = table.types
+        self._types = types or table.types
         for kind in self._types.columns:
             if kind.plan.kernel is None:
                 raise UnsupportedError(kind.plan.why)

@@ -4,8 +4,9 @@ Also ~/.mylogin.cnf, which mysql_config_editor writes: the same, obscured with a
 Its layout is 4 unused bytes, 20 bytes from which the key is folded, then pieces: a length (int32),
 and that many bytes in AES-128-ECB, padded as PKCS #7.
 
-Format: https://dev.mysql.com/doc/refman/8.4/en/option-files.html. Of it: groups, `name=value`,
-`name`, quotes, escapes, comments and `!include`.
+Format: https://dev.mysql.com/doc/refman/8.4/en/option-files.html. This module reads groups, `name=value`,
+`name`, quotes, escapes, comments and `!include`. PyMySQL's parser is Python's `configparser`. It fails on `!include`, on a group that occurs twice and
+on lines before the first group; it keeps escapes, and a comment behind a quoted value.
 """
 
 from __future__ import annotations
@@ -83,14 +84,15 @@ def _revealed(data: bytes) -> str:
         piece = data[at + 4 : at + 4 + size]
         if not size or size % 16 or len(piece) != size:
             raise ValueError("a piece is cut")
-        plain = aes.decrypt_blocks(piece)
-        text += plain[: -plain[-1]]
+        text += aes.unpadded(aes.decrypt_blocks(piece))
         at += 4 + size
     return text.decode("utf-8", "surrogateescape")
 
 
 def _path(text: str) -> Path:
     """Return a user's path; `~name` of an unknown user stays unchanged."""
+    if "\0" in text:  # which expanduser does not take; opening such a path is an ordinary error
+        return Path(text)
     return Path(os.path.expanduser(text))  # noqa: PTH111 - Path.expanduser raises RuntimeError
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
 from binlake.errors import OptionError
@@ -26,6 +27,7 @@ __all__ = [
     "SERVER_SCHEMES",
     "URL_OPTIONS",
     "ServerUrl",
+    "UrlOption",
     "choice_option",
     "holds_password",
     "is_server_url",
@@ -46,40 +48,54 @@ _HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>\d*)
 _OPTION = re.compile(r"[\w-]+=")
 _NEXT_URL = re.compile(r",(?=(?:mysql|mariadb)://)", re.IGNORECASE)
 
-#: The options in the query of a URL, and their meaning.
-URL_OPTIONS: dict[str, str] = {
-    "socket": "unix socket of the server, instead of host and port",
-    "password-file": "file whose first line is the password",
-    "option-file": "option file to read instead of ~/.my.cnf; none: read none",
-    "extra-option-file": "option file to read after the other one",
-    "option-group-suffix": "also read the groups whose names end with it",
-    "login-path": "what of ~/.mylogin.cnf (mysql_config_editor) to use",
-    "ssl-mode": "disabled, preferred, required, verify_ca or verify_identity",
-    "ssl-ca": "PEM file of the certificate authorities for the server's certificate",
-    "ssl-cert": "PEM file of the client's certificate",
-    "ssl-key": "PEM file of the client's key",
-    "ssl-capath": "folder of authorities, by hash",
-    "ssl-crl": "PEM file of revoked certificates",
-    "ssl-crlpath": "folder of files of revoked certificates, by hash",
-    "ssl-cipher": "ciphers of TLS up to 1.2, as OpenSSL names them",
-    "tls-version": "versions of TLS that are spoken, as in TLSv1.2,TLSv1.3",
-    "server-public-key": "PEM file of the server's RSA key, for logins without TLS",
-    "compress": "zlib or zstd: compress the connection",
-    "zstd-compression-level": "1 to 22, of what the server sends with zstd (3)",
-    "bind-address": "address of this machine to connect from",
-    "connect-timeout": "seconds time limit for a login",
-    "read-timeout": "seconds of silence after which the server counts as lost",
-    "heartbeat": "seconds after which an idle server shows that it is alive",
-    "server-id": "the number that this reader has among the replicas",
-    "report-host": "host host shown in SHOW REPLICAS",
-    "report-port": "port shown there",
-    "report-user": "user shown there",
-    "semi-sync": "on: act as a semi-synchronous replica, as a semi-synchronous replica",
-    "skip-replication": "events with that flag: keep, drop, or filter (the server leaves them out)",
-    "gtid-strict": "off: accept a MariaDB position that the server never had",
-    "gtid-ignore-duplicates": "on: follow a MariaDB server that is behind our position, and leave out the events up to there",
-    "until-gtid": "MariaDB: the server ends the stream at these GTIDs",
-}
+
+class UrlOption(NamedTuple):
+    """What an option of a URL sets, and the placeholder of its value in help texts."""
+
+    meaning: str
+    metavar: str
+
+
+#: The options in the query of a URL. The flags of commands and the keys of `[archive.connection]`
+#: have their texts from here.
+URL_OPTIONS: dict[str, UrlOption] = {
+    name: UrlOption(meaning, metavar)
+    for name, metavar, meaning in (
+        ("socket", "FILE", "unix socket of the server, instead of host and port"),
+        ("password-file", "FILE", "file whose first line is the password"),
+        ("option-file", "FILE", "option file to read instead of ~/.my.cnf; none reads none"),
+        ("extra-option-file", "FILE", "option file to read after the other one"),
+        ("option-group-suffix", "TEXT", "also read the groups whose names end with this text"),
+        ("login-path", "NAME", "a login that mysql_config_editor stored in ~/.mylogin.cnf"),
+        ("ssl-mode", "MODE", "disabled, preferred, required, verify_ca or verify_identity"),
+        ("ssl-ca", "FILE", "PEM file of the certificate authorities for the server's certificate"),
+        ("ssl-cert", "FILE", "PEM file of the client's certificate"),
+        ("ssl-key", "FILE", "PEM file of the client's key"),
+        ("ssl-capath", "DIR", "directory of certificate authorities, by hash"),
+        ("ssl-crl", "FILE", "PEM file of revoked certificates"),
+        ("ssl-crlpath", "DIR", "directory of revoked certificates, by hash"),
+        ("ssl-cipher", "LIST", "ciphers up to TLS 1.2, as OpenSSL names them"),
+        ("tls-version", "LIST", "versions of TLS, as in TLSv1.2,TLSv1.3"),
+        ("server-public-key", "FILE", "PEM file of the server's RSA key, for logins without TLS"),
+        ("compress", "zlib|zstd", "compress the connection"),
+        ("zstd-compression-level", "N", "compression level of zstd, 1 to 22 (3)"),
+        ("bind-address", "ADDRESS", "address of this machine to connect from"),
+        ("connect-timeout", "SECONDS", "time limit of a login, in seconds"),
+        ("read-timeout", "SECONDS", "seconds of silence after which the server counts as lost"),
+        ("heartbeat", "SECONDS", "seconds between heartbeats of an idle server"),
+        ("server-id", "N", "server_id of binlake among the replicas; a free one by default"),
+        ("report-host", "HOST", "host shown in SHOW REPLICAS"),
+        ("report-port", "PORT", "port shown in SHOW REPLICAS"),
+        ("report-user", "USER", "user shown in SHOW REPLICAS"),
+        ("semi-sync", "on|off", "act as a semi-synchronous replica"),
+        ("skip-replication", "keep|drop|filter",
+         "events with that flag; with filter, the server leaves them out"),
+        ("gtid-strict", "on|off", "off: accept a MariaDB position that the server never had"),
+        ("gtid-ignore-duplicates", "on|off",
+         "on: follow a MariaDB server that is behind our position, and leave out the events up to it"),
+        ("until-gtid", "GTIDS", "MariaDB: the server ends the stream at these GTIDs"),
+    )
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Elsewhere:
 
     def __init__(self, chain: OpensFiles, first: ChainPosition) -> None:
         self._chain = chain
-        self._first = first
+        self.first = first
         self._before: dict[int, dict[Xid, Group | None]] = {}
         self._after: dict[int, set[Xid]] = {}
 
@@ -50,10 +50,10 @@ class Elsewhere:
         Raises BinlogError.
         """
         for ordinal in reversed(self._chain.ordinals):
-            if ordinal > self._first.ordinal:
+            if ordinal > self.first.ordinal:
                 continue
             if ordinal not in self._before:
-                stop = self._first.offset if ordinal == self._first.ordinal else None
+                stop = self.first.offset if ordinal == self.first.ordinal else None
                 self._before[ordinal] = self._prepared_in(ordinal, stop)
             if xid in self._before[ordinal]:
                 return self._before[ordinal][xid]

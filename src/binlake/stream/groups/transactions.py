@@ -21,21 +21,20 @@ its XA PREPARE is, and no longer once it is decided, so that ledgers of splits a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from binlake.errors import FormatError, IncompleteError
-from binlake.events.common.xa_prepare import xid_text
 from binlake.source.access import Access
 from binlake.source.chain import LogPath
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.at_position import AtPosition
-from binlake.stream.groups.fragments import join_fragments
 from binlake.stream.groups.group import Group
 from binlake.stream.groups.grouper import Ended, Grouper, every_group_alone, plain_runs
 from binlake.stream.groups.plain_transaction import plain_transactions
+from binlake.stream.groups.transaction_of import transaction_of
 from binlake.stream.runs import ChainPosition, Outcome, PlainRun, Run, Transaction
 from binlake.stream.sql.ddl import TakesDdl, ignore_ddl
 from binlake.stream.sql.ddl_targets import changed_tables
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
     from binlake.source.window import Window
     from binlake.stream.groups.elsewhere import Elsewhere
 
-__all__ = ["FileRange", "TransactionReader", "transaction_of"]
+__all__ = ["FileRange", "TransactionReader"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,55 +456,6 @@ class TransactionReader:
     def _transaction(self, rows: Group, outcome: Outcome, decider: Group) -> Transaction:
         undone = () if self._options.uncommitted else tuple(rows.undone)
         return transaction_of(rows, outcome, decider, undone)
-
-
-def transaction_of(
-    rows: Group, outcome: Outcome, decider: Group, undone: Sequence[tuple[int, int]] = ()
-) -> Transaction:
-    """The transaction whose changes `rows` holds and that `decider` ends (often the same group).
-
-    `undone` are the ranges of its frames to leave out.
-    """
-    threads = (rows.thread_id, decider.thread_id)
-    return Transaction(
-        outcome=outcome,
-        start=rows.start,
-        end=rows.end,
-        decided=decider.start,
-        commit_us=decider.commit_us,
-        server_id=rows.server_id,
-        thread_id=next((thread for thread in threads if thread is not None), None),
-        file=rows.file,
-        statements=tuple(rows.statements),
-        bytes=rows.file_bytes,
-        gtid_event=decider.gtid_event,
-        xid=rows.xid_event.xid if rows.xid_event is not None else None,
-        xa_xid=_xid_text(rows),
-        duration_us=_duration_us(rows, decider),
-        is_remarked=bool(rows.warnings or decider.warnings),
-        needs_file=rows.file.is_relay or not rows.frames.is_held,
-        held_bytes=rows.frames.size,
-        _pieces=lambda: join_fragments(rows.frames.pieces(undone)),
-    )
-
-
-def _duration_us(rows: Group, decider: Group) -> int:
-    """Return the time from the first statement to the commit, both in whole seconds.
-
-    Headers have no fractions. A fraction at one end only would make the result wrong by up to a
-    second, always in the same direction.
-    """
-    committed = decider.commit_us - decider.commit_us % 1_000_000
-    return max(0, max(committed, decider.last_us) - rows.begun_us)
-
-
-def _xid_text(group: Group) -> str | None:
-    """Return the name of the XA transaction that a group prepares or decides."""
-    xid = group.xid or (group.decides[0] if group.decides is not None else None)
-    if xid is None:
-        return None
-    format_id, gtrid, bqual = xid
-    return xid_text(gtrid, bqual, format_id)
 
 
 _NO_THREAD = "option thread excluded transactions whose thread the log does not record"

@@ -55,12 +55,13 @@ def _open_index(path: str) -> LogIndex | None:
         if is_uri(path):
             files, inner = file_system_for(path)
             with files.open_input_file(inner) as file:
-                return LogIndex.of_file(file)
-        with pa.OSFile(local_path(path), "rb") as file:
-            return LogIndex.of_file(file)
+                data = file.read()
+        else:
+            data = Path(local_path(path)).read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise source_error(path, error) from error
     except SourceError:
         return None
+    return LogIndex.of_file(pa.BufferReader(data))

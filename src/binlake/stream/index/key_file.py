@@ -52,16 +52,17 @@ def _open(path: str) -> KeyIndex | None:
         if is_uri(path):
             files, inner = file_system_for(path)
             with files.open_input_file(inner) as file:
-                return KeyIndex.of_file(pa.py_buffer(file.read()))
-        # only the pages that a lookup touches are read
-        with pa.memory_map(local_path(path)) as file:
-            return KeyIndex.of_file(file)
+                data = pa.py_buffer(file.read())
+        else:  # only the pages that a lookup touches are read
+            with pa.memory_map(local_path(path)) as file:
+                data = file.read_buffer()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise source_error(path, error) from error
     except SourceError:
         return None
+    return KeyIndex.of_file(pa.BufferReader(data))
 
 
 def _fits(index: KeyIndex, log: LogPath, reader: ByteReader) -> bool:

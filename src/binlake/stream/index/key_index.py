@@ -9,32 +9,35 @@ either image of a row change. Two values can share a hash, so a block that is fo
 value; a block that is not found does not. Integers have the least and the greatest value of each block, too.
 
 The lists have at most 1.8 % of the bytes of their log: those of a column that would exceed that are left out.
-Like the other index it only saves reading: it is ignored if it does not fit its log.
+Like the other index it only saves reading: it is ignored if it does not fit its log, or if a checksum is wrong. One
+checksum is of all but the lists, and each page of a list has one.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_left
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 
 from binlake.source.arrays import array
-from binlake.stream.index.key_forms import HASH_BITS, INTEGER, hashes
+from binlake.stream.index.key_forms import INTEGER, hashes
+from binlake.stream.index.key_pairs import BLOCK_BITS, Blocks, KeyPairs
 from binlake.stream.index.log_index import Stamp
 
 __all__ = ["BLOCK_BITS", "MOST_SHARE", "Blocks", "KeyColumn", "KeyIndex", "KeyTable"]
 
 #: The largest share of the log's bytes that lists take.
 MOST_SHARE = 0.018
-BLOCK_BITS = 32 - HASH_BITS
 _METADATA = b"binlake.key_index"
-_VERSION = 1
+_CHECKSUM = b"binlake.key_index.crc32"
+_VERSION = 2
 _BOUND = (
     pa.string()
 )  # of digits: no type of Arrow holds both signed and unsigned BIGINT and is read fast
@@ -46,12 +49,12 @@ _COLUMNS = pa.schema(
         ("always", pa.binary()),
         ("low", pa.list_(_BOUND)),
         ("high", pa.list_(_BOUND)),
+        ("firsts", pa.binary()),
+        ("checksums", pa.binary()),
         ("pairs", pa.binary()),
     ]
 )
-
-#: A set of blocks: bit n is block n.
-Blocks = int
+_DIGITS = re.compile("-?[0-9]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,30 +74,25 @@ class KeyTable:
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
     """A column of a primary key. `always`: blocks with values that have no hash. `low` and `high` are lists of
-    digits by block, null without a value; only integers have them. `pairs` is the sorted list, None if left out.
+    digits by block, null without a value; only integers have them. `pairs` is the list, None if left out.
     """
 
     form: str
     always: Blocks
     low: Any
     high: Any
-    pairs: Sequence[int] | None
+    pairs: KeyPairs | None
 
     def equal(self, constant: object) -> Blocks | None:
-        """Blocks that may have a value that equals a constant; None if that cannot be told."""
+        """Blocks that may have a value that equals a constant; None if that cannot be told. Raises ValueError for a
+        damaged list.
+        """
         (found,) = hashes(self.form, [constant])
         if found is None:
             return None
         if self.pairs is None:
             return self.within(constant, constant) if self.form == INTEGER else None
-        blocks = self.always
-        first = bisect_left(self.pairs, found << BLOCK_BITS)
-        for at in range(first, len(self.pairs)):
-            pair = self.pairs[at]
-            if pair >> BLOCK_BITS != found:
-                break
-            blocks |= 1 << (pair & (1 << BLOCK_BITS) - 1)
-        return blocks
+        return self.always | self.pairs.blocks(found)
 
     def within(self, low: object, high: object) -> Blocks | None:
         """Blocks that may have a value from `low` to `high`, None for no bound; None if that cannot be told."""
@@ -107,7 +105,11 @@ class KeyColumn:
         blocks = self.always
         bounds = zip(self.low.as_py(), self.high.as_py(), strict=True)
         for block, (first, last) in enumerate(bounds):
-            if first is not None and int(last) >= least and int(first) <= most:
+            if first is None and last is None:
+                continue
+            if not (_DIGITS.fullmatch(first or "") and _DIGITS.fullmatch(last or "")):
+                raise ValueError("a bound is damaged")
+            if int(last) >= least and int(first) <= most:
                 blocks |= 1 << block
         return blocks
 
@@ -160,7 +162,7 @@ class KeyIndex:
                     sum(1 << block for block in values["always"].as_py()),
                     values["low"],
                     values["high"],
-                    _numbers(values["pairs"]),
+                    _pairs_of(values),
                 )
         return found
 
@@ -181,51 +183,101 @@ class KeyIndex:
                 for name, table in self.tables.items()
             },
         }
-        schema = _COLUMNS.with_metadata({_METADATA: json.dumps(about).encode()})
+        text = json.dumps(about).encode()
+        # the checksum is that of the buffers as they are read
+        rows = pa.ipc.open_file(self._file({_METADATA: text})).get_batch(0)
+        return bytes(self._file({_METADATA: text, _CHECKSUM: b"%d" % _checksum(text, rows)}))
+
+    def _file(self, metadata: dict[bytes, bytes]) -> pa.Buffer:
+        schema = _COLUMNS.with_metadata(metadata)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, schema) as file:
-            file.write_batch(self._rows.replace_schema_metadata(schema.metadata))
-        return bytes(sink.getvalue())
+            file.write_batch(self._rows.replace_schema_metadata(metadata))
+        return sink.getvalue()
 
     @classmethod
     def of_file(cls, source: Any) -> KeyIndex:
-        """Read the file from the open file `source`. Raises ValueError if it is not a key index of this version."""
+        """Read the file from its bytes. Raises ValueError if it is not a key index of this version."""
         try:
             # a thread of its own would cost more than there is to read
             file = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False))
             if not file.schema.equals(_COLUMNS):
                 raise ValueError("it has other columns")
-            about = json.loads((file.schema.metadata or {})[_METADATA])
+            metadata = file.schema.metadata or {}
+            about = json.loads(metadata[_METADATA])
             if about["version"] != _VERSION:
                 raise ValueError(f"its version is {about['version']}")
             rows = file.get_batch(0)
             rows.validate(full=True)
+            if int(metadata[_CHECKSUM]) != _checksum(metadata[_METADATA], rows):
+                raise ValueError("its checksum is wrong")
+            if any(rows[name].null_count for name in ("table", "column", "form", "always")):
+                raise ValueError("it is damaged")
             stamp = Stamp(about["log"], about["bytes"], about["head"], about["tail"])
-            tables = {
-                name: KeyTable(tuple(columns), tuple(key), bool(described), int(first), int(moved))
-                for name, (columns, key, described, first, moved) in about["tables"].items()
-            }
             starts, counts = [[int(n) for n in about[name]] for name in ("starts", "counts")]
+            ends = [*starts[1:], int(about["end"])]
             if len(starts) != len(counts) or len(starts) > 1 << BLOCK_BITS:
                 raise ValueError("it is damaged")
+            if any(start >= end for start, end in zip(starts, ends, strict=False)):
+                raise ValueError("it is damaged")
+            tables = {
+                name: _table(name, len(starts), *values) for name, values in about["tables"].items()
+            }
             return cls(stamp, starts, int(about["end"]), counts, is_plain=bool(about["plain"]),
                        tables=tables, rows=rows)  # fmt: skip
-        except (pa.ArrowException, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (
+            pa.ArrowException,
+            OSError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             raise ValueError("it is damaged or not a key index") from error
 
     @staticmethod
     def rows_of(columns: Sequence[dict[str, Any]]) -> pa.RecordBatch:
         """Key columns as rows of the file; `low` and `high` are lists of int or None, or None."""
+        complete = [column | KeyPairs.pages(column["pairs"] or b"") for column in columns]
         made = []
         for field in _COLUMNS:
-            values = [column[field.name] for column in columns]
+            values = [column[field.name] for column in complete]
             if field.type == pa.list_(_BOUND):
                 values = [v and [None if n is None else str(n) for n in v] for v in values]
             made.append(array(values, field.type))
         return pa.RecordBatch.from_arrays(made, schema=_COLUMNS)
 
 
-def _numbers(pairs: pa.Scalar) -> Sequence[int] | None:
-    """The list of a column, where it lies in memory."""
-    buffer = pairs.as_buffer() if pairs.is_valid else None
-    return None if buffer is None else memoryview(buffer)[: buffer.size & ~3].cast("I")
+def _checksum(about: bytes, rows: pa.RecordBatch) -> int:
+    """The CRC32 of the metadata and of all columns but the lists, which are checked as they are read."""
+    checksum = crc32(about)
+    for name in _COLUMNS.names[:-1]:
+        for buffer in rows[name].buffers():
+            checksum = crc32(b"" if buffer is None else buffer, checksum)
+    return checksum
+
+
+def _pairs_of(column: dict[str, pa.Scalar]) -> KeyPairs | None:
+    """The list of a column, where it lies in memory; None for one that was left out."""
+    if not column["pairs"].is_valid:
+        return None
+    buffer = column["pairs"].as_buffer()
+    return KeyPairs.of_file(
+        memoryview(buffer), column["firsts"].as_py(), column["checksums"].as_py()
+    )
+
+
+def _table(
+    name: str,
+    blocks: int,
+    columns: list[str],
+    key: list[str],
+    described: bool,
+    first: int,
+    moved: int,
+) -> KeyTable:
+    """What the metadata tells of a table. Raises ValueError, and TypeError for a name that is no text."""
+    "".join((*columns, *key))
+    if "." not in name or not 0 <= first < blocks:
+        raise ValueError("it is damaged")
+    return KeyTable(tuple(columns), tuple(key), described, int(first), int(moved))

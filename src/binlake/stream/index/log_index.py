@@ -30,7 +30,7 @@ from binlake.source.arrays import array, scalar
 from binlake.source.log_file import FIRST_EVENT
 from binlake.source.reader import ByteReader
 from binlake.stream.filters import TransactionFilter
-from binlake.values.gtid import GtidFilter
+from binlake.values.gtid_filter import GtidFilter
 from binlake.values.intervals import inside, intervals
 from binlake.values.table_filter import TableFilter
 
@@ -159,6 +159,7 @@ class LogIndex:
             table,
             sink,
             compression="zstd",
+            write_page_checksum=True,
             use_dictionary=[name for name in COLUMNS.names if name not in (*numbers, "gtid")],
             column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
         )
@@ -166,17 +167,15 @@ class LogIndex:
 
     @classmethod
     def of_file(cls, source: Any) -> LogIndex:
-        """Read the Parquet file from the open file `source`. Raises ValueError if it is not an
-        index of this version.
-        """
+        """Read the Parquet file from its bytes. Raises ValueError if it is not an index of this version."""
         try:
-            with pq.ParquetFile(source) as file:
+            with pq.ParquetFile(source, page_checksum_verification=True) as file:
                 about = json.loads((file.schema_arrow.metadata or {})[_METADATA])
                 if about["version"] != _VERSION:
                     raise ValueError(f"its version is {about['version']}")
                 table = file.read(use_threads=False).replace_schema_metadata(None)
             stamp = Stamp(about["log"], about["bytes"], about["head"], about["tail"])
-        except (pa.ArrowException, KeyError, TypeError, RecursionError) as error:
+        except (pa.ArrowException, OSError, KeyError, TypeError, RecursionError) as error:
             raise ValueError("it is damaged or not an index") from error
         if not table.schema.equals(COLUMNS):
             raise ValueError("it has other columns")

@@ -25,7 +25,7 @@ from binlake.errors import TruncatedError
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.source.reader import TORN_TAIL
 from binlake.stream.groups.grouper import Ended, Grouper
-from binlake.stream.groups.transactions import transaction_of
+from binlake.stream.groups.transaction_of import transaction_of
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.stream.runs import Outcome, PlainRun, Run

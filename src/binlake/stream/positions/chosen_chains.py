@@ -19,7 +19,7 @@ from binlake.source.chain import Chain, LogPath
 from binlake.source.chain_names import names_of, of_source, several_sources
 from binlake.source.replica.url import is_server_url
 from binlake.stream.positions.gtid_search import holds_any
-from binlake.values.gtid import parse_gtid_filter
+from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.options import FilePosition, ReadOptions, parse_at
 
 __all__ = ["chosen_chains", "only_read", "the_only_chain"]

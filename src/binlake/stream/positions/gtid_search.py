@@ -28,15 +28,8 @@ from binlake.stream.groups.grouper import Ended, Grouper
 from binlake.stream.groups.step_table import STEP_OF_TYPE
 from binlake.stream.index.index_file import read_index
 from binlake.stream.runs import Outcome, PlainRun
-from binlake.values.gtid import (
-    Gtid,
-    GtidFilter,
-    GtidSet,
-    MariaGtid,
-    MariaGtidIntervals,
-    MariaGtidSet,
-    parse_gtid_filter,
-)
+from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidIntervals, MariaGtidSet
+from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
 from binlake.values.step import Step
 
 __all__ = [

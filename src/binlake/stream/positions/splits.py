@@ -15,8 +15,9 @@ file. The task in whose file it starts reads on there, and the task of that file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from binlake.errors import PositionLostError, SourceError
 from binlake.source.chain import LogPath, resolve
@@ -33,7 +34,7 @@ from binlake.values.builds import PickledByName
 from binlake.values.frame import FIRST_EVENT
 from binlake.values.options import ReadOptions
 
-__all__ = ["Split", "StreamSplit", "cut", "numbered", "pack", "plan_splits"]
+__all__ = ["Split", "StreamSplit", "numbered", "pack", "plan_files", "plan_splits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,16 @@ class Split(PickledByName):
                 return chain.files
         raise SourceError(f"the logs with {self.log.path} do not exist any more")
 
+    def ranges(self, split_bytes: int) -> Iterator[Self]:
+        """Yield its ranges of about `split_bytes`."""
+        for start, end in cut(self.log, split_bytes, self.start, self.end):
+            begins = start == self.start
+            yield replace(self if begins else self._without_beginning(), start=start, end=end)
+
+    def _without_beginning(self) -> Self:
+        """Return the split without the facts about its beginning, for a range that starts later."""
+        return replace(self, gap="")
+
     @property
     def known_start(self) -> int:
         """An offset that is known to be the start of an event, from which the task reads; 0: none."""
@@ -107,6 +118,9 @@ class StreamSplit(Split):
 
     def chain_files(self) -> Mapping[int, LogPath]:
         return numbered(self._chain())
+
+    def _without_beginning(self) -> Self:
+        return replace(self, fingerprint=None)
 
     @property
     def known_start(self) -> int:
@@ -154,11 +168,19 @@ def numbered(files: Iterable[LogPath]) -> dict[int, LogPath]:
 def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -> list[Split]:
     """Cut the files that `inputs` mean into ranges of about `split_bytes`, in chain order.
 
-    Files in which no wanted transaction can start (options start, stop, at) are left out.
     Raises SourceError, OptionError.
     """
     if split_bytes <= 0:
         raise ValueError("a split must have at least one byte")
+    return [part for file in plan_files(inputs, options) for part in file.ranges(split_bytes)]
+
+
+def plan_files(inputs: Sequence[str], options: ReadOptions) -> list[Split]:
+    """Return a split for each file that `inputs` mean, in chain order.
+
+    Files in which no wanted transaction can start (options start, stop, at) are left out.
+    Raises SourceError, OptionError.
+    """
     splits: list[Split] = []
     chains = chosen_chains(resolve(inputs, options.index_directory), options)
     inputs = [without_password(path) for path in inputs]  # splits travel, in plans that are logged
@@ -168,16 +190,14 @@ def plan_splits(inputs: Sequence[str], options: ReadOptions, split_bytes: int) -
         for ordinal, log in enumerate(chain.files):
             if filters.byte_range(ordinal) is not None:
                 gap = chain.gap_before(ordinal) if reads_before else ""
-                for start, end in cut(log, split_bytes):
-                    named = (tuple(inputs), log, ordinal, start, end, filters, gap)
-                    splits.append(Split(*named, options.index_directory))
-                    gap = ""
+                named = (tuple(inputs), log, ordinal, FIRST_EVENT, None, filters, gap)
+                splits.append(Split(*named, options.index_directory))
                 reads_before = True
     return splits
 
 
 def cut(
-    log: LogPath, split_bytes: int, start: int = FIRST_EVENT, end: int | None = None
+    log: LogPath, split_bytes: int, start: int, end: int | None
 ) -> list[tuple[int, int | None]]:
     """Return ranges of about equal size of bytes [start, end) (None: the file's end); one range if
     the file cannot be cut.

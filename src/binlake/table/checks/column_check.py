@@ -7,6 +7,7 @@ wrong only if no definition of any table has it, which is known at the end.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 
 from binlake.errors import OptionError
 from binlake.table.batches import Changes
@@ -32,8 +33,23 @@ class ColumnCheck:
         if self._wanted:
             for table in changes.tables:
                 definition = table.types.definition
-                names = self._tables.setdefault(definition.full_name, {})
-                names.update(dict.fromkeys(column.name for column in definition.columns))
+                self.note(definition.full_name, [column.name for column in definition.columns])
+
+    def note(self, table: str, columns: Iterable[str]) -> None:
+        """Remember the columns of a table."""
+        self._tables.setdefault(table, {}).update(dict.fromkeys(columns))
+
+    @property
+    def lacks(self) -> str | None:
+        """A wanted column that no table had so far; None if there is no such column, or no table."""
+        known = {name.casefold() for names in self._tables.values() for name in names}
+        missing = (name for name in self._wanted if name.casefold() not in known)
+        return next(missing, None) if self._tables else None
+
+    def check_names(self) -> None:
+        """Raise OptionError for a wanted column that no table had."""
+        if (name := self.lacks) is not None:
+            raise unknown_column(name, self._tables)
 
     def finish(self, ledger: Ledger) -> None:
         """Raise OptionError for a name that no table had; if no table was read, there is no check."""
@@ -41,10 +57,7 @@ class ColumnCheck:
             for name in dict.fromkeys(name.name for name in column_names(parse_where(self._where))):
                 if not ledger.where_columns.get(name, True):
                     raise _unknown_in_where(name, ledger)
-        known = {name.casefold() for names in self._tables.values() for name in names}
-        for name in self._wanted:
-            if self._tables and name.casefold() not in known:
-                raise unknown_column(name, self._tables)
+        self.check_names()
 
 
 def _unknown_in_where(name: str, ledger: Ledger) -> OptionError:

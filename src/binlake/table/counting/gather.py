@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
 
 from binlake.errors import FormatError
 from binlake.source.chain import Chain
 from binlake.stream.log_events import query_events
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import Transaction
-from binlake.stream.statistics import Statistics, ddl_of, holds_ddl
+from binlake.stream.statistics import ddl_of, holds_ddl
 from binlake.table.counting.counted import CountedBatch
 from binlake.table.counting.run_counts import RunCounter
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
-__all__ = ["gather"]
+__all__ = ["TakesCounts", "gather"]
 
+
+class TakesCounts(Protocol):
+    """Takes what a pass over logs finds: `stream.statistics.Statistics`, or more than that."""
+
+    def add(self, transactions: pa.Table, changes: pa.Table, tables: tuple[str, ...]) -> None: ...
+
+    def add_statements(self, transaction: Transaction, ddl: Iterable[dict[str, Any]]) -> None: ...
+
+
+_Taker = TypeVar("_Taker", bound=TakesCounts)
 
 #: Counts, or a transaction with statements and the entries of its DDL.
 _Found = CountedBatch | tuple[Transaction, list[dict[str, Any]]]
@@ -27,9 +39,9 @@ def gather(
     chains: Sequence[Chain],
     options: ReadOptions,
     ledger: Ledger,
-    into: Statistics,
+    into: _Taker,
     watched: Callable[[Iterable[_Found]], Iterable[_Found]] = lambda found: found,
-) -> Statistics:
+) -> _Taker:
     """Fill `into` with the wanted transactions; `watched` sees the results pass.
 
     Raises BinlogError.

@@ -32,10 +32,18 @@ class Catalogue:
     """Tables by database and name; `place` is that of the current statement.
 
     `before` returns the declaration, if any, of a table without an entry at `place`. `changed` are
-    the tables of the latest statements; the reader clears it.
+    the tables of the latest statements; the reader clears it. `most_entries` of each kind, and
+    `most_columns` of all tables, are kept; the oldest go first.
     """
 
-    def __init__(self, before: Callable[[str, str], DeclaredTable | None]) -> None:
+    def __init__(
+        self,
+        before: Callable[[str, str], DeclaredTable | None],
+        most_entries: int = _MOST_ENTRIES,
+        most_columns: int = _MOST_COLUMNS,
+    ) -> None:
+        self._most_entries = most_entries
+        self._most_columns = most_columns
         self._before = before
         self._tables: dict[TableName, DeclaredTable] = {}
         self._columns = 0  # of all of them
@@ -68,7 +76,7 @@ class Catalogue:
 
     def note_columns(self, name: TableName, columns: Sequence[DeclaredColumn]) -> None:
         """Add the definitions of these columns of a table whose other columns are unknown."""
-        if columns and len(self._noted) < _MOST_ENTRIES:
+        if columns and len(self._noted) < self._most_entries:
             noted = self._noted.setdefault(name, {})
             noted.update({column.name.lower(): column for column in columns})
             self.changed.add(name)
@@ -96,7 +104,7 @@ class Catalogue:
         if table.foreign_keys:
             self._with_foreign_keys.add(name)
         self._columns += len(table.columns)
-        while len(self._tables) > _MOST_ENTRIES or self._columns > _MOST_COLUMNS:
+        while len(self._tables) > self._most_entries or self._columns > self._most_columns:
             self._take_out(next(iter(self._tables)))  # the one with the oldest change
         self.changed.add(name)
 
@@ -152,7 +160,7 @@ class Catalogue:
         self._charsets.pop(database, None)
         if charset is not None:
             self._charsets[database] = charset
-            if len(self._charsets) > _MOST_ENTRIES:
+            if len(self._charsets) > self._most_entries:
                 del self._charsets[next(iter(self._charsets))]
 
     def drop_database(self, database: str) -> None:
@@ -166,7 +174,7 @@ class Catalogue:
     def put_temporary(self, thread_id: int, name: TableName) -> None:
         """Note that a connection has created a temporary table."""
         self._temporary[(thread_id, *name)] = None
-        if len(self._temporary) > _MOST_ENTRIES:
+        if len(self._temporary) > self._most_entries:
             del self._temporary[next(iter(self._temporary))]
 
     def drop_temporary(self, thread_id: int, name: TableName) -> None:

@@ -124,7 +124,10 @@ def parse_create_table(
     default character sets of databases, if known. Raises UnreadableTableError.
     """
     tokens = statement_tokens(sql)
-    at = next(i for i, token in enumerate(tokens) if token.word == "TABLE") + 1
+    words = [token.word for token in tokens]
+    if "TABLE" not in words:  # `CREATE TABLE$x`: one word to the servers
+        raise UnreadableTableError(f"{sql[:60]!r}: no word TABLE")
+    at = words.index("TABLE") + 1
     if [t.word for t in tokens[at : at + 3]] == ["IF", "NOT", "EXISTS"]:
         at += 3
     database, name, at = read_name(tokens, at, database)

@@ -6,10 +6,7 @@ client, `DELIMITER` sections. `USE`, `CREATE DATABASE` and mysqldump's comments 
 Database:`, `-- Host: … Database:`) name the database of what follows. Comments of `binlake schema`
 (`-- binlake: from FILE:POS`) contain the place from which the next statement holds.
 
-Lexical rules are sqlglot's. Its parser is not used: of the 497 CREATE TABLE statements in our
-corpus of real servers it refused 60 (FLOAT UNSIGNED, MULTILINESTRING, SRID, MariaDB's own), and of
-a column only its name, type, sign, character set and members are wanted, which always stand before
-anything that servers differ in.
+Lexical rules are sqlglot's. `sql_tokens.py` explains why its parser is not used.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from binlake.errors import SchemaError
 from binlake.format.sql_names import ANSI_NAME_BYTES
@@ -29,7 +26,14 @@ from binlake.table.schema.declared import DeclaredSchema, DeclaredTable, LogPosi
 from binlake.table.schema.schema_text import read_note
 from binlake.values.options import ReadOptions
 
-__all__ = ["declared_schema", "parse_schema", "read_schema_file"]
+__all__ = [
+    "DumpPart",
+    "declared_schema",
+    "dump_parts",
+    "named_database",
+    "parse_schema",
+    "read_schema_file",
+]
 
 _Source: TypeAlias = "bytes | mmap.mmap"
 
@@ -61,6 +65,14 @@ _DATABASE_PARTS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ESCAPED_LINE = re.compile(rb"\\(.)", re.DOTALL)
+
+
+class DumpPart(NamedTuple):
+    """Bytes [start, end) of a dump: a statement of this kind, or a note (a comment)."""
+
+    kind: str
+    start: int
+    end: int
 
 
 def read_schema_file(path: str) -> DeclaredSchema:
@@ -115,7 +127,9 @@ def _tables(data: _Source, file: str | None) -> Iterator[DeclaredTable]:
     charsets: dict[str, str] = {}  # default character set by database
     line, counted = 1, 0
     since: LogPosition | None = None  # of the next table
-    for kind, start, end in _statements(data, file):
+    for kind, start, end in dump_parts(data, file):
+        if kind == "insert":
+            continue
         text = data[start:end]
         if kind == "table":
             line, counted = line + _newlines(data, counted, start), start
@@ -126,20 +140,25 @@ def _tables(data: _Source, file: str | None) -> Iterator[DeclaredTable]:
             found = _DATABASE_PARTS.search(text)
             if found and found["charset"]:
                 charsets[_unquoted(found["name"])] = found["charset"].decode("ascii").lower()
-        elif kind == "use":
-            database = _unquoted(text.strip()[3:])
         else:
-            if len(text) > _LONGEST_NOTE:
-                continue
-            ours = read_note(text.decode("utf-8", "replace"))
-            if ours is not None:
-                since, version = ours
-                if version is not None:
-                    yield version
-                    since = None
-            found = _CURRENT_DATABASE.match(text)
-            if found:
-                database = _unquoted(found[1] or found[2])
+            if kind == "note" and len(text) <= _LONGEST_NOTE:
+                ours = read_note(text.decode("utf-8", "replace"))
+                if ours is not None:
+                    since, version = ours
+                    if version is not None:
+                        yield version
+                        since = None
+            database = named_database(kind, text) or database
+
+
+def named_database(kind: str, text: bytes) -> str | None:
+    """Return the current database that a part of a dump names, if it does."""
+    if kind == "use":
+        return _unquoted(text.strip()[3:])
+    if kind != "note" or len(text) > _LONGEST_NOTE:
+        return None
+    found = _CURRENT_DATABASE.match(text)
+    return None if found is None else _unquoted(found[1] or found[2])
 
 
 def _newlines(data: _Source, start: int, end: int) -> int:
@@ -147,8 +166,8 @@ def _newlines(data: _Source, start: int, end: int) -> int:
     return sum(data[at : min(at + step, end)].count(b"\n") for at in range(start, end, step))
 
 
-def _statements(data: _Source, file: str | None) -> Iterator[tuple[str, int, int]]:
-    """Yield kind, start and end of the relevant parts: table, database, use, note."""
+def dump_parts(data: _Source, file: str | None) -> Iterator[DumpPart]:
+    """Yield the relevant parts of a dump: table, insert, database, use, note. Raises SchemaError."""
     if b"\0" in data[:_HEAD_BYTES]:
         return  # no text: it holds no CREATE TABLE
     begun: int | None = None  # start of the CREATE TABLE that is being passed
@@ -165,16 +184,16 @@ def _statements(data: _Source, file: str | None) -> Iterator[tuple[str, int, int
             depth = max(0, depth - 1)
         elif kind in ("end", "table", "database", "use") and (depth == 0 or kind == "end"):
             if begun is not None:
-                yield "table", begun, match.start()
+                yield DumpPart("table", begun, match.start())
             begun, depth = None, 0
             if kind == "table":
                 begun = match.start()
             elif kind != "end":
-                yield kind, match.start(), match.end()
-        elif kind == "note" and begun is None:
-            yield kind, match.start(), match.end()
+                yield DumpPart(kind, match.start(), match.end())
+        elif kind in ("note", "insert") and begun is None:
+            yield DumpPart(kind, match.start(), match.end())
     if begun is not None:
-        yield "table", begun, len(data)
+        yield DumpPart("table", begun, len(data))
 
 
 def _table(

@@ -1,6 +1,11 @@
 """Split a statement into tokens by sqlglot's lexical rules, with the helpers that all readers
 need.
 
+sqlglot's parser is not used. Of 589 different CREATE TABLE statements in our golden and corpus logs,
+`parse_one` of sqlglot 30.30 refuses 60: FLOAT UNSIGNED, types of MariaDB. It returns RENAME TABLE,
+ALTER TABLE … CONVERT TO, ADD (a, b), ALTER ONLINE and changes of partitions as one opaque text.
+A definition that is not read leaves a table without column names.
+
 sqlglot is imported when the first statement is read: only for reads with a schema, and for logs
 without full metadata.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from types import TracebackType
 
 import pyarrow as pa
 
@@ -12,29 +11,23 @@ from binlake.errors import SourceError
 
 __all__ = ["BackwardsFile"]
 
-_READ_BYTES = 1 << 20
-
 
 class BackwardsFile:
     """Takes chunks in order and returns them last first; the content of a chunk stays unchanged.
 
-    The file has no name and is removed when this is closed. Raises SourceError when it cannot be
+    A chunk comes back in pieces of at most `read_bytes`. The file has no name and is removed when this is closed. Raises SourceError when it cannot be
     written.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, read_bytes: int = 1 << 20) -> None:
+        self._read_bytes = read_bytes
         self._file = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115
         self._ends = [0]
 
     def __enter__(self) -> BackwardsFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def append(self, chunk: pa.Buffer | bytes) -> None:
@@ -55,6 +48,6 @@ class BackwardsFile:
             self._file.seek(start)
             left = end - start
             while left:
-                piece = self._file.read(min(left, _READ_BYTES))
+                piece = self._file.read(min(left, self._read_bytes))
                 yield piece
                 left -= len(piece)

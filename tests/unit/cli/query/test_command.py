@@ -130,6 +130,20 @@ def test_a_missing_library_is_one_line(
     )
 
 
+def test_a_file_that_is_no_log_is_an_error_before_the_statement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("# a page")
+    assert main(["query", "SELECT 1", DEMO, str(page)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == (
+        f"binlake: {page} is not a binary log: it begins with 0x23206120, not 0xfe62696e"
+        " (file README.md)\n"
+    )
+
+
 def test_limits(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query", "FROM changes", DEMO, "-n", "3"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3

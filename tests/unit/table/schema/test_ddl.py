@@ -26,9 +26,11 @@ def ddl(sql: str, at: int = 0, **facts: object) -> DdlStatement:
     )  # type: ignore[arg-type]
 
 
-def catalogue(*statements: str | DdlStatement, schema: str | None = None) -> Catalogue:
+def catalogue(
+    *statements: str | DdlStatement, schema: str | None = None, **limits: int
+) -> Catalogue:
     known = DeclaredSchema() if schema is None else parse_schema(schema.encode())
-    made = Catalogue(lambda db, name: next(iter(known.declarations(db, name)), None))
+    made = Catalogue(lambda db, name: next(iter(known.declarations(db, name)), None), **limits)
     for number, statement in enumerate(statements):
         one = ddl(statement, number) if isinstance(statement, str) else statement
         made.place = LogPosition(*one.position[1:])
@@ -281,13 +283,11 @@ def test_strings_of_a_session_without_backslash_escapes() -> None:
     assert [column.members for column in table.columns] == [("c:\\", "d"), None]
 
 
-def test_a_log_full_of_tables_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("binlake.table.schema.catalogue._MOST_ENTRIES", 10)
-    made = catalogue(*(f"CREATE TABLE t{n} (id INT)" for n in range(20)))
+def test_a_log_full_of_tables_is_bounded() -> None:
+    made = catalogue(*(f"CREATE TABLE t{n} (id INT)" for n in range(20)), most_entries=10)
     known = [n for n in range(20) if made.known(("shop", f"t{n}")) is not None]
     assert known == list(range(10, 20))
-    monkeypatch.setattr("binlake.table.schema.catalogue._MOST_COLUMNS", 7)
-    made = catalogue(*(f"CREATE TABLE t{n} (id INT, b INT)" for n in range(20)))
+    made = catalogue(*(f"CREATE TABLE t{n} (id INT, b INT)" for n in range(20)), most_columns=7)
     assert [n for n in range(20) if made.known(("shop", f"t{n}")) is not None] == [17, 18, 19]
 
 

@@ -174,6 +174,8 @@ def test_what_cannot_be_read_names_table_and_line() -> None:
         parse_schema(b"\nCREATE TABLE t (a int, b wibble(3));")
     with pytest.raises(SchemaError, match=r"line 1: .*t: a parenthesis is not closed"):
         parse_schema(b"CREATE TABLE t (a int, b int")
+    with pytest.raises(SchemaError, match=r"line 1: .*no word TABLE"):
+        parse_schema(b"CREATE TABLE$x (a int);")
     with pytest.raises(SchemaError, match="contains no CREATE TABLE"):
         parse_schema(b"SELECT 1;")
 

@@ -1,0 +1,134 @@
+"""A table of any size on a real MySQL server, and net changes of its rows in a known order.
+
+Row number n has the key `KEYS[kind]` of n. A transaction changes TRANSACTION rows that are scattered over
+the table, each once: half of them updated, 40 % inserted, 10 % deleted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dev.servers import Server, installation
+
+__all__ = ["KEYS", "SERVER", "TABLE", "Load"]
+
+SERVER = "mysql-9.7"
+TABLE = "shop.orders"
+TRANSACTION = 10_000
+#: Kinds of keys: the column's type, and its value for row number {n}.
+KEYS = {
+    "int": ("INT", "{n}"),
+    "uuid": (
+        "CHAR(36) CHARACTER SET ascii",
+        "INSERT(INSERT(INSERT(INSERT(MD5({n}), 9, 0, '-'), 14, 0, '-'), 19, 0, '-'), 24, 0, '-')",
+    ),
+}
+_OPTIONS = (
+    "--binlog-row-metadata=FULL",
+    "--max-binlog-size=1G",
+    "--binlog-cache-size=16M",
+    "--innodb-redo-log-capacity=2G",
+    "--innodb-buffer-pool-size=2G",
+    "--innodb-flush-log-at-trx-commit=2",
+    "--sync-binlog=0",
+)
+_COLUMNS = """
+  id {type} NOT NULL PRIMARY KEY, customer_id INT UNSIGNED NOT NULL, store_id SMALLINT NOT NULL,
+  state ENUM('new','paid','picked','shipped','delivered','returned','cancelled') NOT NULL,
+  quantity INT NOT NULL, total DECIMAL(12,2) NOT NULL, discount DECIMAL(12,2), sku VARCHAR(40) NOT NULL,
+  note VARCHAR(255), created_at DATETIME(6) NOT NULL, updated_at TIMESTAMP NULL, is_gift TINYINT NOT NULL,
+  rate DOUBLE NOT NULL"""
+_ROW = """{key}, {n} % 400000, {n} % 900, {n} % 7 + 1, {n} % 60, {n} % 9999999 / 100,
+  IF({n} % 5 < 3, NULL, {n} % 200), CONCAT('SKU-', HEX({n} * 2654435761 % 4294967296)),
+  IF({n} % 5 < 2, NULL, REPEAT('note ', {n} % 9)), '2026-01-01' + INTERVAL {n} * 1.25 SECOND, NULL, {n} % 10 = 0,
+  {n} / 7"""
+_BLOCK = 10_000  # numbers in the helper table
+_STRIDE = 7_368_787  # a prime: numbers times it, modulo the size of the table, are scattered
+
+
+class Load:
+    """The server in `folder`, with a table of `rows` rows, which is made when it is not there."""
+
+    def __init__(self, folder: Path, key: str, rows: int) -> None:
+        self.server = Server(installation(SERVER), folder)
+        self.rows = rows
+        self._type, self._key = KEYS[key]
+        self._made = folder / "transactions"
+
+    @property
+    def url(self) -> str:
+        """The server's address for the user root."""
+        socket = str(self.server.run / "server.sock").replace("/", "%2F")
+        return f"mysql://root@{socket}/?option-file=none"
+
+    @property
+    def logs(self) -> str:
+        """The paths of its logs."""
+        return str(self.server.data / "binlog.0*")
+
+    def start(self) -> None:
+        """Start the server with an empty log."""
+        self.server.start(_OPTIONS)
+        if not self._made.exists():
+            self._fill()
+            self._made.write_text("0")
+        self.server.execute(self.server.kind.reset_statement)
+
+    def _fill(self) -> None:
+        ten = " UNION ALL ".join(f"SELECT {digit} d" for digit in range(10))
+        with self.server.session() as session:
+            session.execute(
+                "SET sql_log_bin = 0",
+                "DROP DATABASE IF EXISTS shop",
+                "DROP DATABASE IF EXISTS helper",
+                "CREATE DATABASE shop",
+                "CREATE DATABASE helper",
+                f"CREATE TABLE {TABLE} ({_COLUMNS.format(type=self._type)})",
+                "CREATE TABLE helper.numbers (n BIGINT PRIMARY KEY)",
+                f"INSERT INTO helper.numbers WITH t AS ({ten}) "
+                "SELECT a.d * 1000 + b.d * 100 + c.d * 10 + d.d FROM t a, t b, t c, t d",
+            )
+            for first in range(0, self.rows, _BLOCK):
+                session.execute(self._insert(first, min(_BLOCK, self.rows - first)))
+
+    def _insert(self, first: int, count: int) -> str:
+        number = f"({first} + s.n)"
+        row = _ROW.format(n=number, key=self._key.format(n=number))
+        return f"INSERT INTO {TABLE} SELECT {row} FROM helper.numbers s WHERE s.n < {count}"
+
+    def _scattered(self, first: int, count: int) -> str:
+        """A join with the rows of some places of a fixed random order."""
+        number = f"(({first} + s.n) * {_STRIDE} % {self.rows})"
+        return (
+            f"(SELECT {self._key.format(n=number)} k FROM helper.numbers s WHERE s.n < {count}) x "
+            f"JOIN {TABLE} o ON o.id = x.k"
+        )
+
+    def change(self, changes: int) -> int:
+        """Change about so many rows; returns how many it were."""
+        done = int(self._made.read_text())
+        changed = 0
+        with self.server.session("shop") as session, session.connection.cursor() as cursor:
+            while changed < changes:
+                updates, inserts, deletes = (TRANSACTION * share // 10 for share in (5, 4, 1))
+                cursor.execute("BEGIN")
+                update = f"o.quantity = {done} + 61, o.updated_at = '2026-11-20 10:00:00'"
+                for statement in (
+                    f"UPDATE {self._scattered(done * updates, updates)} SET {update}",
+                    self._insert(self.rows + done * inserts, inserts),
+                    f"DELETE o FROM {self._scattered(self.rows - (done + 1) * deletes, deletes)}",
+                ):
+                    changed += cursor.execute(statement)
+                cursor.execute("COMMIT")
+                done += 1
+                self._made.write_text(str(done))
+        return changed
+
+    def log_bytes(self) -> int:
+        """Bytes of all logs."""
+        return sum(log.stat().st_size for log in self.server.log_files())
+
+    def count(self) -> int:
+        """The rows that the table has now."""
+        [[count]] = self.server.rows(f"SELECT COUNT(*) FROM {TABLE}")
+        return int(count or 0)

@@ -1,0 +1,75 @@
+"""CPU time and memory of this process and all that it started: a JVM, its Python workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import defaultdict
+from pathlib import Path
+from typing import Self
+
+__all__ = ["PeakMemory", "cpu_seconds"]
+
+_EVERY_S = 0.5
+_PARENT, _CPU = 1, slice(11, 15)  # fields of /proc/PID/stat behind the name
+
+
+def _fields() -> dict[int, list[str]]:
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                found[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
+    return found
+
+
+def _family(fields: dict[int, list[str]]) -> list[int]:
+    """The numbers of this process and its descendants."""
+    children = defaultdict(list)
+    for pid, of in fields.items():
+        children[int(of[_PARENT])].append(pid)
+    family = [os.getpid()]
+    for pid in family:
+        family += children[pid]
+    return family
+
+
+def cpu_seconds() -> float:
+    """User and system time so far, that of ended children included."""
+    fields = _fields()
+    ticks = sum(int(tick) for pid in _family(fields) for tick in fields[pid][_CPU])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _resident_bytes() -> int:
+    """Resident memory of the family; a page that several of them share counts once."""
+    size = 0
+    for pid in _family(_fields()):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    size += int(line.split()[1]) * 1024
+    return size
+
+
+class PeakMemory:
+    """Looks at the memory twice a second while it is entered; `bytes` is the most it saw."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self) -> None:
+        while not self._over.is_set():
+            self.bytes = max(self.bytes, _resident_bytes())
+            self._over.wait(_EVERY_S)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()

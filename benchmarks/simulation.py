@@ -1,0 +1,110 @@
+"""A job on a cluster that this machine is too small for, simulated from measured costs.
+
+The driver plans and starts tasks one after the other; each executor core takes the next task when it is
+free. A task waits for its requests, then decodes while the next request is under way, so it
+takes the longer of the two. At the end the driver commits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+
+__all__ = ["Costs", "Job", "Times", "simulate"]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds: measured, except those of the store, which are assumptions.
+
+    `task_s` is the fixed cost of a task on its core, `byte_s` of decoding a byte and passing its rows
+    to Spark. `dispatch_s` and `plan_task_s` are the driver's for each task. `request_s` is the
+    store's latency, `store_byte_s` the time of a byte on one connection, `move_s` of a copy inside of
+    the store, of which `moves_at_once` run at the same time.
+    """
+
+    task_s: float
+    byte_s: float
+    dispatch_s: float
+    plan_task_s: float
+    request_s: float = 0.030
+    store_byte_s: float = 1 / 80e6
+    request_bytes: int = 8 << 20
+    requests_to_open: int = 2
+    list_keys: int = 1000
+    move_s: float = 0.4
+    moves_at_once: int = 16
+
+
+@dataclass(frozen=True)
+class Job:
+    """`logs` of `log_bytes` each, read by tasks of `task_bytes`; with `files` an export of that many."""
+
+    logs: int
+    log_bytes: int
+    task_bytes: int
+    files: int = 0
+
+    @property
+    def task_sizes(self) -> list[int]:
+        """The bytes of each task: large logs are cut, small ones put together."""
+        if self.log_bytes >= self.task_bytes:
+            parts = -(-self.log_bytes // self.task_bytes)
+            return [self.log_bytes // parts] * (parts * self.logs)
+        # opening a file counts as 1 MB
+        together = max(1, self.task_bytes // (self.log_bytes + (1 << 20)))
+        tasks = -(-self.logs // together)
+        return [self.logs * self.log_bytes // tasks] * tasks
+
+    @property
+    def logs_of_a_task(self) -> int:
+        """How many logs a task opens."""
+        return max(1, -(-self.logs // len(self.task_sizes)))
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of the parts of a job, one after the other; `tasks` is their number."""
+
+    listing: float
+    planning: float
+    running: float
+    commit: float
+    tasks: int
+    busy: float  # share of the cores' time in which they work
+
+    @property
+    def total(self) -> float:
+        """Seconds of the whole job."""
+        return self.listing + self.planning + self.running + self.commit
+
+
+def simulate(job: Job, costs: Costs, cores: int) -> Times:
+    """Return the times of a job on so many cores."""
+    listing = -(-job.logs // costs.list_keys) * costs.request_s
+    sizes = job.task_sizes
+    free = [0.0] * cores
+    heapq.heapify(free)
+    started = end = work = 0.0
+    for size in sizes:
+        started += costs.dispatch_s
+        begin = max(started, heapq.heappop(free))
+        took = _task_s(size, job.logs_of_a_task, costs)
+        work += took
+        end = max(end, begin + took)
+        heapq.heappush(free, begin + took)
+    commit = -(-job.files // costs.moves_at_once) * costs.move_s
+    planning = costs.plan_task_s * len(sizes)
+    return Times(listing, planning, end, commit, len(sizes), work / (end * cores))
+
+
+def _task_s(size: int, logs: int, costs: Costs) -> float:
+    opening = logs * costs.requests_to_open * costs.request_s
+    requests = -(-size // costs.request_bytes)
+    reading = requests * costs.request_s + size * costs.store_byte_s
+    return costs.task_s + opening + max(reading, size * costs.byte_s)
+
+
+def without_latency(costs: Costs) -> Costs:
+    """The same costs with logs on a local disk."""
+    return replace(costs, request_s=0.0, store_byte_s=0.0)

@@ -1,0 +1,58 @@
+"""Faults that users reported of other programs that mirror databases into lakes, and the tests that make them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["KNOWN_FAULTS", "Fault"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What users saw, where they reported it, and tests as `file::function`, below `tests/`."""
+
+    what: str
+    reports: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+_HERE = "mirror/test_known_faults.py"
+_KILLS = "mirror/test_kills_at_places.py::test_kills_at_places"
+_ALTERS = "mirror/test_schema_changes.py"
+_SEVERAL = f"{_HERE}::test_several_changes_of_a_key_and_a_crash"
+_IMAGES = "mirror/test_mirror.py::test_images_that_lack_columns_and_xa"
+_REWRITES = "mirror/test_compaction.py"
+
+KNOWN_FAULTS = (
+    Fault("Other readers cannot read the deletes", ("airbyte#82750",),
+          (_SEVERAL, "mirror/test_iceberg_table.py::test_random_changes_by_key")),
+    Fault("Duplicates after a crash with two updates of a key", ("iceberg#17455",), (_SEVERAL, _KILLS)),
+    Fault("An insert and an update of one key in one batch both stay", ("olake#1189",),
+          (_SEVERAL, "unit/mirror/apply/test_net.py::test_by_key_it_leads_to_the_same_rows")),
+    Fault("A partition column is updated, and the old row stays", ("flink-cdc#4536", "iceberg#11573"), (_IMAGES,)),
+    Fault("A delete whose image lacks columns has no effect", ("iceberg-kafka-connect#318",), (_IMAGES,)),
+    Fault("A key changes, and the old row stays", ("hudi#9186",), (_SEVERAL, _KILLS)),
+    Fault("TRUNCATE is ignored", ("materialize#25122",), (f"{_ALTERS}::test_what_the_lake_follows",)),
+    Fault("An ENUM is a label in the copy and a number in the stream; its value 0 loses the event",
+          ("olake#707", "data-prepper#6779"), (f"{_HERE}::test_members_of_an_enum",)),
+    Fault("Chunks are bounded by another order than the collation's, and rows are lost", ("flink-cdc#4413",),
+          ("mirror/test_source_chunks.py::test_every_row_is_in_one_chunk",
+           "mirror/test_source_chunks.py::test_rows_written_later_are_in_some_chunk")),
+    Fault("A table that is added later is not copied; one that is removed has all copied again",
+          ("flink-cdc#1486", "flink-cdc#2190"), (f"{_HERE}::test_a_table_that_is_added_or_left_out_later",)),
+    Fault("A purged log makes the program restart without end", ("flink-cdc#442",), (f"{_HERE}::test_a_purged_log",)),
+    Fault("A copy that is tried again moves its beginning, and rows are missing", ("airbyte#48717",),
+          ("mirror/test_copies.py::test_a_killed_copy_continues",)),
+    Fault("A failed run begins from an old position", ("airbyte#70254",), (_KILLS, _SEVERAL)),
+    Fault("A change of a type ends the program", ("debezium-server-iceberg#572",),
+          (f"{_ALTERS}::test_what_is_refused_and_made_anew",)),
+    Fault("An ALTER during a copy", ("debezium#6000",),
+          ("mirror/test_copies.py::test_a_copy_of_what_was_altered_begins_anew",)),
+    Fault("The index has entries of files that were never committed", ("olake#1064",),
+          (_KILLS, "unit/mirror/test_index_of_table.py::test_a_commit_after_which_the_index_could_not_be_completed")),
+    Fault("Compaction brings deleted rows back", ("iceberg#10312",),
+          (f"{_REWRITES}::test_changes_made_during_a_rewrite", _KILLS)),
+    Fault("Compaction beside a stream never commits", ("iceberg#13972",),
+          (f"{_REWRITES}::test_rounds_with_compaction_beside_them",)),
+    Fault("Compaction runs out of memory", ("iceberg#10054",), ("unit/mirror/test_compaction.py::test_a_job_is_bounded",)),
+)  # fmt: skip

@@ -1,0 +1,77 @@
+"""The flags of `binlake mirror run` that are options of a mirror, made from the fields of `MirrorOptions`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from binlake.cli.common.parameters import Option
+from binlake.errors import OptionError
+from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
+from binlake.values.options import parse_bytes
+
+__all__ = ["flag_of", "with_mirror_options"]
+
+_OPTIONS = {_option.name: _option for _option in MIRROR_OPTIONS if _option.flag}
+
+
+def flag_of(name: str) -> str:
+    """The flag of an option of a mirror, or of a parameter of the command."""
+    return _OPTIONS[name].flag if name in _OPTIONS else f"--{name.replace('_', '-')}"
+
+
+def with_mirror_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Put a flag per option in the place of the parameter `options`, which receives those that are given."""
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Any:
+        values = {name: given.pop(_parameter_name(option)) for name, option in _OPTIONS.items()}
+        read = {n: _read(_OPTIONS[n], value) for n, value in values.items() if value is not None}
+        return command(options=read, **given)
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if parameter.name == "options":
+            parameters += map(_parameter, _OPTIONS.values())
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    del run.__wrapped__  # the signature above is the real one
+    return run
+
+
+def _parameter_name(option: MirrorOption) -> str:
+    return option.flag.removeprefix("--").replace("-", "_")
+
+
+def _parameter(option: MirrorOption) -> inspect.Parameter:
+    kind = str if option.is_size else option.kind
+    declared = Option(
+        option.flag,
+        metavar=option.metavar,
+        help=option.help,
+        min=option.least if kind in (int, float) else None,
+        choices=option.choices,
+        show_default=option.shown_default or True,
+    )
+    return inspect.Parameter(
+        _parameter_name(option),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[list[str] | None if option.is_list else kind | None, declared],
+    )
+
+
+def _read(option: MirrorOption, value: Any) -> Any:
+    if option.is_file:
+        return str(Path(value).absolute())
+    if not option.is_size:
+        return value
+    try:
+        return parse_bytes(value)
+    except ValueError as error:
+        raise OptionError(f"{option.flag} {value}: {error}", name=option.flag) from None

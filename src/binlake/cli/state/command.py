@@ -1,0 +1,142 @@
+"""`binlake state DB.TABLE --as-of MOMENT --from ROWS FILE…`: a table as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from binlake.cli.common.change_writer import check_format, open_target
+from binlake.cli.common.flags import with_options
+from binlake.cli.common.parameters import Argument, Exit, Option
+from binlake.cli.common.terminal import chains_of, hinting, names_zone, note, reading, say_result
+from binlake.cli.state.writer import FORMATS, row_writer
+from binlake.errors import OptionError
+from binlake.source.chain import Chain
+from binlake.state.bases import opened
+from binlake.state.filtering import check_where, row_filter
+from binlake.state.moments import Moment
+from binlake.state.origin import given_origin
+from binlake.state.table_state import TableState, state_options, table_name
+from binlake.values.ledger import Ledger, counted
+from binlake.values.options import ReadOptions
+
+__all__ = ["state"]
+
+
+@with_options(
+    "source", "schema", "assume_charset", "binary", "nested", "invalid", "verify_checksum",
+    "batch_bytes", "threads", "index_directory", "keyring", "keyring_password_file", "max_memory",
+)  # fmt: skip
+def state(
+    table: Annotated[str, Argument(metavar="DB.TABLE", help="The table.")],
+    files: Annotated[
+        list[str],
+        Argument(
+            metavar="FILE…", help="The logs from the rows of --from up to the moment, or back."
+        ),
+    ],
+    options: ReadOptions,
+    as_of: Annotated[
+        str | None,
+        Option(
+            "--as-of",
+            metavar="TIME|GTID|FILE:POS",
+            help="The moment: before this time (UTC unless it names a zone) or position, or after the transaction with this GTID.",
+        ),
+    ] = None,
+    rows: Annotated[
+        str | None,
+        Option(
+            "--from",
+            metavar="DUMP|PARQUET|URL",
+            help="Rows to begin with: a dump or Parquet file from before the moment, or mysql://… for the live table, to go back from.",
+        ),
+    ] = None,
+    from_position: Annotated[
+        str | None,
+        Option(
+            "--from-position",
+            metavar="FILE:POS",
+            help="The position that the rows of --from belong to, if the dump does not contain it.",
+        ),
+    ] = None,
+    from_gtid: Annotated[
+        str | None,
+        Option(
+            "--from-gtid",
+            metavar="SET",
+            help="The GTIDs that the rows of --from contain, instead of a position.",
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        Option(
+            "--where",
+            metavar="EXPR",
+            help="Only rows for which this expression in MySQL's syntax is true.",
+        ),
+    ] = None,
+    form: Annotated[
+        str, Option("--format", "-f", metavar="FORMAT", help="|".join(FORMATS))
+    ] = "json",
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout."),
+    ] = None,
+    force: Annotated[
+        bool,
+        Option(
+            "--force", help="Count rows that do not fit the log, instead of stopping at the first."
+        ),
+    ] = False,
+) -> None:
+    """Print the rows of a table as they were at a moment.
+
+    The rows come from a dump that was made earlier, and binlake applies the changes of the log up to
+    the moment. Or they come from a live server, and binlake takes back the changes since the moment, in
+    memory: nothing is written to the server. Generated columns are left out.
+
+    Examples:
+      binlake state shop.orders --as-of '2026-11-21 14:03' --from dump.sql /var/lib/mysql/
+
+      binlake state shop.orders --as-of binlog.000012:4711 --from mysql://root@localhost/ /var/lib/mysql/
+
+      binlake state shop.orders --as-of -1h --from mysql://db1/ mysql://db1/ --where 'id = 4711'
+
+      binlake state shop.orders --as-of 0-1-4711 --from dump.sql.gz /archive/ --format sql > orders.sql
+    """
+    check_format(form, FORMATS)
+    if as_of is None:
+        raise OptionError("--as-of is missing: a time, a GTID or FILE:POS", name="as_of")
+    if rows is None:
+        raise OptionError("--from is missing: a dump, or the URL of the live server", name="from")
+    name = table_name(table)
+    moment = Moment.parse(as_of)
+    given = given_origin(from_position, from_gtid)
+    check_where(where)
+    options = state_options(options)
+    if moment.time_us is not None and not names_zone(as_of):
+        note("times without a zone are UTC")
+    ledger = Ledger()
+
+    def chains() -> Sequence[Chain]:
+        return chains_of(files, options)
+
+    with hinting(options), opened(rows, name, given, chains, options) as (base, chain):
+        found = TableState(chain, options, ledger, base, moment, force=force)
+        with reading([chain], ledger) as seen:
+            found.read_log(seen)
+        keep = row_filter(where, found.shape, options, ledger)
+        with open_target(output, form) as target:
+            writer = row_writer(form, target, found.shape, found.metadata)
+            for batch in map(keep, found.batches()):
+                if batch.num_rows:
+                    writer.write(batch)
+            writer.close()
+    say_result(ledger)
+    if base.shape.generated:
+        note(f"generated columns are left out: {', '.join(sorted(base.shape.generated))}")
+    if found.conflicts:
+        note(f"{table}: {counted(found.conflicts, 'conflict')} between the log and {base.name}")
+        raise Exit(1)

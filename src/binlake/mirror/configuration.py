@@ -1,0 +1,96 @@
+"""`mirror` from a TOML file: where from, where to, what, and the settings of Spark.
+
+[mirror]
+url = "mysql://repl@db1/"
+lake = "/lake"
+tables = ["shop.*"]
+
+[mirror.spark]
+"spark.master" = "local[2]"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from binlake.config.toml_file import Key, number, open_toml, path, size, text, whole_number
+from binlake.errors import OptionError
+from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
+from binlake.source.bytes import is_uri
+from binlake.source.replica.url import holds_password
+
+__all__ = ["MirrorConfiguration", "configures_mirror", "read_mirror_configuration"]
+
+
+def _texts(value: Any, folder: Path) -> tuple[str, ...]:
+    """A string or a list of strings."""
+    return tuple(text(one, folder) for one in (value if isinstance(value, list) else [value]))
+
+
+def _place(value: Any, folder: Path) -> str:
+    return text(value, folder) if is_uri(text(value, folder)) else path(value, folder)
+
+
+def _url(value: Any, folder: Path) -> str:
+    if holds_password(text(value, folder)):
+        raise ValueError("the URL contains a password; use its option password-file")
+    return text(value, folder)
+
+
+_MOST = 1 << 40
+
+
+def _key(option: MirrorOption) -> Key:
+    """The key of an option of the mirror."""
+    if option.is_list:
+        return Key(_texts, option.help)
+    if option.is_size:
+        return Key(size, option.help)
+    if option.kind is int:
+        return Key(whole_number(int(option.least or 0), _MOST), option.help)
+    if option.kind is float:
+        return Key(number, option.help)
+    return Key(path if option.is_file else text, option.help)
+
+
+_KEYS: dict[str, Key] = {
+    "url": Key(_url, "the server"),
+    "lake": Key(_place, "the lake: a directory or URI"),
+    "logs": Key(_place, "read the changes from this archive"),
+    "state": Key(path, "directory of this machine for the key indexes"),
+    "metrics_port": Key(whole_number(0, 65535), "port for Prometheus"),
+    "metrics_address": Key(text, "address for Prometheus"),
+    "interval_seconds": Key(number, "between two looks at an idle log"),
+    **{option.name: _key(option) for option in MIRROR_OPTIONS},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorConfiguration:
+    """What a file says: the values of `[mirror]` by key, and the settings of `[mirror.spark]`."""
+
+    values: Mapping[str, Any]
+    spark: Mapping[str, str]
+
+
+def configures_mirror(file: str) -> bool:
+    """Whether a file is one of `mirror --config`. Raises OptionError."""
+    return "mirror" in open_toml(file)
+
+
+def read_mirror_configuration(file: str) -> MirrorConfiguration:
+    """Read a file. Raises OptionError."""
+    top = open_toml(file)
+    if "mirror" not in top:
+        raise OptionError(f"{file}: there is no [mirror]", name="config")
+    mirror = top.table("mirror")
+    values = mirror.take(_KEYS, ("spark",))
+    for name in ("url", "lake"):
+        if name not in values:
+            raise mirror.error(name, "this key is missing")
+    spark = mirror.table("spark")
+    settings = spark.take({name: Key(text, "") for name in spark})
+    return MirrorConfiguration(values, settings)

@@ -1,0 +1,187 @@
+"""What a lake table keeps of its table of the server, or of each shard, as properties of Iceberg."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from binlake.mirror.apply.decode import TableName
+from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.control import NAMESPACE, position_properties
+from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.modes.names import MIRROR
+from binlake.mirror.source.tables import SourceTable
+from binlake.mirror.table_rules import PartitionField
+from binlake.spark.offsets import StreamOffset
+from binlake.table.schema.schema_file import parse_schema
+
+__all__ = [
+    "begun_properties",
+    "copied_from",
+    "create_table_of",
+    "definition_properties",
+    "flavour_of",
+    "is_partitioned_by",
+    "key_of",
+    "mirrored_tables",
+    "mode_of",
+    "offset_properties",
+    "offsets_of",
+    "partition_of",
+    "shard_column",
+    "shard_properties",
+    "shown_partition",
+    "snapshot_until",
+    "sources",
+    "table_properties",
+    "treated_columns",
+    "without_shard",
+]
+
+_TABLE = "binlake.table"
+_KEY = "binlake.key"
+_DECLARED = "binlake.create-table"
+_FLAVOUR = "binlake.flavour"
+_UNTIL = "binlake.snapshot-until"
+_COLUMNS = "binlake.columns"
+_MODE = "binlake.mode"
+_PARTITION = "binlake.partition"
+_OFFSETS = "binlake.offsets"
+_SHARD_COLUMN = "binlake.shard-column"
+_SHARD = "binlake.shard "
+
+
+def sources(properties: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+    """What is kept of each table whose snapshot is whole, by its name: of one, or of several shards."""
+    found: dict[str, dict[str, str]] = {}
+    if _TABLE in properties:
+        found[properties[_TABLE]] = dict(properties)
+    for name, value in properties.items():
+        if name.startswith(_SHARD) and value:
+            shard, _, inner = name.removeprefix(_SHARD).rpartition(" ")
+            found.setdefault(shard, {})[inner] = value
+    return {name: kept for name, kept in found.items() if _DECLARED in kept}
+
+
+def shard_properties(full_name: str, kept: Mapping[str, str]) -> dict[str, str]:
+    """The same as properties of a lake table with several shards."""
+    return {f"{_SHARD}{full_name} {name}": value for name, value in kept.items()}
+
+
+def without_shard(properties: Mapping[str, str], full_name: str) -> dict[str, str]:
+    """The properties that make a lake table forget a shard."""
+    own = f"{_SHARD}{full_name}"
+    return dict.fromkeys((name for name in properties if name.rpartition(" ")[0] == own), "")
+
+
+def shard_column(properties: Mapping[str, str]) -> str:
+    """The column with the name of the shard that a row is from; "" where there are no shards."""
+    return properties.get(_SHARD_COLUMN, "")
+
+
+def offset_properties(
+    offsets: Mapping[str, StreamOffset], full_name: str, round_number: int
+) -> dict[str, str]:
+    """What the snapshot of a commit says of how far each shard came, of which one made the commit."""
+    written = {name: offset.to_json() for name, offset in offsets.items()}
+    return {
+        **position_properties(offsets[full_name], round_number),
+        _OFFSETS: json.dumps(written, sort_keys=True),
+    }
+
+
+def offsets_of(summary: Mapping[str, str]) -> dict[str, StreamOffset]:
+    """The places that `offset_properties` wrote down."""
+    found = json.loads(summary.get(_OFFSETS, "{}"))
+    return {name: StreamOffset.from_json(offset) for name, offset in found.items()}
+
+
+def create_table_of(kept: Mapping[str, str]) -> str:
+    """The CREATE TABLE of a table as it is in the lake."""
+    return kept[_DECLARED]
+
+
+def flavour_of(kept: Mapping[str, str]) -> str:
+    """Mysql or mariadb."""
+    return kept[_FLAVOUR]
+
+
+def snapshot_until(kept: Mapping[str, str]) -> StreamOffset:
+    """Where the log was when the snapshot ended."""
+    return StreamOffset.from_json(json.loads(kept[_UNTIL]))
+
+
+def partition_of(properties: Mapping[str, str]) -> str:
+    """The partition spec with which a lake table was made, as text."""
+    return properties.get(_PARTITION, "")
+
+
+def table_properties(
+    table: SourceTable, create_table: str, rules: ColumnRules, mode: str, until: StreamOffset
+) -> dict[str, str]:
+    """What the lake table keeps of its table. `until`: where the log was when its snapshot ended."""
+    return {
+        _TABLE: table.full_name,
+        _KEY: json.dumps(table.key),
+        **definition_properties((table.schema, table.name), create_table, rules),
+        _FLAVOUR: table.definition.flavour,
+        _MODE: mode,
+        _UNTIL: json.dumps(until.to_json()),
+    }
+
+
+def definition_properties(name: TableName, create_table: str, rules: ColumnRules) -> dict[str, str]:
+    """The part of it that changes with the definition. Raises OptionError."""
+    columns = parse_schema(create_table.encode()).tables[0].columns
+    treated = rules.described(*name, [column.name for column in columns])
+    return {_DECLARED: create_table, _COLUMNS: json.dumps(treated, sort_keys=True)}
+
+
+def treated_columns(properties: Mapping[str, str]) -> dict[str, Any]:
+    """The columns of a lake table that are left out or hashed, see `ColumnRules.described`."""
+    found: dict[str, Any] = json.loads(properties.get(_COLUMNS, "{}"))
+    return found
+
+
+def mode_of(properties: Mapping[str, str]) -> str:
+    """The name of the mode of a lake table."""
+    return properties.get(_MODE, MIRROR)
+
+
+def key_of(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that tell the rows of a lake table's source apart; () where only whole rows do."""
+    return tuple(json.loads(properties[_KEY]))
+
+
+def copied_from(properties: Mapping[str, str]) -> str | None:
+    """The table of which a lake table is the mirror, also while its snapshot is not whole; None for shards."""
+    return properties.get(_TABLE)
+
+
+def begun_properties(
+    full_name: str, shard_column: str, partition: Sequence[PartitionField]
+) -> dict[str, str]:
+    """What a lake table keeps from the beginning of the first snapshot. `shard_column` "": of one table."""
+    of = {_SHARD_COLUMN: shard_column} if shard_column else {_TABLE: full_name}
+    return {**of, _PARTITION: shown_partition(partition)}
+
+
+def is_partitioned_by(properties: Mapping[str, str], partition: Sequence[PartitionField]) -> bool:
+    """Whether a lake table was made with this partition spec."""
+    return properties.get(_PARTITION, "") == shown_partition(partition)
+
+
+def shown_partition(partition: Iterable[PartitionField]) -> str:
+    """A partition spec as text."""
+    return ", ".join(map(str, partition))
+
+
+def mirrored_tables(lake: Lake) -> dict[str, list[tuple[str, str]]]:
+    """The lake tables of each table whose snapshot is whole: one, or two if it was renamed and not tidied up."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name in lake.tables():
+        if name[0] != NAMESPACE:
+            for full_name in sources(lake.load(*name).describe()["properties"]):
+                found.setdefault(full_name, []).append(name)
+    return found

@@ -1,0 +1,199 @@
+"""What the statements of the log on a table do to its rows, as far as their text tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from binlake.errors import BinlogError, UnsupportedError
+from binlake.state.dump_values import Literal, value_reader
+from binlake.state.shape import Row, TableShape
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.schema.alter import renamed_columns
+from binlake.table.schema.ddl_effects import (
+    CREATE_IF_NEW,
+    INDEX,
+    TRUNCATE,
+    altered_table,
+    items_of,
+    why_not_followed,
+    why_values_may_change,
+)
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable
+from binlake.table.schema.sql_tokens import Token
+from binlake.table.types.base import ColumnType
+from binlake.table.types.decimal import DecimalType
+from binlake.table.types.enum_set import EnumType
+from binlake.table.types.integer import IntegerType
+from binlake.table.types.text import TextType
+from binlake.values.options import ReadOptions
+
+__all__ = [
+    "Alteration",
+    "alteration_of",
+    "creates",
+    "drops",
+    "is_inert",
+    "keeps_columns",
+    "truncates",
+]
+
+_CREATE = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
+_DROP = re.compile(r"\s*DROP\s+(?:TABLES?|DATABASE|SCHEMA)\b", re.IGNORECASE)
+_INERT_ITEM = re.compile(
+    r"ADD (?:INDEX|KEY|UNIQUE|FULLTEXT|SPATIAL|CHECK)\b|DROP (?:INDEX|KEY|CHECK)\b|RENAME (?:INDEX|KEY)\b"
+    r"|(?:ENGINE|COMMENT|AUTO_INCREMENT|ROW_FORMAT|ALGORITHM|LOCK|ENABLE|DISABLE|FORCE|STATS_\w+)\b"
+)
+_VALUE_WORDS = ("AUTO_INCREMENT", "AS", "SERIAL", "PRIMARY")
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """The new columns of a table, and how rows of the old ones become rows of them: `sources` has the
+    old name of each column that was there, `added` the value of each new one.
+    """
+
+    shape: TableShape
+    sources: Mapping[str, str]
+    added: Mapping[str, Any] = field(default_factory=dict)
+
+    def row(self, row: Row) -> Row:
+        """A row, or the known part of one, in the new columns."""
+        kept = {new: row[old] for new, old in self.sources.items() if old in row}
+        return {**kept, **self.added}
+
+
+def truncates(sql: str) -> bool:
+    """Whether a statement empties the table."""
+    return TRUNCATE.match(sql) is not None
+
+
+def creates(sql: str) -> bool:
+    """Whether a statement creates the table, or replaces it."""
+    return _CREATE.match(sql) is not None
+
+
+def drops(sql: str) -> bool:
+    """Whether a statement drops the table."""
+    return _DROP.match(sql) is not None
+
+
+def is_inert(sql: str) -> bool:
+    """Whether a statement on a table that exists changes no row and no column."""
+    return INDEX.match(sql) is not None or CREATE_IF_NEW.match(sql) is not None
+
+
+def keeps_columns(ddl: DdlStatement) -> bool:
+    """Whether an ALTER TABLE surely leaves rows, columns and keys as they are."""
+    return not why_not_followed(ddl.sql) and all(
+        _INERT_ITEM.match(" ".join(token.word or "x" for token in item)) for item in items_of(ddl)
+    )
+
+
+def alteration_of(ddl: DdlStatement, shape: TableShape, options: ReadOptions) -> Alteration | None:
+    """Return what an ALTER TABLE does to the columns; None if it changes no row. Raises
+    UnsupportedError with the reason if the rows do not follow from the text.
+    """
+    if why := why_not_followed(ddl.sql):
+        raise UnsupportedError(why)
+    old = shape.declared
+    try:
+        new = altered_table(ddl, (shape.definition.database, shape.definition.table), old)
+        if (new.columns, new.primary_key) == (old.columns, old.primary_key):
+            return None
+        return _compared(ddl, shape, replace(new, database=old.database), options)
+    except BinlogError as error:
+        raise UnsupportedError(error.message) from None
+
+
+def _compared(
+    ddl: DdlStatement, shape: TableShape, new: DeclaredTable, options: ReadOptions
+) -> Alteration:
+    old = shape.declared
+    items = items_of(ddl)
+    renames = {a.lower(): b for a, b in renamed_columns(items)}
+    was = {renames.get(c.name.lower(), c.name).lower(): c for c in old.columns}
+    key = tuple(renames.get(name.lower(), name) for name in shape.key)
+    lowered = [name.lower() for name in key]
+    if [name.lower() for name in new.primary_key] != [
+        renames.get(name.lower(), name).lower() for name in old.primary_key
+    ]:
+        raise UnsupportedError("the primary key changes")
+    if key and not old.primary_key:
+        raise UnsupportedError("the key is a unique index, which the statement may change")
+    if any(name not in {c.name.lower() for c in new.columns} for name in lowered):
+        raise UnsupportedError("a column of the key is dropped")
+    collations = {renames.get(name.lower(), name): n for name, n in shape.collations.items()}
+    flavour = shape.definition.flavour
+    made = TableShape.of(new, flavour, key, options, collations, is_rounded=shape.is_rounded)
+    sources: dict[str, str] = {}
+    added: dict[str, Any] = {}
+    for column in new.columns:
+        if column.name not in made.kinds:
+            continue
+        before = was.get(column.name.lower())
+        if before is None:
+            added[column.name] = _added(column, items, made.kinds[column.name])
+            continue
+        why = why_values_may_change(before, column)
+        if why is not None or before.generated:
+            raise UnsupportedError(why or f"column {column.name} is no longer generated")
+        if before.nullable is not False and column.nullable is False:
+            raise UnsupportedError(f"column {column.name} becomes NOT NULL")
+        sources[column.name] = before.name
+    return Alteration(made, sources, added)
+
+
+def _added(column: DeclaredColumn, items: list[list[Token]], kind: ColumnType) -> Any:
+    """The value of a new column in the rows that are there. Raises UnsupportedError if the statement
+    does not tell.
+    """
+    unknown = UnsupportedError(
+        f"column {column.name} is added with values that binlake does not compute"
+    )
+    item = next(
+        (one for one in items if column.name.lower() in [token.text.lower() for token in one]), None
+    )
+    words = [] if item is None else [token.word for token in item]
+    if item is None or set(words) & set(_VALUE_WORDS) or column.sql.startswith("timestamp"):
+        raise unknown
+    if words[1:2] == ["("] or words[2:3] == ["("]:
+        raise unknown  # a list of columns
+    if "DEFAULT" in words:
+        found = item[words.index("DEFAULT") + 1 :][:2]
+        sign = "-" if found and found[0].word == "-" else ""
+        literal = found[1:] if sign else found
+        if not literal:
+            raise unknown
+        if literal[0].word == "NULL":
+            return None
+        if literal[0].kind == "word" and not re.fullmatch(r"[\d.]+", literal[0].text):
+            raise unknown
+        text = sign + literal[0].text
+    elif column.nullable is not False:
+        return None
+    else:
+        text = "" if isinstance(kind, TextType) else "0"
+        if isinstance(kind, EnumType):
+            raise unknown
+    return _value(text, kind, unknown)
+
+
+def _value(text: str, kind: ColumnType, unknown: UnsupportedError) -> Any:
+    try:
+        if isinstance(kind, DecimalType):
+            scale = kind.column.decimals
+            value = Decimal(text).quantize(Decimal(1).scaleb(-scale))
+            if value != Decimal(text) or not pa.types.is_string(kind.arrow_type):
+                raise unknown
+            return f"{value:f}"
+        if isinstance(kind, IntegerType | TextType | EnumType):
+            return value_reader(kind)(Literal(text.encode()))
+    except (ValueError, InvalidOperation):
+        raise unknown from None
+    raise unknown

@@ -1,0 +1,72 @@
+"""The rows of one table of a live server, as they are at one position of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Self
+
+import pyarrow as pa
+
+from binlake.errors import UnsupportedError
+from binlake.mirror.source.read_session import begin_snapshot, open_session, take_raw_text
+from binlake.mirror.source.table_rows import BatchLimits, RowSelect
+from binlake.mirror.source.tables import read_tables
+from binlake.source.replica.url import ServerUrl
+from binlake.state.origin import Origin
+from binlake.state.shape import TableShape, collations_in
+from binlake.table.schema.create_table import parse_create_table
+from binlake.values.options import FilePosition, ReadOptions
+
+__all__ = ["LiveTable"]
+
+_LIMITS = BatchLimits(8192, 8 << 20)
+
+
+class LiveTable:
+    """A consistent snapshot of a table, to be closed. No table is locked. Raises ServerError, SourceError,
+    UnsupportedError.
+    """
+
+    def __init__(self, url: str, database: str, table: str, options: ReadOptions) -> None:
+        parsed = ServerUrl.parse(url)
+        with ExitStack() as stack:
+            self._server = stack.enter_context(open_session(parsed))
+            self.name = f"the server {self._server.where}"
+            position = begin_snapshot(self._server)
+            [self._table] = read_tables(self._server, [f"{database}.{table}"], ReadOptions())
+            if not self._table.is_transactional:
+                raise UnsupportedError(
+                    f"{self._table.full_name}: a table of engine {self._table.engine} has no consistent"
+                    " snapshot"
+                )
+            sql = f"SHOW CREATE TABLE {self._table.sql_name}"
+            self.create_table = self._server.rows(sql, 2)[0][1] or ""
+            take_raw_text(self._server)
+            self._open = stack.pop_all()
+        declared = parse_create_table(self.create_table, database, {}, 0)
+        assert declared is not None, "read_tables has read it"
+        flavour = self._server.flavour
+        self.shape = TableShape.of(
+            declared,
+            flavour,
+            self._table.key,
+            options,
+            collations_in(self.create_table, flavour),
+            is_rounded=False,
+        )
+        self.origin = Origin(position=FilePosition(position.file, position.offset))
+
+    def close(self) -> None:
+        """End the session."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows. Raises ServerError."""
+        yield from RowSelect(self._table, _LIMITS, self.shape.types).batches(self._server)

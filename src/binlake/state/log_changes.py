@@ -1,0 +1,224 @@
+"""The changes of one table in a range of log, as objects: row changes, and statements on the table."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from binlake.errors import IncompleteError, UnsupportedError
+from binlake.events.common.query import QueryEvent
+from binlake.source.chain import Chain
+from binlake.state.shape import Row, TableShape
+from binlake.state.tracks import RowChange
+from binlake.stream.log_events import query_events
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import ChainPosition, Outcome, PlainRun, Run, Transaction
+from binlake.stream.sql.ddl import DdlStatement, TakesDdl
+from binlake.stream.sql.statements import DDL, TRUNCATE, statement_kind
+from binlake.table.batches import Changes, TableChanges
+from binlake.table.images import Image, has_column
+from binlake.table.reading import as_they_are, read_changes
+from binlake.table.schema.ddl_effects import concerns
+from binlake.table.schema.declared import DeclaredSchema, ForeignKey
+from binlake.table.types.base import Target
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["ForeignKeys", "LogChanges", "OfTable", "Seen"]
+
+_KINDS = frozenset((DDL, TRUNCATE))
+_LOGS_CASCADES = (9, 6, 0)
+#: Receives the progress of a read.
+Seen = Callable[[Iterable[Changes]], Iterable[Changes]]
+_Order = tuple[int, int, int]
+
+
+class OfTable(NamedTuple):
+    """The next item of the log: a row change with the `table` that it is of, or a statement."""
+
+    change: RowChange | None
+    statement: DdlStatement | None
+    table: TableChanges | None = None
+
+
+class ForeignKeys:
+    """Refuses ranges in which foreign keys changed rows of the table that the log does not have."""
+
+    def __init__(self, keys: Sequence[ForeignKey]) -> None:
+        self._keys = [
+            key for key in keys if {key.on_delete, key.on_update} - {"RESTRICT", "NO ACTION"}
+        ]
+        self.are_logged = True
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The tables whose changes matter, as `database.table`."""
+        return tuple(dict.fromkeys(f"{k.parent[0]}.{k.parent[1]}" for k in self._keys))
+
+    def see(self, run: Run) -> None:
+        """Take a run of the log: MySQL logs the effects since 9.6."""
+        file = run.window.file if isinstance(run, PlainRun) else run.file
+        if file.format is not None:
+            logged = file.format.flavour == "mysql" and file.format.version >= _LOGS_CASCADES
+            self.are_logged = self.are_logged and logged
+
+    def check(self, table: TableChanges, place: Callable[[int], str], child: str) -> None:
+        """Take row changes of a parent. Raises UnsupportedError."""
+        if self.are_logged:
+            return
+        name = table.types.definition.full_name
+        befores, afters = _rows(table.before), _rows(table.after)
+        for key in self._keys:
+            if f"{key.parent[0]}.{key.parent[1]}".lower() != name.lower():
+                continue
+            for row, (before, after) in enumerate(zip(befores, afters, strict=True)):
+                if before is not None and _acts(key, before, after):
+                    raise UnsupportedError(
+                        f"{child}, {place(row)}: foreign key {key.name} may have changed rows when a row of"
+                        f" {name} was {'deleted' if after is None else 'updated'}, and the server does"
+                        " not log that",
+                        hint="MySQL logs it since 9.6; take rows of after this change",
+                    )
+
+
+def _acts(key: ForeignKey, before: Row, after: Row | None) -> bool:
+    inert = ("RESTRICT", "NO ACTION")
+    if after is None:
+        return key.on_delete not in inert
+    changed = any(after.get(c, before.get(c)) != before.get(c) for c in key.parent_columns)
+    return key.on_update not in inert and changed
+
+
+class LogChanges:
+    """Reads the changes of a table between the moments that `options` choose."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        options: ReadOptions,
+        schema: DeclaredSchema,
+        ledger: Ledger,
+        shape: TableShape,
+    ) -> None:
+        self._chain = chain
+        self._options = options
+        self._schema = schema
+        self._ledger = ledger
+        self._database = shape.definition.database
+        self._table = shape.definition.table
+        self._name = shape.full_name
+        self._foreign = ForeignKeys(shape.declared.foreign_keys)
+        self._statements: deque[tuple[tuple[int, int], DdlStatement]] = deque()
+
+    def read(self, seen: Seen) -> Iterator[OfTable]:
+        """Yield row changes and statements in the order of the log. Raises BinlogError."""
+        options = replace(self._options, table=(self._name, *self._foreign.parents))
+        batches = read_changes(
+            [self._chain], options, self._ledger, Target.TEXT, self._schema, as_they_are,
+            watched=lambda reader: _Watched(reader, self._see),
+        )  # fmt: skip
+        for changes in seen(batches):
+            for order, item in self._items(changes):
+                yield from self._before(order[:2])
+                yield item
+        yield from self._before(None)
+        self._check_shown()
+
+    def _before(self, place: tuple[int, int] | None) -> Iterator[OfTable]:
+        while self._statements and (place is None or self._statements[0][0] < place):
+            yield OfTable(None, self._statements.popleft()[1])
+
+    def _items(self, changes: Changes) -> list[tuple[_Order, OfTable]]:
+        found: list[tuple[_Order, OfTable]] = []
+        for table in changes.tables:
+            facts = table.facts
+            files = changes.per_row_origin("file", pa.string()).take(facts.row_origin).to_pylist()
+            positions = facts.pos.to_pylist()
+            places = [f"{file}:{pos}" for file, pos in zip(files, positions, strict=True)]
+            if table.types.definition.full_name.lower() != self._name.lower():
+                self._foreign.check(table, places.__getitem__, self._name)
+                continue
+            orders = changes.sequence(facts).to_pylist()
+            images = zip(_rows(table.before), _rows(table.after), strict=True)
+            for order, place, (before, after) in zip(orders, places, images, strict=True):
+                key = (order["file"], order["pos"], order["row"])
+                found.append((key, OfTable(RowChange(before, after, place), None, table)))
+        found.sort(key=lambda one: one[0])
+        return found
+
+    def _see(self, run: Run) -> None:
+        """Take a run of the log before its rows are decoded."""
+        self._foreign.see(run)
+        if not isinstance(run, Transaction) or run.outcome is not Outcome.COMMITTED:
+            return
+        if not any(s.kind in _KINDS and not s.undone for s in run.statements):
+            return
+        for found in query_events(run):
+            event = found.event
+            if not isinstance(event, QueryEvent) or event.error_code:
+                continue
+            if statement_kind(event.sql_raw) not in _KINDS:
+                continue
+            position = ChainPosition(run.start.ordinal, found.file, found.pos)
+            ddl = DdlStatement.of(event, position)
+            if concerns(ddl, self._database, self._table):
+                self._statements.append(((position.ordinal, position.offset), ddl))
+
+    def _check_shown(self) -> None:
+        """Raise IncompleteError for changes that no row event shows."""
+        kinds = [kind for kind in self._ledger.unshown if kind not in _KINDS]
+        if kinds:
+            raise IncompleteError(
+                f"the log contains changes that no row event shows: {', '.join(kinds)}",
+                hint="binlog_format=ROW logs every change as rows",
+            )
+        if self._ledger.json_differences:
+            raise UnsupportedError(
+                f"{self._name}: the log contains differences of JSON documents without the documents",
+                hint="the log needs binlog_row_image=FULL, or no binlog_row_value_options",
+            )
+
+
+class _Watched:
+    """A reader whose runs are seen first."""
+
+    def __init__(self, reader: LogReader, see: Callable[[Run], None]) -> None:
+        self._reader = reader
+        self._see = see
+
+    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
+        for run in self._reader.runs(on_ddl, _KINDS):
+            self._see(run)
+            yield run
+
+    def ddl_before(self) -> Iterable[DdlStatement]:
+        return self._reader.ddl_before()
+
+
+def _rows(image: Image | None) -> list[Row | None]:
+    """The images as dicts of the columns that they have; None where there is none."""
+    assert image is not None, "the text target decodes both images"
+    names = image.types.names
+    columns = [column.to_pylist() for column in image.columns]
+    values: Iterable[tuple[Any, ...]] = zip(*columns, strict=True)
+    if not columns:
+        values = [()] * image.count
+    has = [
+        [has_column(bitmap, ordinal) for ordinal in image.types.ordinals]
+        for bitmap in image.patterns
+    ]
+    exists = [True] * image.count if image.exists is None else image.exists.to_pylist()
+    patterns = [0] * image.count if image.pattern_of is None else image.pattern_of.to_pylist()
+    whole = [all(one) for one in has]
+    return [
+        None
+        if not there
+        else dict(zip(names, row, strict=True))
+        if whole[pattern]
+        else {n: v for n, v, h in zip(names, row, has[pattern], strict=True) if h}
+        for there, pattern, row in zip(exists, patterns, values, strict=True)
+    ]

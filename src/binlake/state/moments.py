@@ -1,0 +1,260 @@
+"""Which transactions of the log lie between two moments: options of a read, and proof that none is missing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from binlake.errors import OptionError, SourceError
+from binlake.format.event_types import ROTATE_EVENT
+from binlake.source.access import Access
+from binlake.source.chain import Chain
+from binlake.source.log_file import FIRST_EVENT
+from binlake.source.replica.url import is_server_url
+from binlake.state.origin import Origin
+from binlake.stream.log_reader import LogReader
+from binlake.stream.positions.chosen_chains import chosen_chains
+from binlake.stream.positions.gtid_search import Found, head_gtids, locate
+from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
+from binlake.values.ledger import Ledger
+from binlake.values.options import FilePosition, ReadOptions, parse_at, parse_time_us
+
+__all__ = [
+    "Moment",
+    "after_moment",
+    "check_begun",
+    "check_covered",
+    "check_not_later",
+    "check_without_gaps",
+    "from_origin",
+    "up_to_moment",
+    "up_to_origin",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment as a user names it: a time (microseconds since 1970 UTC), a GTID, or a position."""
+
+    text: str
+    time_us: int | None = None
+    place: FilePosition | Gtid | MariaGtid | None = None
+
+    @classmethod
+    def of(cls, value: str | datetime) -> Moment:
+        """The same of a text or a time; one without a zone is UTC. Raises OptionError."""
+        if isinstance(value, str):
+            return cls.parse(value)
+        return cls.parse((value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat())
+
+    @classmethod
+    def parse(cls, text: str) -> Moment:
+        """Parse the value of --as-of. Raises OptionError, also for a time in the future."""
+        try:
+            moment = parse_time_us(text)
+        except ValueError:
+            moment = None
+        if moment is not None:
+            if moment > time.time_ns() // 1000:
+                raise OptionError(f"--as-of {text}: this time is in the future", name="as_of")
+            return cls(text, time_us=moment)
+        try:
+            place = parse_at(text)
+        except ValueError:
+            place = None
+        if place is None or (isinstance(place, FilePosition) and not place.file):
+            raise OptionError(
+                f"--as-of {text!r}: expected a time like 2026-11-21 14:00:00, a GTID, or FILE:POS",
+                name="as_of",
+                value=text,
+            )
+        return cls(text, place=place)
+
+
+def up_to_moment(chain: Chain, moment: Moment, options: ReadOptions) -> ReadOptions:
+    """The options of a read of everything before a moment; a GTID's transaction is included.
+
+    Raises SourceError if the logs do not contain it.
+    """
+    if moment.time_us is not None:
+        return replace(options, until=moment.time_us)
+    if isinstance(moment.place, FilePosition):
+        return replace(options, stop=_inside(chain, moment.place, "--as-of"))
+    found = _located(chain, moment.place, options)
+    return replace(options, stop=FilePosition(found.name, found.pos + 1))
+
+
+def check_begun(chain: Chain, moment: Moment, options: ReadOptions) -> None:
+    """Raise SourceError if the logs may begin after a time. A GTID or a position is in the logs itself."""
+    if moment.time_us is None:
+        return
+    first = None
+    for reader in LogReader.of_chains([chain], ReadOptions(**_access_options(options)), Ledger()):
+        first = next(reader.transactions(), None)
+    if first is not None and first.commit_us < moment.time_us:
+        return
+    with Access.of(options).open(chain.files[0], 0) as log:
+        before = head_gtids(log)
+    if before is None or bool(before):
+        raise SourceError(
+            f"the logs begin with {chain.names[0]}, and their first transaction is not of before"
+            f" {moment.text}",
+            hint="give older logs, too",
+        )
+
+
+def after_moment(chain: Chain, moment: Moment, options: ReadOptions) -> ReadOptions:
+    """The options of a read of everything after a moment. Raises SourceError."""
+    if moment.time_us is not None:
+        return replace(options, since=moment.time_us)
+    if isinstance(moment.place, FilePosition):
+        return replace(options, start=_inside(chain, moment.place, "--as-of"))
+    found = _located(chain, moment.place, options)
+    return replace(options, start=FilePosition(found.name, found.end_pos))
+
+
+def from_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -> ReadOptions:
+    """The options of a read of everything after the place of some rows.
+
+    Raises SourceError if the logs do not begin before it.
+    """
+    if origin.mysql is not None:
+        return _from_gtids(chain, origin.mysql, base, options)
+    if origin.position is not None:
+        return replace(options, start=_inside(chain, origin.position, base))
+    assert origin.mariadb is not None, "an origin has a place"
+    places = [_located(chain, gtid, options) for gtid in origin.mariadb]
+    if not places:
+        raise OptionError(f"{base} has an empty GTID position", name="from_gtid")
+    last = max(places, key=lambda one: (chain.names.index(one.name), one.pos))
+    return replace(options, start=FilePosition(last.name, last.end_pos))
+
+
+def up_to_origin(chain: Chain, origin: Origin, base: str, options: ReadOptions) -> ReadOptions:
+    """The options of a read of everything before the place of some rows. Raises SourceError."""
+    assert origin.position is not None, "a live server has a position"
+    return replace(options, stop=_inside(chain, origin.position, base))
+
+
+def check_not_later(chain: Chain, moment: Moment, base: str, options: ReadOptions) -> None:
+    """Raise SourceError if rows from `options.start` on contain transactions of after a moment."""
+    assert options.start is not None, "the read starts at the place of the rows"
+    names = list(chain.names)
+    began = names.index(options.start.file)
+    later = after_moment(chain, moment, ReadOptions(**_access_options(options)))
+    if later.start is None:
+        # the transactions before the rows, of which the last one is enough
+        later = replace(later, start=FilePosition(names[max(0, began - 1)], FIRST_EVENT))
+    if options.exclude_gtid is not None:
+        later = replace(later, gtid=options.exclude_gtid)
+    else:
+        assert later.start is not None
+        if (names.index(later.start.file), later.start.pos) >= (began, options.start.pos):
+            return
+        later = replace(later, stop=options.start)
+    if _has_transactions(chain, later):
+        raise SourceError(
+            f"{base} was taken after {moment.text}",
+            hint="take rows of before this moment, or those of a live server to go back from",
+        )
+
+
+def check_covered(chain: Chain, moment: Moment, options: ReadOptions) -> str:
+    """Return a remark if the logs may end before a time, or "". Raises SourceError if they do."""
+    last = chain.files[-1]
+    if moment.time_us is None or is_server_url(last.path):
+        return ""
+    begin = FilePosition(last.name, FIRST_EVENT)
+    read = ReadOptions(since=moment.time_us, start=begin, **_access_options(options))
+    if last.path == "-" or _has_transactions(chain, read):
+        return ""
+    with Access.of(options).open(last, len(chain.files) - 1) as log:
+        code = None
+        for window in log.windows(verify=False):
+            code = window.block.type_code[len(window) - 1] if len(window) else code
+    if code == ROTATE_EVENT:
+        raise SourceError(
+            f"the logs end with {last.name} before {moment.text}, and another log follows it",
+            hint="give all logs up to this moment",
+        )
+    return (
+        f"no transaction in the logs is of {moment.text} or later: the state is that of their end"
+    )
+
+
+def _access_options(options: ReadOptions) -> dict[str, Any]:
+    names = ("keyring", "keyring_password_file", "max_memory", "verify_checksum")
+    return {name: getattr(options, name) for name in names}
+
+
+def _has_transactions(chain: Chain, options: ReadOptions) -> bool:
+    for reader in LogReader.of_chains([chain], options, Ledger()):
+        if any(True for _ in reader.transactions()):
+            return True
+    return False
+
+
+def check_without_gaps(chain: Chain, options: ReadOptions) -> None:
+    """Raise SourceError if a log between those that a read starts and ends with is missing."""
+    names = list(chain.names)
+    first = names.index(options.start.file) if options.start is not None else 0
+    last = names.index(options.stop.file) if options.stop is not None else len(names) - 1
+    for ordinal in range(first + 1, last + 1):
+        if gap := chain.gap_before(ordinal):
+            raise SourceError(gap.partition(":")[0], hint="give all logs between the two moments")
+
+
+def _from_gtids(chain: Chain, executed: GtidSet, base: str, options: ReadOptions) -> ReadOptions:
+    """Start with the last file before which everything is in the rows."""
+    access = Access.of(options)
+
+    def is_in_rows(ordinal: int) -> bool:
+        """Whether everything before a file is in the rows."""
+        with access.open(chain.files[ordinal], ordinal) as log:
+            before = head_gtids(log)
+        if isinstance(before, MariaGtidSet):
+            raise OptionError(f"{base} has GTIDs of MySQL, and {log.name} is a log of MariaDB")
+        return before is not None and not before - executed
+
+    low, high = -1, len(chain.files) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if is_in_rows(middle) else (low, middle - 1)
+    if low < 0:
+        raise SourceError(
+            f"{base} was taken before the logs begin: {chain.names[0]} follows transactions that it does"
+            " not contain",
+            hint="give older logs, too",
+        )
+    excluded = str(executed) if executed else None
+    start = FilePosition(chain.names[low], FIRST_EVENT)
+    return replace(options, start=start, exclude_gtid=excluded)
+
+
+def _inside(chain: Chain, place: FilePosition, base: str) -> FilePosition:
+    """The position, if the logs reach it. Raises SourceError."""
+    names = chain.names
+    if place.file not in names:
+        span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        raise SourceError(
+            f"{base} is at {place}, and the logs do not contain this file: they are {span}",
+            hint="give all logs between the two moments",
+        )
+    try:
+        chosen_chains([chain], ReadOptions(start=place))
+    except OptionError as error:
+        what = error.message.removeprefix("option start: ")
+        raise SourceError(f"{base} is at {place}, but {what}", hint=error.hint) from None
+    return place
+
+
+def _located(chain: Chain, gtid: object, options: ReadOptions) -> Found:
+    assert isinstance(gtid, Gtid | MariaGtid)
+    found = locate(chain, gtid, Access.of(options))
+    if not isinstance(found, Found):
+        raise SourceError(found.message, hint="`binlake gtid locate` searches other logs")
+    if not found.complete:
+        raise SourceError(f"{found.name} ends before the end of transaction {gtid}")
+    return found

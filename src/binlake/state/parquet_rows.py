@@ -1,0 +1,159 @@
+"""The rows of a table in a Parquet file: one that `binlake state` wrote, or any whose columns match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.errors import SourceError
+from binlake.source.arrays import array
+from binlake.state.origin import Origin
+from binlake.state.shape import TableShape, collations_in, key_of
+from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
+from binlake.table.schema.schema_file import declared_schema
+from binlake.table.types.base import ColumnType
+from binlake.table.types.temporal import TimeType
+from binlake.values.options import FilePosition, ReadOptions, parse_file_position
+
+__all__ = ["CREATE_TABLE", "POSITION", "ParquetRows", "is_parquet"]
+
+#: Keys of the metadata of a file: the statement that declares its table, and its place in the log.
+CREATE_TABLE = b"binlake.create_table"
+POSITION = b"binlake.position"
+_MAGIC = b"PAR1"
+_BATCH_ROWS = 8192
+_SECONDS = 19  # characters of a time without a fraction
+_MICROSECONDS = 1_000_000
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a file is a Parquet file, by its first bytes."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False  # the reader of dumps reports it
+
+
+class ParquetRows:
+    """One Parquet file, to be closed. Raises SourceError for a file without the columns of the table."""
+
+    def __init__(
+        self, path: str, database: str, table: str, flavour: str, options: ReadOptions
+    ) -> None:
+        from pyarrow.parquet import ParquetFile
+
+        self.name = f"the file {path}"
+        self._path = path
+        try:
+            self._file = ParquetFile(path)
+        except (OSError, pa.ArrowException) as error:
+            raise SourceError(f"cannot read {path}: {error}") from None
+        known = self._file.schema_arrow.metadata or {}
+        self.create_table = known.get(CREATE_TABLE, b"").decode()
+        self.origin = Origin(position=_position(known.get(POSITION)))
+        self.shape = self._shape(database, table, flavour, options)
+        there = {name.lower(): name for name in self._file.schema_arrow.names}
+        missing = [name for name in self.shape.names if name.lower() not in there]
+        if missing:
+            raise SourceError(f"{path} has no column {missing[0]} of {self.shape.full_name}")
+        self._columns = {name: there[name.lower()] for name in self.shape.names}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows. Raises SourceError for values that their columns cannot hold."""
+        names = list(self._columns.values())
+        for batch in self._file.iter_batches(_BATCH_ROWS, columns=names):
+            columns = []
+            for name, kind in self.shape.kinds.items():
+                values = batch.column(self._columns[name])
+                try:
+                    columns.append(_as_text(kind, values))
+                except (pa.ArrowException, ValueError) as error:
+                    raise SourceError(
+                        f"{self._path}: column {name} of type {values.type} does not fit: {error}"
+                    ) from None
+            yield pa.RecordBatch.from_arrays(columns, schema=self.shape.schema)
+
+    def _shape(self, database: str, table: str, flavour: str, options: ReadOptions) -> TableShape:
+        key: tuple[str, ...]
+        if self.create_table:
+            try:
+                declared = parse_create_table(self.create_table, database, {}, 0)
+            except UnreadableTableError as error:
+                raise SourceError(f"{self._path}: cannot read its CREATE TABLE: {error}") from None
+            if declared is None or declared.table != table:
+                raise SourceError(
+                    f"{self._path} has the rows of another table than {database}.{table}"
+                )
+            key, collations = (
+                key_of(self.create_table, declared),
+                collations_in(self.create_table, flavour),
+            )
+        else:
+            found = (
+                ()
+                if options.schema is None
+                else declared_schema(options).declarations(database, table)
+            )
+            if not found:
+                raise SourceError(
+                    f"{self._path} does not contain the definition of {database}.{table}",
+                    hint="--schema FILE with its SHOW CREATE TABLE does",
+                )
+            declared, collations = found[0], {}
+            key = declared.primary_key
+        declared = replace(declared, database=database)
+        return TableShape.of(declared, flavour, key, options, collations, is_rounded=False)
+
+
+def _position(text: bytes | None) -> FilePosition | None:
+    try:
+        return None if text is None else parse_file_position(text.decode())
+    except ValueError:
+        return None
+
+
+def _as_text(kind: ColumnType, values: pa.Array) -> pa.Array:
+    """Values as the server's text, where the column has text."""
+    wanted, given = kind.arrow_type, values.type
+    if given == wanted:
+        return values
+    if not pa.types.is_string(wanted):
+        return values.cast(wanted)
+    if pa.types.is_decimal(given):
+        scale = kind.column.decimals
+        texts = [None if v is None else f"{v:.{scale}f}" for v in values.to_pylist()]
+        return array(texts, wanted)
+    if pa.types.is_timestamp(given):
+        digits = kind.column.decimals
+        texts = values.cast(pa.timestamp("us", given.tz)).cast(pa.timestamp("us")).cast(wanted)
+        return pc.utf8_slice_codeunits(texts, 0, _SECONDS + digits + bool(digits))
+    if isinstance(kind, TimeType):
+        micros = values.cast(pa.duration("us")) if pa.types.is_duration(given) else values
+        numbers = micros.cast(pa.int64()).to_pylist()
+        return array([_time(n, kind.column.decimals) for n in numbers], wanted)
+    return values.cast(wanted)
+
+
+def _time(micros: int | None, digits: int) -> str | None:
+    if micros is None:
+        return None
+    seconds, fraction = divmod(abs(micros), _MICROSECONDS)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    shown = f".{fraction:06}"[: digits + 1] if digits else ""
+    return ("-" if micros < 0 else "") + text + shown

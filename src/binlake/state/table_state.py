@@ -1,0 +1,308 @@
+"""Compute the rows of a table at a moment: the one way for the Python API and the command.
+
+    with opened_base(...) as base:
+        for batch in TableState(chain, options, ledger, base, moment).batches(): ...
+
+Rows from before the moment (a dump, a Parquet file) are brought forwards, those of a live server back.
+The log is read first; then the rows pass by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from binlake.errors import OptionError, SourceError, UnsupportedError
+from binlake.source.arrays import scalar
+from binlake.source.chain import Chain
+from binlake.state.base import Base
+from binlake.state.ddl import (
+    Alteration,
+    alteration_of,
+    creates,
+    drops,
+    is_inert,
+    keeps_columns,
+    truncates,
+)
+from binlake.state.live import LiveTable
+from binlake.state.log_changes import LogChanges, Seen
+from binlake.state.moments import (
+    Moment,
+    after_moment,
+    check_begun,
+    check_covered,
+    check_not_later,
+    check_without_gaps,
+    from_origin,
+    up_to_moment,
+    up_to_origin,
+)
+from binlake.state.parquet_rows import CREATE_TABLE, POSITION
+from binlake.state.shape import TableShape
+from binlake.state.tracks import Conflicts, CountedRows, KeyedRows
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.table.batches import TableChanges
+from binlake.table.plan import TableTypes
+from binlake.table.schema.declared import DeclaredSchema
+from binlake.table.schema.schema_file import declared_schema
+from binlake.table.schema.schema_text import create_table_text
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions, parse_table_pattern
+
+__all__ = ["TableState", "state_options", "table_name"]
+
+
+def table_name(table: str) -> tuple[str, str]:
+    """Return database and table of one table's name. Raises OptionError."""
+    try:
+        parse_table_pattern(table)
+        if set("*?") & set(table):
+            raise ValueError("a state is that of one table")
+    except ValueError as error:
+        raise OptionError(f"table {table!r}: {error}", name="table", value=table) from None
+    database, _, name = table.partition(".")
+    return database, name
+
+
+def state_options(options: ReadOptions) -> ReadOptions:
+    """Return the options that the log is read with. Raises OptionError for one that chooses changes."""
+    for name in (*_CHOOSING, "columns", "exclude_column"):
+        if getattr(options, name):
+            raise OptionError(
+                f"option {name} and a state exclude each other: it needs every change between two moments",
+                name=name,
+            )
+    if options.on_error != "stop":
+        raise OptionError(
+            "option on_error: a state needs every change, and damage hides some", name="on_error"
+        )
+    return replace(options, uncommitted=False, query=False, thread_id=False)
+
+
+_CHOOSING = (
+    "table", "exclude_table", "op", "since", "until", "start", "stop", "gtid", "exclude_gtid",
+    "server_id", "thread", "at", "where",
+)  # fmt: skip
+
+
+def _unseen(batches: Any) -> Any:
+    return batches
+
+
+class TableState:
+    """The rows of a table at a moment. `options` are those of `state_options`; with `force`, conflicts
+    are counted (`conflicts`), and the rows of the log are right.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        options: ReadOptions,
+        ledger: Ledger,
+        base: Base,
+        moment: Moment,
+        *,
+        force: bool = False,
+    ) -> None:
+        self._base = base
+        self._ledger = ledger
+        self._is_back = isinstance(base, LiveTable)
+        if not base.origin.is_known:
+            raise SourceError(
+                f"{base.name} does not contain its place in the log",
+                hint="make the dump with --source-data=2 (MariaDB: --master-data=2), or give"
+                " --from-position FILE:POS or --from-gtid",
+            )
+        if self._is_back:
+            check_begun(chain, moment, options)
+            options = after_moment(chain, moment, options)
+            options = up_to_origin(chain, base.origin, base.name, options)
+        else:
+            options = from_origin(chain, base.origin, base.name, options)
+            check_not_later(chain, moment, base.name, options)
+            options = up_to_moment(chain, moment, options)
+            if remark := check_covered(chain, moment, options):
+                ledger.warn(remark)
+        self._check_order(chain, options)
+        check_without_gaps(chain, options)
+        self._options = options
+        schema = DeclaredSchema([base.shape.declared])
+        if options.schema is not None:
+            schema = declared_schema(options)
+        self.shape = base.shape
+        self._log = LogChanges(chain, options, schema, ledger, base.shape)
+        self._conflicts = Conflicts(base.shape.full_name, base.name, counts=force)
+        self._rows: KeyedRows | CountedRows = self._tracks(base.shape)
+        self._alterations: list[Alteration] = []
+        self._is_cleared = False
+        self._is_there = True
+        self._known: dict[int, TableTypes] = {}
+
+    @property
+    def conflicts(self) -> int:
+        """How many rows did not fit the log."""
+        return self._conflicts.count
+
+    @property
+    def metadata(self) -> dict[bytes, bytes]:
+        """The metadata of a Parquet file with these rows, from which another state can begin."""
+        place = self._options.start if self._is_back else self._options.stop
+        sql = (
+            create_table_text(self.shape.declared) if self._alterations else self._base.create_table
+        )
+        found = {} if place is None else {POSITION: f"{place.file}:{place.pos}".encode()}
+        return found | ({CREATE_TABLE: sql.encode()} if sql else {})
+
+    def read_log(self, seen: Seen = _unseen) -> None:
+        """Read the log; `shape` is then that of the result. Raises BinlogError."""
+        if self._options.start is not None and self._options.start == self._options.stop:
+            return  # the rows are those of the moment
+        for item in self._log.read(seen):
+            if item.change is not None:
+                assert item.table is not None
+                self._check_types(item.table)
+                change = item.change
+                self._rows.take(
+                    change._replace(
+                        before=self._stored(change.before), after=self._stored(change.after)
+                    )
+                )
+            elif item.statement is not None:
+                self._apply(item.statement)
+        if not self._is_there:
+            raise SourceError(
+                f"{self.shape.full_name} does not exist at this moment: it was dropped"
+            )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, after `read_log`. Raises BinlogError."""
+        rows = self._base_rows()
+        yield from self._rows.backwards(rows) if self._is_back else self._rows.forwards(rows)
+
+    # -- rows ----------------------------------------------------------------------------------
+
+    def _tracks(self, shape: TableShape) -> KeyedRows | CountedRows:
+        kind = KeyedRows if shape.key else CountedRows
+        return kind(shape, self._conflicts, self._options.max_memory)
+
+    def _base_rows(self) -> Iterator[pa.RecordBatch]:
+        if self._is_cleared:
+            return
+        for batch in self._base.batches():
+            for alteration in self._alterations:
+                batch = _altered(batch, alteration)
+            yield batch
+
+    def _stored(self, row: dict[str, Any] | None) -> dict[str, Any] | None:
+        """A row without the columns that the server computes."""
+        if row is None or not self._left_out:
+            return row
+        return {name: value for name, value in row.items() if name not in self._left_out}
+
+    @property
+    def _left_out(self) -> frozenset[str]:
+        return self.shape.generated
+
+    def _check_types(self, table: TableChanges) -> None:
+        """Raise UnsupportedError if the log's columns are others than those of the rows."""
+        types = table.types
+        if self._known.get(id(types)) is types:
+            return
+        kinds = self.shape.kinds
+        for kind in types.columns:
+            name = kind.column.name
+            if name in self.shape.generated:
+                continue
+            mine = kinds.get(name)
+            if mine is None:
+                raise UnsupportedError(
+                    f"{self.shape.full_name}: the log has column {name}, and {self._base.name} does not",
+                    hint="they may be of different servers or times",
+                )
+            if mine.arrow_type != kind.arrow_type:
+                raise UnsupportedError(
+                    f"{self.shape.full_name}: column {name} is {mine.arrow_type} in {self._base.name}, and"
+                    f" {kind.arrow_type} in the log",
+                    hint="they may be of different servers or times",
+                )
+        self._known = {id(types): types}
+
+    def _check_order(self, chain: Chain, options: ReadOptions) -> None:
+        if options.start is None or options.stop is None:
+            return
+        names = list(chain.names)
+        first = (names.index(options.start.file), options.start.pos)
+        last = (names.index(options.stop.file), options.stop.pos)
+        if first > last:
+            later = "--as-of is after the rows of" if self._is_back else "--as-of is before"
+            raise OptionError(f"{later} {self._base.name}", name="as_of")
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def _apply(self, ddl: DdlStatement) -> None:
+        """Apply a statement on the table. Raises UnsupportedError naming its place."""
+        try:
+            if self._is_back:
+                self._pass_back(ddl)
+            else:
+                self._pass(ddl)
+        except UnsupportedError as error:
+            shown = " ".join(ddl.sql.split())
+            shown = shown if len(shown) <= 80 else shown[:79] + "…"
+            raise UnsupportedError(
+                f"{self.shape.full_name}, {ddl.position}: binlake cannot follow {shown!r}: {error.message}",
+                hint="take rows of after this statement, or a moment before it"
+                if not self._is_back
+                else "take a dump of before the moment instead of the live table",
+            ) from None
+
+    def _pass_back(self, ddl: DdlStatement) -> None:
+        if is_inert(ddl.sql):
+            return
+        if truncates(ddl.sql):
+            raise UnsupportedError("the log does not contain the rows that it removed")
+        if creates(ddl.sql) or drops(ddl.sql):
+            raise UnsupportedError("the table was another one, or did not exist")
+        if not keeps_columns(ddl):
+            raise UnsupportedError("the columns or keys may have been others")
+
+    def _pass(self, ddl: DdlStatement) -> None:
+        if is_inert(ddl.sql) and self._is_there:
+            return
+        if truncates(ddl.sql):
+            self._clear()
+        elif drops(ddl.sql):
+            self._clear()
+            self._is_there = False
+        elif creates(ddl.sql):
+            raise UnsupportedError("the table is another one from there on")
+        else:
+            alteration = alteration_of(ddl, self.shape, self._options)
+            if alteration is not None:
+                if not self.shape.key:
+                    raise UnsupportedError(
+                        "the columns change, and the table has no key that tells rows apart"
+                    )
+                self._alterations.append(alteration)
+                self.shape = alteration.shape
+                self._rows.alter(alteration.shape, alteration.row)
+                self._known = {}
+
+    def _clear(self) -> None:
+        self._rows.clear()
+        self._is_cleared = True
+
+
+def _altered(batch: pa.RecordBatch, alteration: Alteration) -> pa.RecordBatch:
+    columns = []
+    for name, kind in alteration.shape.kinds.items():
+        if name in alteration.sources:
+            columns.append(batch.column(alteration.sources[name]).cast(kind.arrow_type))
+        else:
+            value = scalar(alteration.added[name], kind.arrow_type)
+            columns.append(pa.repeat(value, batch.num_rows))
+    return pa.RecordBatch.from_arrays(columns, schema=alteration.shape.schema)

@@ -1,0 +1,183 @@
+"""What the text of a DDL statement tells about one table: whether it concerns it, and its columns then."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from binlake.errors import UnsupportedError
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.ddl_targets import changed_tables
+from binlake.table.schema.catalogue import Catalogue
+from binlake.table.schema.ddl import apply_ddl
+from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
+from binlake.table.schema.sql_tokens import split, statement_tokens
+
+__all__ = [
+    "CREATE_IF_NEW",
+    "INDEX",
+    "TRUNCATE",
+    "altered_table",
+    "changes_no_column",
+    "column_definition",
+    "concerns",
+    "items_of",
+    "why_not_followed",
+    "why_values_may_change",
+]
+
+_TEMPORARY = re.compile(r"\s*(?:CREATE|DROP)\s+(?:/\*!?\d*\s*)?TEMPORARY\b", re.IGNORECASE)
+TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
+INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:\w+\s+)?INDEX\b", re.IGNORECASE)
+_ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?TABLE\b", re.IGNORECASE)
+CREATE_IF_NEW = re.compile(r"\s*CREATE\s+TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE)
+_DROP_DATABASE = re.compile(r"\s*DROP\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+# changes of rows that no row event shows
+_MOVES_ROWS = re.compile(
+    r"\b(?:(?:TRUNCATE|DROP|EXCHANGE|IMPORT|DISCARD)\s+(?:PARTITION|SUBPARTITION|TABLESPACE)"
+    r"|CONVERT\s+(?:PARTITION|TABLE))\b",
+    re.IGNORECASE,
+)
+_RENAME_TABLE = re.compile(
+    r"(?:^\s*RENAME\s+TABLE|\bRENAME\s+(?:TO\b|AS\b|=|(?!COLUMN\b|INDEX\b|KEY\b)[`\w]))",
+    re.IGNORECASE,
+)
+
+
+def concerns(ddl: DdlStatement, database: str, table: str) -> bool:
+    """Whether a statement may be about a table. One that is not recognised is, if it names it."""
+    if _TEMPORARY.match(ddl.sql):
+        return False
+    if _DROP_DATABASE.match(ddl.sql):
+        return re.search(rf"(?<!\w){re.escape(database)}(?!\w)", ddl.sql, re.IGNORECASE) is not None
+    names = changed_tables(ddl)
+    if names is None:
+        return table.lower() in ddl.sql.lower()
+    return (database.lower(), table.lower()) in [(d.lower(), t.lower()) for d, t in names]
+
+
+def changes_no_column(ddl: DdlStatement) -> bool:
+    """Whether a statement surely leaves the columns of tables as they are."""
+    return any(known.match(ddl.sql) for known in (TRUNCATE, INDEX, CREATE_IF_NEW))
+
+
+def why_not_followed(sql: str) -> str:
+    """Why a statement is no ALTER TABLE whose effect follows from its text, or ""."""
+    if not _ALTER.match(sql):
+        return "the statement replaces, renames or drops it"
+    text = _without_strings(sql)
+    if _MOVES_ROWS.search(text):
+        return "rows come or go without row events"
+    return "the table is renamed" if _RENAME_TABLE.search(text) else ""
+
+
+def altered_table(ddl: DdlStatement, table: tuple[str, str], old: DeclaredTable) -> DeclaredTable:
+    """Return the table of this name after an ALTER TABLE. Raises UnsupportedError for one that is not understood, and
+    one that adds a foreign key which changes rows.
+    """
+    catalogue = Catalogue(lambda *name: old if _same(name, table) else None)
+    apply_ddl(catalogue, ddl)
+    new = catalogue.entry(table)
+    if new is None:
+        spelled = [name for name in catalogue.changed if _same(name, table)]
+        new = catalogue.entry(spelled[0]) if spelled else None
+    if new is None:
+        return old
+    if not new.columns:
+        raise UnsupportedError(new.missing or "the statement is not understood")
+    if any(_cascades(key) for key in set(new.foreign_keys) - set(old.foreign_keys)):
+        raise UnsupportedError("a foreign key is added that changes rows")
+    return new
+
+
+def _cascades(key: ForeignKey) -> bool:
+    """Whether a foreign key changes rows, which not every server logs."""
+    return bool({key.on_delete, key.on_update} - {"RESTRICT", "NO ACTION"})
+
+
+def _same(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    return [part.lower() for part in one] == [part.lower() for part in other]
+
+
+def why_values_may_change(old: DeclaredColumn, new: DeclaredColumn) -> str | None:
+    """Whether the values that are there may become others."""
+    what = f"column {new.name} changes from {old.sql} to {new.sql}"
+    if old.sql == new.sql and (old.charset, old.members, old.unsigned, old.generated) == (
+        new.charset, new.members, new.unsigned, new.generated
+    ):  # fmt: skip
+        return None
+    if (old.generated, old.special) != (new.generated, new.special):
+        return what
+    families = [_family(old), _family(new)]
+    if families[0] is None or families[0] != families[1]:
+        return what
+    if old.members is not None or new.members is not None:
+        grown = (new.members or ())[: len(old.members or ())]
+        return None if old.sql[:3] == new.sql[:3] and grown == old.members else what
+    if families[0] == "integer":
+        return (
+            None
+            if old.unsigned == new.unsigned and _SIZES[_word(old)] <= _SIZES[_word(new)]
+            else what
+        )
+    if families[0] in ("varchar", "varbinary"):
+        return None if old.charset == new.charset and old.length <= new.length else what
+    if families[0] == "text":
+        same = old.charset == new.charset
+        return None if same and _TEXTS[_word(old)] <= _TEXTS[_word(new)] else what
+    if families[0] == "decimal":
+        fits = old.decimals == new.decimals and old.length <= new.length
+        return None if fits and old.unsigned == new.unsigned else what
+    return what
+
+
+_SIZES = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "integer": 4, "bigint": 8}
+_TEXTS = {
+    "tinytext": 1,
+    "text": 2,
+    "mediumtext": 3,
+    "longtext": 4,
+    "tinyblob": 1,
+    "blob": 2,
+    "mediumblob": 3,
+    "longblob": 4,
+}
+
+
+def _word(column: DeclaredColumn) -> str:
+    return re.split(r"\W", column.sql, maxsplit=1)[0]
+
+
+def _family(column: DeclaredColumn) -> str | None:
+    """Types whose values stay what they are when the type grows."""
+    word = _word(column)
+    if word in _SIZES:
+        return "integer"
+    if word in _TEXTS:
+        return "text"
+    if word in ("varchar", "varbinary", "decimal", "enum", "set"):
+        return word
+    return "decimal" if word == "numeric" else None
+
+
+def items_of(ddl: DdlStatement) -> list[Any]:
+    """The items of an ALTER TABLE, as tokens."""
+    tokens = statement_tokens(ddl.sql)
+    at = next(i for i, token in enumerate(tokens) if token.word == "TABLE") + 1
+    if [token.word for token in tokens[at : at + 2]] == ["IF", "EXISTS"]:
+        at += 2
+    at += 3 if len(tokens) > at + 1 and tokens[at + 1].word == "." else 1
+    return [item for item in split(tokens[at:]) if item]
+
+
+def column_definition(ddl: DdlStatement, column: str) -> str | None:
+    """The text of the item that defines a new column."""
+    for item in items_of(ddl):
+        words = [token.text for token in item]
+        if column.lower() in [word.lower() for word in words]:
+            return " ".join(words)
+    return None
+
+
+def _without_strings(sql: str) -> str:
+    return re.sub(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`", "x", sql)

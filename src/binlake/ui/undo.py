@@ -1,0 +1,65 @@
+"""The SQL that reverses what the page shows: a transaction, a selection, or the changes of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from threading import Event
+from typing import Any
+
+from binlake.stream.positions.chosen_chains import the_only_chain
+from binlake.table.batches import Changes
+from binlake.table.row_history.history import HistoryReader, history_options
+from binlake.table.row_history.keys import RowKey
+from binlake.table.schema.schema_file import declared_schema
+from binlake.table.sql.row_undo import undo_of_row
+from binlake.table.sql.undo_run import UndoChoices, UndoRun
+from binlake.ui.session import LogSession, stoppable
+from binlake.values.ledger import Ledger
+from binlake.values.options import ReadOptions
+
+__all__ = ["undo_of_row_text", "undo_text"]
+
+_MOST_CHARACTERS = 500_000
+
+
+def undo_text(session: LogSession, options: ReadOptions, stop: Event) -> dict[str, Any]:
+    """Return the undo of the row changes that options choose. Raises BinlogError, Stopped."""
+    chain = the_only_chain(session.meant(options), "an undo accepts the logs of one server")
+    choices, ledger = UndoChoices(), Ledger()
+    with closing(declared_schema(options, session.files)) as schema:
+        run = UndoRun([chain], choices.exact(options), choices, schema, ledger)
+        return _result(run, ledger, stop)
+
+
+def undo_of_row_text(
+    session: LogSession, table: str, key: RowKey, point: str, stop: Event
+) -> dict[str, Any]:
+    """Return the undo of the changes of a row from a point on. Raises BinlogError, Stopped."""
+    options = history_options(session.options, table)
+    chain = the_only_chain(session.chains, "a history is that of a row of one server")
+    choices, ledger = UndoChoices(), Ledger()
+    with closing(declared_schema(options, session.files)) as schema:
+        reader = HistoryReader(chain, options, schema, ledger, key)
+        found = reader.read(stoppable(stop))
+        ledger.take()  # the undo reports what it reads
+        run = undo_of_row(point, found, reader, chain, options, choices, schema, ledger)
+        return _result(run, ledger, stop)
+
+
+def _result(run: UndoRun | None, ledger: Ledger, stop: Event) -> dict[str, Any]:
+    parts: list[str] = []
+    length, cut = 0, False
+    watched = stoppable(stop)
+
+    def seen(changes: Iterable[Changes]) -> Iterator[Changes]:
+        return watched(changes)
+
+    for text in () if run is None else run.script(seen).texts:
+        parts.append(bytes(text).decode("utf-8", "replace"))
+        length += len(parts[-1])
+        if length > _MOST_CHARACTERS:
+            cut = True
+            break
+    ledger.json_differences.clear()  # as SQL functions, differences are complete
+    return {"text": "".join(parts)[:_MOST_CHARACTERS], "cut": cut, "remarks": ledger.remarks()}

@@ -1,0 +1,139 @@
+"""Faults that other programs of this kind had, as their users reported them, made again here."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.errors import PositionLostError
+from binlake.mirror import resync
+from binlake.mirror.options import MirrorOptions
+from dev.servers import Server, running
+from mirror.killed_mirror import Kill, killed
+from support.spark.mirrored import Lake, quarantined, rows_of
+
+pytestmark = [pytest.mark.server, pytest.mark.lakes]
+
+DATABASE = "faults"
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7"])
+def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
+    with running(provisioned(request.param)) as started:
+        started.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+        yield started
+
+
+def lake_of(server: Server, spark: Any, folder: Path, *tables: str) -> Lake:
+    """A lake of new tables with two rows each."""
+    with server.session(DATABASE) as session:
+        for table in tables:
+            session.execute(
+                f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT, e ENUM('small', 'large') NOT NULL)",
+                f"INSERT INTO {table} VALUES (1, 1, 'small'), (2, 2, 'large')",
+            )
+    names = tuple(f"{DATABASE}.{table}" for table in tables)
+    return Lake(spark, folder, server, tables=names)
+
+
+def copied(lake: Lake) -> list[str]:
+    """The tables that were copied, in order."""
+    return [note.split(":")[0].split(".")[1] for note in lake.notes if "rows copied" in note]
+
+
+def test_several_changes_of_a_key_and_a_crash(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """Of each key one row stays, although the round is applied again; deletes name positions."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "several")
+    lake.catch_up()
+    with server.session(DATABASE) as session:
+        session.execute(
+            "BEGIN",
+            "UPDATE several SET v = 10 WHERE id = 1",
+            "UPDATE several SET v = 11 WHERE id = 1",
+            "INSERT INTO several VALUES (3, 3, 'small')",
+            "UPDATE several SET v = 30 WHERE id = 3",
+            "UPDATE several SET id = 20 WHERE id = 2",
+            "COMMIT",
+        )
+    for after in (False, True):
+        assert killed(lake, Kill("commit", 1, after=after)) == -signal.SIGKILL
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.several") == [f"{DATABASE}.several"]
+    assert sorted(lake.table(f"{DATABASE}.several")["id"].to_pylist()) == [1, 3, 20]
+    files = lake.spark.sql(f"SELECT content FROM {lake.catalog}.{DATABASE}.several.delete_files")
+    assert {row.content for row in files.collect()} == {1}, "position deletes, no equality deletes"
+
+
+def test_members_of_an_enum(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """A copy and the log give the same labels; the number 0, which is no member, is a value, too."""
+    zero = "INSERT INTO {}.{} VALUES ({}, 0, 'neither')"
+    lake = lake_of(server, iceberg_spark, tmp_path, "members")
+    with server.session() as session:
+        session.execute("SET SESSION sql_mode = ''", zero.format(DATABASE, "members", 3))
+        lake.catch_up()
+        session.execute(
+            zero.format(DATABASE, "members", 4),
+            f"INSERT INTO {DATABASE}.members VALUES (5, 0, 'large')",
+            f"UPDATE {DATABASE}.members SET e = 'small' WHERE id = 2",
+        )
+    lake.catch_up()
+    rows = lake.table(f"{DATABASE}.members").to_pylist()
+    assert {row["id"]: row["e"] for row in rows} == {
+        1: "small", 2: "small", 3: "", 4: "", 5: "large",
+    }  # fmt: skip
+    assert lake.equals_source(f"{DATABASE}.members")
+
+
+def test_a_table_that_is_added_or_left_out_later(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """It is copied alone, with the rows that it had; what others do is not copied again."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "first", "second")
+    lake.catch_up()
+    server.execute(
+        f"CREATE TABLE {DATABASE}.third AS SELECT * FROM {DATABASE}.first",
+        f"ALTER TABLE {DATABASE}.third ADD PRIMARY KEY (id)",
+    )
+    names = lake.options.tables
+    lake.options = MirrorOptions.of({"tables": (*names, f"{DATABASE}.third")})
+    server.execute(f"UPDATE {DATABASE}.first SET v = 7 WHERE id = 1")
+    lake.catch_up()
+    lake.options = MirrorOptions.of({"tables": names})
+    server.execute(f"UPDATE {DATABASE}.third SET v = 8 WHERE id = 1")
+    lake.catch_up()
+    lake.options = MirrorOptions.of({"tables": (*names, f"{DATABASE}.third")})
+    server.execute(f"DELETE FROM {DATABASE}.third WHERE id = 2")
+    lake.catch_up()
+    assert copied(lake) == ["first", "second", "third"]
+    assert quarantined(lake) == {}
+    for table in ("first", "second", "third"):
+        assert lake.equals_source(f"{DATABASE}.{table}")
+
+
+def test_a_purged_log(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """One error, each time; nothing is applied. `resync` makes the table anew."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "purged")
+    lake.catch_up()
+    name = f"{DATABASE}.purged"
+    before = rows_of(lake.table(name))
+    server.execute(f"DELETE FROM {name} WHERE id = 1", "FLUSH BINARY LOGS")
+    server.execute(f"INSERT INTO {name} VALUES (3, 3, 'large')", "FLUSH BINARY LOGS")
+    server.settle()
+    server.purge_before(server.position()[0])
+    for _ in range(2):
+        with pytest.raises(PositionLostError, match="binlog"):
+            lake.catch_up()
+        assert rows_of(lake.table(name)) == before
+    resync(tmp_path, [name], spark=iceberg_spark, catalog=lake.catalog)
+    lake.catch_up()
+    server.execute(f"UPDATE {name} SET v = 9 WHERE id = 2")
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(name) == [name]

@@ -1,0 +1,76 @@
+"""What a lake table keeps of one table, or of each of several shards."""
+
+from __future__ import annotations
+
+import json
+
+from binlake.mirror.control import offset_of
+from binlake.mirror.kept import (
+    begun_properties,
+    copied_from,
+    key_of,
+    mode_of,
+    offset_properties,
+    offsets_of,
+    shard_column,
+    shard_properties,
+    sources,
+    without_shard,
+)
+from binlake.spark.offsets import StreamOffset
+from binlake.values.position import Position
+
+KEPT = {
+    "binlake.create-table": "CREATE TABLE t (id INT PRIMARY KEY)",
+    "binlake.key": '["id"]',
+    "binlake.mode": "mirror",
+}
+#: Names of tables may have blanks, and begin like others.
+NAMES = ("a.orders", "a.orders 2", "b.my orders")
+
+
+def offset(number: int) -> StreamOffset:
+    return StreamOffset(Position("1-2-3", "binlog.000001", number, gtid_set=f"1-2-3:1-{number}"))
+
+
+def merged() -> dict[str, str]:
+    """The properties of a lake table with three shards."""
+    found = dict(begun_properties("a.orders", "_source", ()))
+    for number, name in enumerate(NAMES):
+        found |= shard_properties(name, {**KEPT, "binlake.key": json.dumps(["id", str(number)])})
+    return found
+
+
+def test_each_shard_has_its_own() -> None:
+    known = sources(merged())
+    assert tuple(sorted(known)) == NAMES
+    assert [key_of(known[name]) for name in NAMES] == [("id", "0"), ("id", "1"), ("id", "2")]
+    assert {mode_of(kept) for kept in known.values()} == {"mirror"}
+    assert shard_column(merged()) == "_source"
+    assert copied_from(merged()) is None
+
+
+def test_a_lake_table_of_one_table_has_no_shards() -> None:
+    begun = begun_properties("a.orders", "", ())
+    assert (copied_from(begun), shard_column(begun), sources(begun)) == ("a.orders", "", {})
+    assert sources(begun | KEPT).keys() == {"a.orders"}
+
+
+def test_a_shard_is_forgotten_alone() -> None:
+    properties = merged()
+    properties |= without_shard(properties, "a.orders")
+    assert tuple(sorted(sources(properties))) == NAMES[1:]
+    assert sources(properties)["a.orders 2"] == sources(merged())["a.orders 2"]
+
+
+def test_a_shard_whose_copy_is_not_whole_is_none() -> None:
+    properties = merged() | shard_properties("c.orders", {"binlake.key": "[]"})
+    assert tuple(sorted(sources(properties))) == NAMES
+
+
+def test_each_commit_has_the_places_of_all_shards() -> None:
+    places = {name: offset(100 + number) for number, name in enumerate(NAMES)}
+    summary = offset_properties(places, "a.orders 2", 7)
+    assert offsets_of(summary) == places
+    assert offset_of(summary) == places["a.orders 2"]
+    assert offsets_of({}) == {}
