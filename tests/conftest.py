@@ -10,6 +10,7 @@ Environment:
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -69,6 +70,8 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts what runs in its background with SIGINT ignored: a test of Ctrl-C would wait for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[_LEFT_OUT] = Counter()
 
 
