@@ -27,7 +27,7 @@ from binlake.replay.replay_session import MariadbSession, MysqlSession, ReplaySe
 from binlake.stream.log_events import LogEvent, query_events
 from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import changed_tables
+from binlake.stream.sql.ddl_targets import possible_tables
 from binlake.stream.sql.statements import ACCOUNT, DDL, TRUNCATE, statement_kind
 from binlake.stream.statistics import utc_text
 from binlake.values.ledger import Ledger
@@ -146,8 +146,8 @@ class DdlScript:
         if event.error_code:
             return f"failed on the server with error {event.error_code}"
         if self._options.table or self._options.exclude_table:
-            named = [] if kind == ACCOUNT else changed_tables(ddl)
-            if not any(self._tables.may_want(*name) for name in named or ()):
+            named = [] if kind == ACCOUNT else possible_tables(ddl)
+            if not any(self._tables.may_want(*name) for name in named):
                 return ""
         return None
 

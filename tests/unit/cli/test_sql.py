@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from binlake.cli.main import main
+from support.logs.stream_log import StreamLog
 from support.logs.table_log import Log
 
 TRANSACTIONS = "mysql-9.7/transactions/binlog.000001"
@@ -297,6 +298,20 @@ def test_ddl_of_the_wanted_tables(capfd: pytest.CaptureFixture[str], golden: Pat
     assert "changes that rows cannot show: DDL: 3" in err
     code, out, err = run(capfd, log, "--ddl", "--stop", "binlog.000001:500")
     assert (code, "CREATE DATABASE golden" in out, "nothing matches" in err) == (0, True, False)
+
+
+def test_ddl_that_is_not_plain_is_kept(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = StreamLog()
+    statements = (
+        "ALTER TABLE t RENAME COLUMN a TO b",
+        "ALTER TABLE shop.t /* ticket 7 */ ADD c INT",
+    )
+    others = ("ALTER TABLE u RENAME COLUMN a TO b", "DROP DATABASE shop /* t */")
+    for number, sql in enumerate((*statements, *others), 1):
+        log.gtid(number).query(sql.encode())
+    code, out, err = run(capfd, str(log.write(tmp_path)), "--ddl", "--table", "shop.t")
+    assert (code, [sql in out for sql in (*statements, *others)]) == (0, [True, True, False, False])
+    assert "changes that rows cannot show: DDL: 2" in err
 
 
 @pytest.mark.parametrize(("flags", "why"), [

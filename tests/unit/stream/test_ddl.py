@@ -5,9 +5,13 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import pytest
+
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.ddl_targets import may_change
 from binlake.stream.sql.statements import statement_kind, without_set_statement
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -43,6 +47,23 @@ def test_a_reader_is_told_before_what_follows(tmp_path: Path) -> None:
     first = next(item for item in passed(path) if isinstance(item, DdlStatement))
     assert (first.position.file, first.database, first.thread_id) == ("binlog.000001", "shop", 7)
     assert path.read_bytes()[first.position.offset + 4] == QUERY
+
+
+@pytest.mark.parametrize(("sql", "tables"), [
+    ("ALTER TABLE t RENAME COLUMN a TO p, RENAME INDEX p TO q", ["t"]),
+    ("ALTER TABLE t RENAME KEY a TO p", ["t"]),
+    ("ALTER TABLE t RENAME COLUMN a TO b, RENAME TO p", ["t", "p"]),
+    ("CREATE SEQUENCE IF NOT EXISTS s START WITH 1", ["s"]),
+    ("CREATE OR REPLACE SEQUENCE other.p", []),
+    ("DROP SEQUENCE s, p", ["s", "p"]),
+    ("ALTER TABLE shop.t /* by p */ ADD c INT", ["t", "p"]),
+    ("ALTER TABLE shop.t /* by me */ ADD c INT", ["t"]),
+])  # fmt: skip
+def test_which_tables_a_statement_may_change(sql: str, tables: list[str]) -> None:
+    ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", sql, 1, None, False)
+    assert [name for name in ("t", "p", "s") if may_change(ddl, "shop", name)] == sorted(
+        tables, key="tps".index
+    )
 
 
 def test_filters_do_not_lose_it(tmp_path: Path) -> None:

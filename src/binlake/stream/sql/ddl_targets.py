@@ -11,7 +11,7 @@ import re
 from binlake.format.sql_names import NAME
 from binlake.stream.sql.ddl import DdlStatement
 
-__all__ = ["changed_tables"]
+__all__ = ["changed_tables", "may_change", "names", "possible_tables"]
 
 _TABLE = rf"(?:{NAME}\s*\.\s*)?{NAME}"
 _TABLES = rf"{_TABLE}(?:\s*,\s*{_TABLE})*"
@@ -29,6 +29,8 @@ _STATEMENTS = tuple(
         rf"ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_IF_EXISTS}\s+(?P<tables>{_TABLE})\s(?P<rest>.*)",
         rf"(?:CREATE|DROP)\s+(?:\w+\s+)?INDEX{_IF_EXISTS}\s+{NAME}\s+(?:USING\s+\w+\s+)?ON\s+(?P<tables>{_TABLE})(?=[\s(;]|$).*",
         rf"TRUNCATE\s+(?:TABLE\s+)?(?P<tables>{_TABLE})",
+        rf"(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?SEQUENCE{_IF_EXISTS}\s+(?P<tables>{_TABLE})(?:\s.*)?",
+        rf"DROP\s+(?:TEMPORARY\s+)?SEQUENCE{_IF_EXISTS}\s+(?P<tables>{_TABLES})",
     )
 )
 _RENAME = re.compile(
@@ -36,7 +38,8 @@ _RENAME = re.compile(
     rf"(?:\s*,\s*{_TABLE}\s+TO\s+{_TABLE})*)\s*;?\s*",
     _FLAGS,
 )
-_TO_OTHERS = re.compile(r"\b(?:RENAME|EXCHANGE)\b", re.IGNORECASE)
+# RENAME of a column or an index names no other table.
+_TO_OTHERS = re.compile(r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE)\b", re.IGNORECASE)
 # These change no row when they run.
 _NO_TABLE = re.compile(
     r"\s*(?:CREATE\s+(?:DATABASE|SCHEMA)\b|(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+|AGGREGATE\s+|"
@@ -44,6 +47,7 @@ _NO_TABLE = re.compile(
     r"(?:VIEW|PROCEDURE|FUNCTION|TRIGGER|EVENT|SERVER)\b)",
     re.IGNORECASE,
 )
+_OF_A_DATABASE = re.compile(r"\b(?:ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 _ONE_TABLE = re.compile(rf"(?:(?P<database>{NAME})\s*\.\s*)?(?P<table>{NAME})")
 
 
@@ -65,6 +69,29 @@ def changed_tables(ddl: DdlStatement) -> list[tuple[str, str]] | None:
                 return None
             return _names(found["tables"], ddl.database)
     return None
+
+
+def may_change(ddl: DdlStatement, database: str, table: str) -> bool:
+    """Whether a statement may change a table. One that is not recognised may, if it names the table."""
+    changed = changed_tables(ddl)
+    if changed is None:
+        return names(ddl.sql, table)
+    return (database.lower(), table.lower()) in {(d.lower(), t.lower()) for d, t in changed}
+
+
+def possible_tables(ddl: DdlStatement) -> list[tuple[str, str]]:
+    """Return (database, table) of each table that a statement changes or, if its text does not tell,
+    of each that it may name.
+    """
+    changed = changed_tables(ddl)
+    if changed is None:
+        return [] if _OF_A_DATABASE.search(ddl.sql) else _names(ddl.sql, ddl.database)
+    return changed
+
+
+def names(sql: str, name: str) -> bool:
+    """Whether a statement contains a name, as a whole word in upper or lower case."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql, re.IGNORECASE) is not None
 
 
 def _names(text: str, database: str) -> list[tuple[str, str]]:

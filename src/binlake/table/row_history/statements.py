@@ -10,7 +10,7 @@ from binlake.stream.log_events import LogEvent, query_events
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
-from binlake.stream.sql.ddl_targets import changed_tables
+from binlake.stream.sql.ddl_targets import may_change, names
 from binlake.stream.sql.statements import DDL, TRUNCATE, statement_kind
 from binlake.table.row_history.entries import TableStatement, moment
 
@@ -66,12 +66,9 @@ class StatementsOfTable:
         )
 
     def _concerns(self, ddl: DdlStatement) -> bool:
-        named = changed_tables(ddl)
-        if named is None:
-            name = self._database if _DROPS_DATABASE.match(ddl.sql) else self._table
-            return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", ddl.sql, re.IGNORECASE) is not None
-        wanted = (self._database.lower(), self._table.lower())
-        return wanted in {(database.lower(), table.lower()) for database, table in named}
+        if _DROPS_DATABASE.match(ddl.sql):
+            return names(ddl.sql, self._database)
+        return may_change(ddl, self._database, self._table)
 
 
 class _WatchedReader:

@@ -7,7 +7,7 @@ from typing import Any
 
 from binlake.errors import UnsupportedError
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import changed_tables
+from binlake.stream.sql.ddl_targets import may_change, names
 from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
@@ -49,11 +49,8 @@ def concerns(ddl: DdlStatement, database: str, table: str) -> bool:
     if _TEMPORARY.match(ddl.sql):
         return False
     if _DROP_DATABASE.match(ddl.sql):
-        return re.search(rf"(?<!\w){re.escape(database)}(?!\w)", ddl.sql, re.IGNORECASE) is not None
-    names = changed_tables(ddl)
-    if names is None:
-        return table.lower() in ddl.sql.lower()
-    return (database.lower(), table.lower()) in [(d.lower(), t.lower()) for d, t in names]
+        return names(ddl.sql, database)
+    return may_change(ddl, database, table)
 
 
 def changes_no_column(ddl: DdlStatement) -> bool:

@@ -22,7 +22,7 @@ from binlake.stream.filters import TransactionFilter
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import ChainPosition, Run
 from binlake.stream.sql.ddl import DdlStatement, TakesDdl
-from binlake.stream.sql.ddl_targets import changed_tables
+from binlake.stream.sql.ddl_targets import may_change
 from binlake.table.batches import OPERATIONS, Changes, TableChanges
 from binlake.table.decode import ChangeDecoder
 from binlake.table.row_history.undoing import UndonePlaces
@@ -109,11 +109,8 @@ class UndoneChanges:
         return [*self._sentences(), *(f"later changes: {r.file}: {r.why}" for r in ledger.skipped)]
 
     def _take_ddl(self, ddl: DdlStatement) -> None:
-        named = changed_tables(ddl)
-        lower = {(database.lower(), table.lower()) for database, table in named or ()}
         for name in self._tables:
-            is_meant = named is None and name[1] in ddl.sql
-            if is_meant or (name[0].lower(), name[1].lower()) in lower:
+            if may_change(ddl, *name):
                 self._altered.setdefault(name, []).append(str(ddl.position))
 
     def _undone_rows(self, changes: Changes, index: int) -> list[bool]:
