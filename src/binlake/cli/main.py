@@ -166,13 +166,19 @@ def _with_flags(error: BinlogError) -> str:
     return with_flags(str(error))
 
 
-def _speak_utf8() -> None:
-    """Make results UTF-8, wherever they go: JSON requires it, and no other set contains all names.
+def _prepare_output() -> None:
+    """Make results UTF-8, wherever they go: JSON requires it, and no other set contains all names. And make
+    writes whole: without a buffer (`PYTHONUNBUFFERED`), a disk that becomes full takes a part of one without
+    an error.
 
     Characters that UTF-8 lacks (half of a surrogate pair) are written as their escapes.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return
+    if isinstance(sys.stdout.buffer, io.RawIOBase):
+        raw = io.FileIO(sys.stdout.fileno(), "w", closefd=False)
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), line_buffering=True)
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _give_up_output() -> None:
@@ -206,7 +212,7 @@ def main(argv: list[str] | None = None) -> int:
         from binlake.cli.mysqlbinlog.server import password_asked_for
 
         given = password_asked_for(given)
-    _speak_utf8()
+    _prepare_output()
     try:
         with PROGRAM.make_context("binlake", list(given)) as context:
             PROGRAM.invoke(context)

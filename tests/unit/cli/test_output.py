@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,21 @@ def test_a_full_disk_is_one_line(golden: Path, command: tuple[str, ...]) -> None
     assert done.returncode == 1
     assert lines[-1] == "binlake: cannot write the output: No space left on device"
     assert "Traceback" not in done.stderr.decode()
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_disk_that_becomes_full_within_a_write(
+    golden: Path, tmp_path: Path, unbuffered: str
+) -> None:
+    with (tmp_path / "out").open("wb") as file:
+        done = run(
+            "rows", str(golden / LOG), capture_output=False, stdout=file, stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+        )  # fmt: skip
+    assert (tmp_path / "out").stat().st_size == 1000
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines()[-1].startswith("binlake: cannot write the output: ")
 
 
 @pytest.mark.parametrize("command", [("inspect",), ("stats",), ("rows",)], ids=" ".join)
