@@ -146,6 +146,14 @@ def golden() -> Path:
     return ROOT / "tests" / "golden"
 
 
+@pytest.fixture(autouse=True)
+def _handlers_of_signals() -> Iterator[None]:
+    """A test leaves the handlers of signals as it found them: with another's, a test of Ctrl-C waits for ever."""
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    yield
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
 @pytest.fixture(scope="session")
 def provisioned() -> Callable[[str], str]:
     """Returns the name of a real server whose programs are here; skips, or fails where everything must be."""

@@ -196,9 +196,8 @@ def _run(
     served = None if endpoint is None else serve_metrics(metrics, *endpoint)
     if served is not None and endpoint is not None:
         note(f"metrics: http://{endpoint[0]}:{served.port}/metrics")
-    end_by_signal(archiver.close)
     try:
-        with _Status(metrics, quiet=quiet):
+        with end_by_signal(archiver.close), _Status(metrics, quiet=quiet):
             archiver.run()
     finally:
         if served is not None:

@@ -371,13 +371,15 @@ def test_a_second_interrupt_does_not_wait() -> None:
         import os, signal
         from binlake.cli.common.interrupts import end_by_signal
         asked = []
-        end_by_signal(lambda: asked.append(1))
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert asked == [1, 1]
+        before = signal.getsignal(signal.SIGTERM)
         try:
-            os.kill(os.getpid(), signal.SIGINT)
+            with end_by_signal(lambda: asked.append(1)):
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGTERM)
+                assert asked == [1, 1]
+                os.kill(os.getpid(), signal.SIGINT)
         except KeyboardInterrupt:
+            assert signal.getsignal(signal.SIGTERM) is before
             print("at once")
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -390,13 +392,8 @@ def test_a_run_that_ends_says_what_could_not_be_finished(
 ) -> None:
     monkeypatch.setattr(Archiver, "run", lambda _: None)
     monkeypatch.setattr(Archiver, "failed", failed)
-    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     command = ["archive", "mysql://repl@db1/", str(tmp_path), "--until-current", "-q"]
-    try:
-        assert main(command) == (1 if failed else 0)
-    finally:
-        for number, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
-            signal.signal(number, handler)
+    assert main(command) == (1 if failed else 0)
     lines = capfd.readouterr().err.splitlines()
     assert [line for line in lines if "2 complete logs could not be indexed" in line] == lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Self
 
 __all__ = ["Interrupts", "end_by_signal"]
@@ -51,13 +51,19 @@ class Interrupts:
         self._came = True
 
 
-def end_by_signal(end: Callable[[], None]) -> None:
-    """Make SIGTERM and Ctrl-C end work in order, by `end`. A second Ctrl-C does not wait for that."""
+@contextmanager
+def end_by_signal(end: Callable[[], None]) -> Iterator[None]:
+    """In this block, SIGTERM and Ctrl-C end work in order, by `end`. A second Ctrl-C does not wait for that."""
 
     def on_signal(*_: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         end()
 
-    for number in _SIGNALS:
-        with suppress(ValueError):  # not the main thread
-            signal.signal(number, on_signal)
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -156,7 +156,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
             watch=bar,
             show=exported,
         )
-        end_by_signal(made.stop)
+        stack.enter_context(end_by_signal(made.stop))
         try:
             made.run(once=once, interval_s=values.get("interval_seconds", 1.0))
             if once:
