@@ -87,9 +87,9 @@ def locate(
     It reads only the beginnings of the other files (PREVIOUS_GTIDS, GTID_LIST). The exit code is 1
     if the transaction is not in the logs; stderr has the reason.
 
-    Examples: binlake gtid locate 3e11fa47-71ca-11e1-9e33-c80aa9429562:23 /var/lib/mysql/
-
-    binlake gtid locate 0-1-4711 'logs/binlog.*' --json
+    Examples:
+      binlake gtid locate 3e11fa47-71ca-11e1-9e33-c80aa9429562:23 /var/lib/mysql/
+      binlake gtid locate 0-1-4711 'logs/binlog.*' --json
     """
     wanted = _one_gtid(name)
     chains = of_source(resolve(files, options.index_directory), options.source)
@@ -156,11 +156,12 @@ def subtract(first: _Set, sets: _Sets, options: ReadOptions, as_json: _Json = Fa
 @_command("contains")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = False) -> None:
-    """Report whether the first set contains all of the second; the exit code is 1 if it does not.
+    """Report whether the first set contains the second, and print the GTIDs that it lacks.
 
-    Prints the missing GTIDs.
+    The exit code is 1 if it lacks any.
 
-    Examples: binlake gtid contains /var/lib/mysql/ 3e11fa47-71ca-11e1-9e33-c80aa9429562:23
+    Examples:
+      binlake gtid contains /var/lib/mysql/ 3e11fa47-71ca-11e1-9e33-c80aa9429562:23
     """
     left, right = _alike(_set(first, options), _set(second, options))
     missing = right - left
@@ -175,14 +176,14 @@ def contains(first: _Set, second: _Set, options: ReadOptions, as_json: _Json = F
 @_command("gaps")
 @with_options("source", *HOW_LOGS_ARE_OPENED)
 def gaps(sets: _Sets, options: ReadOptions, as_json: _Json = False) -> None:
-    """Print the GTIDs missing between the first and the last one of each source; exit code 1 if
-    any.
+    """Print the GTIDs that are missing between the first and the last one of each source.
 
-    A source is a UUID and tag of MySQL, a domain of MariaDB: its servers share one sequence, so a
-    missing number is written 0-?:5. MariaDB's lists contain the last GTID of a server and not the
-    gaps below it, so binlake reads all of its logs.
+    A source is a UUID and tag of MySQL, or a domain of MariaDB. The servers of a domain share one
+    sequence, so a missing number is written 0-?:5. MariaDB's lists contain the last GTID of a server
+    and not the gaps below it, so binlake reads all of its logs. The exit code is 1 if there are gaps.
 
-    Examples: binlake gtid gaps /var/lib/mysql/
+    Examples:
+      binlake gtid gaps /var/lib/mysql/
     """
     result = _set(sets[0], options, accounted)
     for text in sets[1:]:
@@ -199,13 +200,14 @@ def errant(
     options: ReadOptions,
     as_json: _Json = False,
 ) -> None:
-    """Print the GTIDs that a replica has and its source lacks; exit code 1 if there are any.
+    """Print the GTIDs that a replica has and its source lacks.
 
-    Take the replica's set first: then GTIDs that the source commits in between do no harm.
+    Query the replica before the source. Otherwise, GTIDs that the source commits in between look
+    errant. The exit code is 1 if there are errant GTIDs.
 
-    Examples: binlake gtid errant @replica.txt @source.txt
-
-    binlake gtid errant /replica/mysql/ /source/mysql/
+    Examples:
+      binlake gtid errant @replica.txt @source.txt
+      binlake gtid errant /replica/mysql/ /source/mysql/
     """
     left, right = _alike(_set(replica, options), _set(origin, options))
     _print_findings(left - right, "no errant GTIDs", as_json)

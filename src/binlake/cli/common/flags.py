@@ -43,7 +43,7 @@ __all__ = [
     "with_read_options",
 ]
 
-_READING_PANEL = "How it is read and shown"
+_READING_PANEL = "Reading and output"
 _FILTER_PANEL = "Filters"
 _ALIAS_PANEL = "Filters by mysqlbinlog's names (times are local)"
 #: Options of every command that opens logs.

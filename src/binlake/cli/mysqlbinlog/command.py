@@ -45,7 +45,7 @@ __all__ = ["mysqlbinlog"]
 
 _CHOICE = "Which events"
 _TEXT = "How they are printed"
-_READING = "How logs are opened"
+_READING = "Opening logs"
 
 
 def _refused(why: str) -> Callable[[click.Parameter, Any], None]:
