@@ -159,9 +159,14 @@ def page(figures: dict[str, list[Figure]], tests: int) -> str:
     lines = [
         "# Fidelity",
         "",
-        f"Written by `make fidelity` on {time.strftime('%Y-%m-%d')}: binlake {version('binlake')}, Python",
-        f"{platform.python_version()}, {_count(tests)} tests. What is counted is what these tests compared;",
-        "a difference fails its test.",
+        (
+            "On this page you can see how many values and events the tests compare with real servers and their tools."
+            " A difference fails its test."
+        ),
+        (
+            f"`make fidelity` wrote it on {time.strftime('%Y-%m-%d')}, with binlake {version('binlake')}, Python"
+            f" {platform.python_version()} and {_count(tests)} tests."
+        ),
         "",
         "## Values, against SELECT",
         "",
@@ -170,7 +175,7 @@ def page(figures: dict[str, list[Figure]], tests: int) -> str:
         "checksums, partial JSON, the old temporal format, the version of row events. In the combinations,",
         "every two values of any two settings meet; the full product is not run. Every value is",
         "compared twice, as `binlake rows` writes it and as the typed Arrow column has it",
-        "(`tests/server/test_matrix.py`). [values.md](values.md) says what differs in form.",
+        "(`tests/server/test_matrix.py`). [values.md](values.md) lists the differences in form.",
         "",
         *_values(figures),
         *_matrix(figures),
@@ -182,7 +187,7 @@ def page(figures: dict[str, list[Figure]], tests: int) -> str:
         "Of each golden and corpus log: where events begin and end, time, server id, checksum, type; table",
         "ids, GTIDs, sets and lists of GTIDs, transaction ids, positions, sizes, error codes; how many rows",
         "each statement changes (`tests/server/test_tool_events.py`, which names what the tools do not",
-        "print). A tool that stops in the middle of a file is compared as far as it comes.",
+        "print). If a tool stops in the middle of a file, the events up to there are compared.",
         "",
         *_tools(figures),
         "## Events and row images, encoded again",

@@ -94,7 +94,7 @@ class _Indexing:
         self._passed_over.append(path)
 
     def write(self, path: LogPath) -> bool:
-        """Write the indexes of a log, and say so; False if it cannot have one. Raises BinlogError."""
+        """Write the indexes of a log and print a line about them; False if it cannot have one. Raises BinlogError."""
         try:
             found = index_of(path, self._options)
         except UnsupportedError as error:

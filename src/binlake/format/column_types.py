@@ -72,7 +72,7 @@ class TypeInfo(NamedTuple):
 
 
 _TABLE: tuple[tuple[int, int, int | None, bool], ...] = (
-    (MYSQL_TYPE_DECIMAL, 0, None, True),  # before 5.0; its width is nowhere in a log
+    (MYSQL_TYPE_DECIMAL, 0, None, True),  # before 5.0; a log does not contain its width
     (MYSQL_TYPE_TINY, 0, 1, True),
     (MYSQL_TYPE_SHORT, 0, 2, True),
     (MYSQL_TYPE_LONG, 0, 4, True),

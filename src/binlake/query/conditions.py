@@ -6,7 +6,7 @@
 
 DuckDB gives a `pyarrow.compute.Expression`, which has no methods to look inside. Its pickled form is a
 record batch with the tree in the metadata of its schema, and the constants as columns. A filter that is
-not understood needs all columns and has no tests: it is applied all the same, after decoding.
+not understood needs all columns and has no tests: it is applied after decoding.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ class LogDatabase:
 
     @property
     def ledger(self) -> Ledger:
-        """What the reads of the last statement counted. A log that was read several times counts
+        """The counts of the reads of the last statement. A log that was read several times counts
         once: of each count, the largest.
         """
         united = Ledger()

@@ -50,7 +50,7 @@ _NUMBERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What is read: the chains of logs, with which options, and the schema beside them."""
+    """The chains of logs to read, the options of the read, and the schema."""
 
     chains: Sequence[Chain]
     options: ReadOptions

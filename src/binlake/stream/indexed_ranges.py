@@ -1,4 +1,4 @@
-"""What a read needs of each log of a chain, by the indexes beside them.
+"""The ranges of each log of a chain that a read needs, found with the indexes beside the logs.
 
 Indexes save reading and change no result. Without them, and where they do not fit, a log is read as a whole.
 What reads them is imported where there is one: most logs have none.

@@ -127,7 +127,7 @@ _Known = TypeVar("_Known")
 
 
 class ByColumns(Generic[_Known]):
-    """What was made of the columns of tables, for tables with the same ones.
+    """Column plans of tables, shared by tables with the same columns.
 
     The columns of such tables are the same objects, since equal descriptions are read once. It
     starts anew when it holds too many columns.

@@ -390,7 +390,7 @@ class _Reader:
             case exp.Null():
                 return Literal(None)
             case exp.Boolean():
-                return Literal(bool(node.this))  # 1 or 0, but for JSON
+                return Literal(bool(node.this))  # 1 or 0, except for JSON
             case exp.HexString():
                 digits = str(node.this)
                 return Literal(bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0")))

@@ -225,7 +225,7 @@ def status(
 
 
 def _show_metrics(found: MirrorStatus) -> None:
-    """Write Prometheus's text as it is: only it knows where names in it begin and end."""
+    """Write Prometheus's text unchanged: it has escaped the names itself."""
     from binlake.mirror.metrics import prometheus_text
 
     with script_output() as write:

@@ -92,7 +92,7 @@ def stats(
 
     Also reports the largest and the longest transactions, and DDL. Filters select transactions;
     --table, --exclude-table and --op select those with matching row changes. All times are UTC.
-    --statements is an audit: it lists the statements in the log, and who ran them if the log says so.
+    --statements is an audit: it lists the statements in the log, with their users if the log has them.
 
     Examples:
       binlake stats /var/lib/mysql/ --since '2026-11-21 14:00'

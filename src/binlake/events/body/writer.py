@@ -72,7 +72,7 @@ class BodyWriter:
         self.data += raw
 
     def rest(self, name: str, raw: bytes | bytearray | memoryview) -> None:
-        """Write bytes as they are: to the end of the event, or of a length that another field gives."""
+        """Write bytes unchanged: to the end of the event, or of a length that another field gives."""
         self.data += raw
 
     def counted(self, name: str, raw: bytes | bytearray | memoryview) -> None:

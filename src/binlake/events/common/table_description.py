@@ -68,7 +68,7 @@ class ColumnsDescription:
 
 @dataclass(frozen=True)
 class TableDescription:
-    """A TABLE_MAP event but for its table id and flags: the same for every event of a table."""
+    """A TABLE_MAP event without its table id and flags: the same for every event of a table."""
 
     database: str
     table: str

@@ -46,7 +46,7 @@ class LoadEvent(Event):
     """A LOAD DATA INFILE statement, taken apart.
 
     `delimiters_raw` are those of `delimiters` as they are stored, `empty_flags` the bits of those
-    that are stored and empty all the same (None in the newer layout, which has lengths).
+    that are stored although they are empty (None in the newer layout, which has lengths).
     """
 
     renders: ClassVar[Mapping[str, Render | None]] = {

@@ -23,7 +23,7 @@ from binlake.table.text.sql_text import quoted_name
 
 __all__ = ["Part", "Parts", "RowTexts"]
 
-_BITS = 16  # hexadecimal digits of a digest that are summed up
+_BITS = 16  # hexadecimal digits of a digest that are added up
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class Follower:
 
     `start.file` "" begins after `start.gtid_set`, and if that is empty too, at the oldest log.
     `start.server_uuid` is the server of the file; on another server the GTID set counts. Iterating
-    raises PositionLostError (the position is nowhere any more), AuthError, ServerError,
+    raises PositionLostError (the position no longer exists), AuthError, ServerError,
     ChecksumError; `close`, from another thread too, ends it. `say` receives one line when a
     connection is lost.
     """

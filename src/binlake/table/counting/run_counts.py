@@ -201,7 +201,7 @@ class RunCounter:
     # -- batches -------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Release the runs: everything about them is summed up."""
+        """Release the runs: everything about them has been added up."""
         self._drain()
         self._batch.settle()
         self._settled += self._changes

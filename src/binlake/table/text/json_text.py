@@ -42,7 +42,7 @@ def number(values: pa.Array) -> pa.Array:
 def real(values: pa.Array) -> pa.Array:
     """Floats as JSON numbers, the shortest that read back the same (a float32 as a single).
 
-    No server stores NaN or an infinity; a log that holds one all the same gives a string,
+    No server stores NaN or an infinity; if a log contains one, it becomes a string,
     because JSON has no such number.
     """
     text = values.cast(_TEXT)

@@ -2,7 +2,7 @@
 
 - `_bin` collations and BINARY compare code points.
 - The general, Swedish and root Unicode collations are known for printable ASCII: every character
-  differs from every other there, but for the case of letters. A text with other characters is in doubt
+  differs from every other there, except for the case of letters. A text with other characters is in doubt
   if its ASCII characters do not decide. What orders texts is known for those collations that compare
   upper-case letters by their codes, and only of ASCII.
 - Everything else is refused.
