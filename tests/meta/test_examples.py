@@ -1,4 +1,7 @@
-"""The notebooks in examples/ run, and the page beside them lists all of them."""
+"""The notebooks in examples/ run, and the page beside them lists all of them.
+
+Those that need Spark run beside other tests with a session: `tests/spark/test_source.py`, `tests/mirror/test_mirror.py`.
+"""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException, PySparkException
 import binlake
 from binlake.cli.main import main
 from support.logs.table_log import write_keyed_log
+from support.notebooks import ROOT, run_notebook
 from support.oracles.reading import row_lines
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -275,3 +276,11 @@ def test_a_key_index_saves_reading(spark: Any, tmp_path: Path) -> None:
     with_index, ledger = read("after")
     assert with_index == rows
     assert ledger["bytes"] < 0.5 * whole["bytes"]
+
+
+def test_the_notebook(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this session: it asks for one, and gets the running one."""
+    monkeypatch.chdir(ROOT)
+    variables = run_notebook("spark.ipynb")
+    assert variables["spark"] is spark
+    assert variables["left_out"] == {"DDL": 7}
