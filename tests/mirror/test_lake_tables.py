@@ -15,10 +15,9 @@ from binlake.mirror.control import Control
 from binlake.mirror.iceberg.jvm import Lake as Catalog
 from binlake.mirror.metrics import prometheus_text
 from binlake.mirror.upkeep import compact_tables
-from binlake.mirror.verification import verify_tables
 from dev.servers import Server, running
 from support.spark.lake_readers import by_duckdb, by_pyiceberg, by_spark
-from support.spark.mirrored import Lake, quarantined
+from support.spark.mirrored import Lake, quarantined, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -27,16 +26,6 @@ pytestmark = [pytest.mark.server, pytest.mark.lakes]
 def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
     with running(provisioned(request.param)) as started:
         yield started
-
-
-def states(lake: Lake) -> dict[str, str]:
-    """What `verify` says of each table."""
-    mirror = lake.mirror()
-    try:
-        found = verify_tables(mirror).tables
-    finally:
-        mirror.close()
-    return {table.table: f"{table.state} {table.reason}".strip() for table in found}
 
 
 def resync(lake: Lake, *names: str) -> None:

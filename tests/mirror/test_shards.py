@@ -16,11 +16,10 @@ from binlake.mirror.control import Control
 from binlake.mirror.iceberg.jvm import Lake as Catalog
 from binlake.mirror.kept import offsets_of
 from binlake.mirror.upkeep import compact_tables
-from binlake.mirror.verification import verify_tables
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
 from support.spark.lake_readers import by_pyiceberg, by_spark
-from support.spark.mirrored import Lake, quarantined
+from support.spark.mirrored import Lake, quarantined, states
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -29,17 +28,6 @@ pytestmark = [pytest.mark.server, pytest.mark.lakes]
 def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]:
     with running(provisioned(request.param)) as started:
         yield started
-
-
-def states(lake: Lake) -> dict[str, str]:
-    """What `verify` says of each table."""
-    mirror = lake.mirror()
-    try:
-        found = verify_tables(mirror).tables
-    finally:
-        mirror.close()
-    assert not [table.differences for table in found if table.differences]
-    return {table.table: f"{table.state} {table.reason}".strip() for table in found}
 
 
 def compact(lake: Lake, names: list[str]) -> None:

@@ -92,7 +92,7 @@ def _check_mirror(config: str, as_json: bool) -> bool:
     values = read_mirror_configuration(config).values
     need_libraries()
     from binlake.mirror.options import MirrorOptions
-    from binlake.mirror.source_tables import SourceTables
+    from binlake.mirror.wanted_tables import WantedTables
     from binlake.source.replica.url import ServerUrl
 
     options = MirrorOptions.of(values)
@@ -100,7 +100,7 @@ def _check_mirror(config: str, as_json: bool) -> bool:
     urls = ServerUrl.parse_all(values["url"])
     try:
         problems = _examine(urls, as_json, "mirror")
-        names = SourceTables(str(urls[0]), options).names()
+        names = WantedTables(str(urls[0]), options).names()
         options.check_lake_names(names)
         for name in names:
             options.mode(*name)

@@ -39,8 +39,8 @@ from binlake.mirror.pulse import Pulse
 from binlake.mirror.report import MirrorStatus, mirror_status
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
-from binlake.mirror.source_tables import SourceTables
 from binlake.mirror.upkeep import Upkeep
+from binlake.mirror.wanted_tables import WantedTables
 from binlake.source.replica.url import ServerUrl, without_password
 from binlake.spark.logs import DirectoryLogs, StreamLogs
 from binlake.spark.offsets import StreamOffset
@@ -104,7 +104,7 @@ class Mirror:
         self._control = Control(self._lake, self._control_url, options)
         self._tables: dict[str, Followed] = {}
         self._shards: dict[str, dict[str, Followed]] = {}
-        self._source = SourceTables(self._url, options)
+        self._source = WantedTables(self._url, options)
         self._copy = FirstCopy(
             self._lake,
             self._url,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Self
 
 import pyarrow as pa
 
@@ -13,21 +14,27 @@ from binlake.state.shape import TableShape
 __all__ = ["Base"]
 
 
-class Base(Protocol):
-    """Rows of one table, and the place in the log that they belong to.
+class Base(ABC):
+    """Rows of one table, and the place in the log that they belong to; to be closed.
 
     `name` names them in messages. `create_table` is the statement that declares the table.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def shape(self) -> TableShape: ...
-    @property
-    def origin(self) -> Origin: ...
-    @property
-    def create_table(self) -> str: ...
+    name: str
+    shape: TableShape
+    origin: Origin
+    create_table: str
 
+    @abstractmethod
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, in the schema of the shape. Raises BinlogError."""
-        ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the file, or end the session."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

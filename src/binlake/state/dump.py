@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 import pyarrow as pa
 
 from binlake.errors import SchemaError, SourceError
+from binlake.state.base import Base
 from binlake.state.dump_values import Literal, insert_head, insert_rows, value_reader
 from binlake.state.origin import Origin, origin_in_dump
 from binlake.state.shape import Row, TableShape, collations_in, key_of
@@ -46,7 +46,7 @@ _FRAMES = (
 )
 
 
-class Dump:
+class Dump(Base):
     """One table of a dump, to be closed. Raises SourceError if the dump does not have the table, or is
     not complete.
     """
@@ -60,7 +60,7 @@ class Dump:
         self._charset: str | None = None
         self._in_utc = False
         self._others: dict[str, None] = {}
-        self.origin: Origin = Origin()
+        self.origin = Origin()
         self.create_table = ""
         with ExitStack() as stack:
             self._data = stack.enter_context(_opened(path))
@@ -84,14 +84,7 @@ class Dump:
             ) from None
 
     def close(self) -> None:
-        """Close the file."""
         self._open.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Raises SourceError for a statement that is not understood."""

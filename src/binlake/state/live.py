@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Self
 
 import pyarrow as pa
 
@@ -13,6 +12,7 @@ from binlake.mirror.source.read_session import begin_snapshot, open_session, tak
 from binlake.mirror.source.table_rows import BatchLimits, RowSelect
 from binlake.mirror.source.tables import read_tables
 from binlake.source.replica.url import ServerUrl
+from binlake.state.base import Base
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape, collations_in
 from binlake.table.schema.create_table import parse_create_table
@@ -23,7 +23,7 @@ __all__ = ["LiveTable"]
 _LIMITS = BatchLimits(8192, 8 << 20)
 
 
-class LiveTable:
+class LiveTable(Base):
     """A consistent snapshot of a table, to be closed. No table is locked. Raises ServerError, SourceError,
     UnsupportedError.
     """
@@ -58,14 +58,7 @@ class LiveTable:
         self.origin = Origin(position=FilePosition(position.file, position.offset))
 
     def close(self) -> None:
-        """End the session."""
         self._open.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Raises ServerError."""

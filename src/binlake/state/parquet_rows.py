@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import SourceError
 from binlake.source.arrays import array
+from binlake.state.base import Base
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape, collations_in, key_of
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
@@ -40,7 +40,7 @@ def is_parquet(path: str) -> bool:
         return False  # the reader of dumps reports it
 
 
-class ParquetRows:
+class ParquetRows(Base):
     """One Parquet file, to be closed. Raises SourceError for a file without the columns of the table."""
 
     def __init__(
@@ -65,14 +65,7 @@ class ParquetRows:
         self._columns = {name: there[name.lower()] for name in self.shape.names}
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Raises SourceError for values that their columns cannot hold."""

@@ -22,11 +22,12 @@ from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_sch
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.snapshot import Snapshot
-from binlake.mirror.source_tables import SourceTables
+from binlake.mirror.verification import verify_tables
+from binlake.mirror.wanted_tables import WantedTables
 from dev.servers import Server
 from support.servers.live import url_of
 
-__all__ = ["Lake", "Writer", "chunk_by_chunk", "iceberg_jar", "quarantined", "rows_of"]
+__all__ = ["Lake", "Writer", "chunk_by_chunk", "iceberg_jar", "quarantined", "rows_of", "states"]
 
 _PATIENCE_S = 300
 
@@ -175,7 +176,7 @@ class Lake:
         """The tables that were compared. Raises AssertionError for one that is not equal."""
         left_out = (but,) if but else ()
         options = MirrorOptions.of({"tables": (pattern,), "exclude_tables": left_out})
-        names = [".".join(name) for name in SourceTables(url_of(self.server), options).names()]
+        names = [".".join(name) for name in WantedTables(url_of(self.server), options).names()]
         for name in names:
             here, there = rows_of(self.table(name)), source_rows(self.server, name, self.options)
             assert here == there, f"{name}: {_difference(here, there)}"
@@ -190,7 +191,7 @@ def quarantined(lake: Lake) -> dict[str, str]:
 
 def source_rows(server: Server, full_name: str, options: MirrorOptions) -> list[str]:
     """The rows of a table of the server, in the lake's types."""
-    table, _ = SourceTables(url_of(server), options).read(full_name)
+    table, _ = WantedTables(url_of(server), options).read(full_name)
     schema = storage_schema(iceberg_schema(table.arrow_schema))
     parts = [schema.empty_table()]
     for chunk in Snapshot(url_of(server), table).chunks():
@@ -212,3 +213,14 @@ def _difference(here: list[str], there: list[str]) -> str:
     only_here = [row for row in here if row not in there][:2]
     only_there = [row for row in there if row not in here][:2]
     return f"{len(here)} rows, source {len(there)}; lake only {only_here}; source only {only_there}"
+
+
+def states(lake: Lake) -> dict[str, str]:
+    """What `verify` reports about each table: its state, and the reason if there is one."""
+    mirror = lake.mirror()
+    try:
+        found = verify_tables(mirror).tables
+    finally:
+        mirror.close()
+    assert not [table.differences for table in found if table.differences]
+    return {table.table: f"{table.state} {table.reason}".strip() for table in found}

@@ -14,7 +14,7 @@ from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.iceberg.table import Change
 from binlake.mirror.kept import definition_properties
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.source_tables import SourceTables
+from binlake.mirror.wanted_tables import WantedTables
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.ddl_effects import changes_no_column, concerns
@@ -34,7 +34,7 @@ class SchemaChanges:
     options: MirrorOptions
     rules: ColumnRules
     control: Control
-    source: SourceTables
+    source: WantedTables
     copy_again: Callable[[str], None]
     quarantine: Callable[[str, str], None]
     forget: Callable[[str], None]

@@ -6,13 +6,10 @@ longer than reading a small log.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from binlake.errors import SourceError
-from binlake.source.bytes import file_system_for, is_uri, local_path
 from binlake.source.log_file import LogFile
-from binlake.source.reader import source_error
+from binlake.stream.index.beside import read_beside
 from binlake.values.log_names import index_path
 
 if TYPE_CHECKING:
@@ -31,37 +28,25 @@ def read_index(log: LogFile) -> LogIndex | str | None:
     if not log.is_splittable or log.path == "-":
         return None
     path = index_path(log.path)
-    if not is_uri(path) and not Path(local_path(path)).exists():
-        return None
-    from binlake.stream.index.log_index import Stamp
-
     try:
         index = _open_index(path)
     except ValueError as error:
         return f"ignored the index {path}: {error}"
     if index is None:
         return None
+    from binlake.stream.index.log_index import Stamp
+
     if index.stamp != Stamp.of(log.name, log.reader):
         return f"ignored the index {path}: {log.name} has changed since it was indexed"
     return index
 
 
 def _open_index(path: str) -> LogIndex | None:
+    data = read_beside(path)
+    if data is None:
+        return None
     import pyarrow as pa
 
     from binlake.stream.index.log_index import LogIndex
 
-    try:
-        if is_uri(path):
-            files, inner = file_system_for(path)
-            with files.open_input_file(inner) as file:
-                data = file.read()
-        else:
-            data = Path(local_path(path)).read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise source_error(path, error) from error
-    except SourceError:
-        return None
     return LogIndex.of_file(pa.BufferReader(data))

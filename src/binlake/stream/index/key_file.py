@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import zstandard
 
-from binlake.errors import SourceError
 from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader
 from binlake.source.chain import LogPath
 from binlake.source.reader import ByteReader, source_error
+from binlake.stream.index.beside import read_beside
 from binlake.values.log_names import key_index_path
 
 if TYPE_CHECKING:
@@ -42,26 +42,13 @@ def read_key_index(log: LogPath) -> KeyIndex | str | None:
 
 
 def _open(path: str) -> KeyIndex | None:
-    if not is_uri(path) and not Path(local_path(path)).is_file():
+    data = read_beside(path)
+    if data is None:
         return None
     import pyarrow as pa
 
     from binlake.stream.index.key_index import KeyIndex
 
-    try:
-        if is_uri(path):
-            files, inner = file_system_for(path)
-            with files.open_input_file(inner) as file:
-                data = pa.py_buffer(file.read())
-        else:  # only the pages that a lookup touches are read
-            with pa.memory_map(local_path(path)) as file:
-                data = file.read_buffer()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise source_error(path, error) from error
-    except SourceError:
-        return None
     return KeyIndex.of_file(pa.BufferReader(data))
 
 

@@ -19,7 +19,7 @@ from binlake.table.text.sql_text import quoted_name
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["SourceTables"]
+__all__ = ["WantedTables"]
 
 _LIST = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
@@ -28,8 +28,8 @@ _LIST = (
 _MAKES_TABLE = re.compile(r"\b(?:CREATE\s+(?:OR\s+REPLACE\s+)?TABLE|RENAME)\b", re.IGNORECASE)
 
 
-class SourceTables:
-    """The tables of a server that the options want. Raises ServerError, SourceError."""
+class WantedTables:
+    """The tables of a server that the options select. Raises ServerError, SourceError."""
 
     def __init__(self, url: str, options: MirrorOptions) -> None:
         self._url = url

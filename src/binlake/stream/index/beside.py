@@ -1,0 +1,42 @@
+"""Read a file that binlake wrote beside a log: an index, a key index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from binlake.errors import SourceError
+from binlake.source.bytes import file_system_for, is_uri, local_path
+from binlake.source.reader import source_error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["read_beside"]
+
+
+def read_beside(path: str) -> pa.Buffer | None:
+    """Return the bytes of a file, mapped if it is local; None if there is none. Raises SourceError.
+
+    For a local file that does not exist, this does without pyarrow, whose import takes longer than reading
+    a small log.
+    """
+    if not is_uri(path) and not Path(local_path(path)).is_file():
+        return None
+    import pyarrow as pa
+
+    try:
+        if is_uri(path):
+            files, inner = file_system_for(path)
+            with files.open_input_file(inner) as file:
+                return pa.py_buffer(file.read())
+        with pa.memory_map(
+            local_path(path)
+        ) as file:  # only the pages that a reader touches are read
+            return file.read_buffer()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise source_error(path, error) from error
+    except SourceError:
+        return None
