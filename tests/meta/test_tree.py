@@ -74,9 +74,9 @@ def test_architecture_names_what_is_there() -> None:
     )
     for name in named:
         assert (ROOT / name).exists(), f"ARCHITECTURE.md names {name}"
-    folders = {f"src/binlake/{p.name}/" for p in (ROOT / "src/binlake").iterdir() if p.is_dir()}
-    folders -= {"src/binlake/__pycache__/"}
-    assert folders <= named
+    rooms = {init.parent for init in (ROOT / "src/binlake").glob("**/__init__.py")}
+    rooms -= {ROOT / "src/binlake"}
+    assert {f"{room.relative_to(ROOT).as_posix()}/" for room in rooms} <= named
 
 
 def test_the_source_cites_what_a_reader_has() -> None:
