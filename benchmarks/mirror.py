@@ -1,6 +1,6 @@
 """A mirror's copy, rounds and freshness, beside Iceberg's MERGE and the Debezium engine on the same changes.
 
-The server and its table are made once for each kind of key and size, and kept. Each run copies the table,
+The server and its table are made once for each kind of key and size, and kept until its rows are used up. Each run copies the table,
 changes rows, applies the changes from the log files in rounds, and counts the rows on both sides.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from benchmarks.goals import Goal
 from benchmarks.java import java_peer
 from benchmarks.measure import Measured
-from benchmarks.mirror_load import KEYS, SERVER, TABLE, Load
+from benchmarks.mirror_load import KEYS, SERVER, TABLE, TRANSACTION, Load
 
 if TYPE_CHECKING:
     from benchmarks.__main__ import Bench
@@ -56,7 +56,7 @@ def _table(bench: Bench, key: str, rows: int, sizes: MirrorSizes) -> None:
     name = f"{key}, {rows / 1e6:g} M rows"
     load = Load(bench.folder / "mirror" / f"{key}-{rows}", key, rows)
     print(f"  {name}: the server and its table …", flush=True)
-    load.start()
+    load.start(_WARM_UP + sizes.large * _LARGE + sizes.small * _SMALL)
     try:
         with tempfile.TemporaryDirectory(prefix="binlake-bench-", dir=bench.folder) as scratch:
             _measured(bench, name, load, Path(scratch), sizes)
@@ -75,14 +75,18 @@ def _measured(bench: Bench, name: str, load: Load, scratch: Path, sizes: MirrorS
     changes = load.change(sizes.large * _LARGE)
     per_change = load.log_bytes() / (warm_up + changes)
 
+    def log_of(size: int) -> int:
+        """Bytes of log in which so many changes fit: half a transaction more, for they differ a little."""
+        return int(per_change * (size + TRANSACTION / 2))
+
     def rounds(what: str, size: int, count: int) -> None:
-        words = ("mirror_rounds.py", *source, int(per_change * size), count)
+        words = ("mirror_rounds.py", *source, log_of(size), count)
         _same_rows(bench.case(f"{name}: rounds of {what}", *words, warmup=0, runs=1), load)
 
     rounds("1 M", _LARGE, warm_up + changes)
     engine = _debezium(load, scratch, changes)
     bench.command(f"{name}: {_DEBEZIUM}", engine, warmup=0, runs=1)
-    batch = int(per_change * _SMALL)
+    batch = log_of(_SMALL)
     bench.case(f"{name}: {_MERGE}", "mirror_merge.py", "merge", *merge, batch, warmup=0, runs=1)
     rounds("100 k", _SMALL, load.change(sizes.small * _SMALL))
 

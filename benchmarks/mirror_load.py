@@ -10,11 +10,12 @@ from pathlib import Path
 
 from dev.servers import Server, installation
 
-__all__ = ["KEYS", "SERVER", "TABLE", "Load"]
+__all__ = ["KEYS", "SERVER", "TABLE", "TRANSACTION", "Load"]
 
 SERVER = "mysql-9.7"
 TABLE = "shop.orders"
 TRANSACTION = 10_000
+_UPDATES, _INSERTS, _DELETES = (TRANSACTION * share // 10 for share in (5, 4, 1))
 #: Kinds of keys: the column's type, and its value for row number {n}.
 KEYS = {
     "int": ("INT", "{n}"),
@@ -66,10 +67,21 @@ class Load:
         """The paths of its logs."""
         return str(self.server.data / "binlog.0*")
 
-    def start(self) -> None:
-        """Start the server with an empty log."""
+    def start(self, changes: int) -> None:
+        """Start the server with an empty log, and a table that lasts for so many changes.
+
+        Raises SystemExit if a new table is too small for them: each transaction deletes rows of those it began with.
+        """
+        transactions = -(-changes // TRANSACTION) + 2  # those that are begun are ended
+        if transactions * _DELETES > self.rows:
+            raise SystemExit(
+                f"{changes:,} changes delete up to {transactions * _DELETES:,} rows, and the table has {self.rows:,}: "
+                "ask for more --rows or fewer rounds"
+            )
         self.server.start(_OPTIONS)
-        if not self._made.exists():
+        done = int(self._made.read_text()) if self._made.exists() else None
+        if done is None or (done + transactions) * _DELETES > self.rows:
+            self._made.unlink(missing_ok=True)
             self._fill()
             self._made.write_text("0")
         self.server.execute(self.server.kind.reset_statement)
@@ -110,13 +122,12 @@ class Load:
         changed = 0
         with self.server.session("shop") as session, session.connection.cursor() as cursor:
             while changed < changes:
-                updates, inserts, deletes = (TRANSACTION * share // 10 for share in (5, 4, 1))
                 cursor.execute("BEGIN")
                 update = f"o.quantity = {done} + 61, o.updated_at = '2026-11-20 10:00:00'"
                 for statement in (
-                    f"UPDATE {self._scattered(done * updates, updates)} SET {update}",
-                    self._insert(self.rows + done * inserts, inserts),
-                    f"DELETE o FROM {self._scattered(self.rows - (done + 1) * deletes, deletes)}",
+                    f"UPDATE {self._scattered(done * _UPDATES, _UPDATES)} SET {update}",
+                    self._insert(self.rows + done * _INSERTS, _INSERTS),
+                    f"DELETE o FROM {self._scattered(self.rows - (done + 1) * _DELETES, _DELETES)}",
                 ):
                     changed += cursor.execute(statement)
                 cursor.execute("COMMIT")

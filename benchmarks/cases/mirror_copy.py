@@ -11,16 +11,16 @@ import sys
 import time
 
 from benchmarks.mirror_session import followed
-from benchmarks.processes import PeakMemory, cpu_seconds
+from benchmarks.processes import PeakMemory
 
 
 def main() -> None:
     """Measure and print."""
     url, logs, lake, table = sys.argv[1:]
     with followed(url, logs, lake, table) as mirror, PeakMemory() as peak:
-        began, cpu = time.perf_counter(), cpu_seconds()
+        began, cpu = time.perf_counter(), peak.cpu_seconds()
         mirror.run(once=True)
-        seconds, cpu = time.perf_counter() - began, cpu_seconds() - cpu
+        seconds, cpu = time.perf_counter() - began, peak.cpu_seconds() - cpu
         rows = mirror.tables[table].lake.rows
     print(json.dumps({
         "seconds": seconds, "rows": rows, "cpu_seconds": round(cpu, 2),

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from benchmarks.mirror_session import followed
-from benchmarks.processes import PeakMemory, cpu_seconds
+from benchmarks.processes import PeakMemory
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 
@@ -82,7 +82,7 @@ def wait_for(mirror: Mirror, rows: int) -> None:
 
 
 def measured(
-    server: Server, mirror: Mirror, rate: float, seconds: float, idle: float
+    server: Server, mirror: Mirror, peak: PeakMemory, rate: float, seconds: float, idle: float
 ) -> dict[str, Any]:
     """Write, then rest."""
     wait_for(mirror, _FIRST_ROWS)
@@ -92,14 +92,14 @@ def measured(
     wait_for(mirror, _FIRST_ROWS + len(writer.committed) * _PER_TRANSACTION)
     time.sleep(_SETTLED_S)  # the last rewrite of a compaction
     iceberg = mirror.tables[_TABLE].lake.iceberg
-    before, cpu = iceberg.history(), cpu_seconds()
+    before, cpu = iceberg.history(), peak.cpu_seconds()
     time.sleep(idle)
     found = ages(writer, before)
     return {
         "seconds": statistics.median(found), "p99": found[int(0.99 * (len(found) - 1))],
         "changes": writer.changes, "changes_per_second": round(writer.changes / writer.took_s),
         "idle_commits": len(iceberg.history()) - len(before),
-        "idle_cpu": (cpu_seconds() - cpu) / idle,
+        "idle_cpu": (peak.cpu_seconds() - cpu) / idle,
     }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def main() -> None:
         with followed(url, None, lake, _TABLE) as mirror, PeakMemory() as peak:
             thread = threading.Thread(target=lambda: mirror.run(once=False), daemon=True)
             thread.start()
-            found = measured(server, mirror, rate, seconds, idle)
+            found = measured(server, mirror, peak, rate, seconds, idle)
             mirror.stop()
             thread.join()
     print(json.dumps({**found, "resident_bytes": peak.bytes}))

@@ -14,7 +14,7 @@ import sys
 import time
 
 from benchmarks.mirror_session import followed
-from benchmarks.processes import PeakMemory, cpu_seconds
+from benchmarks.processes import PeakMemory
 
 
 def main() -> None:
@@ -24,9 +24,9 @@ def main() -> None:
         followed(url, logs, lake, table, round_bytes=int(round_bytes)) as mirror,
         PeakMemory() as peak,
     ):
-        began, began_ms, cpu = time.perf_counter(), time.time() * 1000, cpu_seconds()
+        began, began_ms, cpu = time.perf_counter(), time.time() * 1000, peak.cpu_seconds()
         mirror.run(once=True)
-        seconds, cpu = time.perf_counter() - began, cpu_seconds() - cpu
+        seconds, cpu = time.perf_counter() - began, peak.cpu_seconds() - cpu
         here = mirror.tables[table].lake
         rows = here.rows
         times = [began_ms] + [
