@@ -15,13 +15,15 @@ from urllib.request import urlopen
 
 import pytest
 
+from binlake.errors import OptionError
 from binlake.mirror import status
+from binlake.mirror.loop import Mirror
 from binlake.mirror.metrics import prometheus_text
 from binlake.mirror.report import MirrorStatus
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
 from support.servers.archiving import until
-from support.servers.live import url_of
+from support.servers.live import tcp_url, url_of
 from support.spark.mirrored import Lake, iceberg_jar, quarantined
 from support.spark.spark_processes import environment
 
@@ -95,6 +97,27 @@ def test_what_a_running_mirror_shows(
         assert re.search(r'^binlake_mirror_tables_different\{source="[^"]+"\} 1\.0$', text, re.M)
         server.execute("INSERT INTO ops.t VALUES (5, 5)")
         assert lake.catch_up().quarantined == {}
+        _check_a_password_that_tasks_do_not_know(lake, monkeypatch)
+
+
+def _check_a_password_that_tasks_do_not_know(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.server.execute(
+        "CREATE USER late@'127.0.0.1' IDENTIFIED BY 'geheim'",
+        "GRANT ALL ON *.* TO late@'127.0.0.1'",
+    )
+    url = tcp_url(lake.server, "late")
+    before = lake.table("ops.t").num_rows
+    lake.server.execute("INSERT INTO ops.t VALUES (6, 6)")
+    monkeypatch.setenv("BINLAKE_PASSWORD", "geheim")  # the session has started
+    mirror = Mirror(lake.spark, url, str(lake.folder), lake.options, catalog=lake.catalog)
+    try:
+        with pytest.raises(OptionError, match=r"Spark's tasks cannot log in .*'late'") as refused:
+            mirror.run(once=True)
+    finally:
+        mirror.close()
+    assert "geheim" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert lake.table("ops.t").num_rows == before
 
 
 def _is(found: MirrorStatus | None, condition: Callable[[MirrorStatus], bool]) -> bool:

@@ -39,6 +39,7 @@ from binlake.mirror.pulse import Pulse
 from binlake.mirror.report import MirrorStatus, mirror_status
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
+from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.upkeep import Upkeep
 from binlake.mirror.wanted_tables import WantedTables
 from binlake.source.replica.url import ServerUrl, without_password
@@ -164,6 +165,7 @@ class Mirror:
         A table that cannot be followed is quarantined. Raises BinlogError for all else; then nothing
         is lost, and the next run goes on.
         """
+        check_task_login(self._engine, self._url)
         self._open_tables()
         self._control.configure(self._control_url, self.options)
         self._add_tables()

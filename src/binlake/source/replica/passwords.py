@@ -18,7 +18,15 @@ from typing import NamedTuple
 
 from binlake.errors import OptionError
 
-__all__ = ["Account", "Secret", "ask", "given_password", "password_of_file", "remember"]
+__all__ = [
+    "Account",
+    "Secret",
+    "ask",
+    "given_password",
+    "is_of_this_process",
+    "password_of_file",
+    "remember",
+]
 
 _MAX_PASSWORD_FILE = 64 << 10
 _ENVIRONMENT = ("BINLAKE_PASSWORD", "MYSQL_PWD")
@@ -78,6 +86,15 @@ def given_password(
         if name in os.environ:
             return Secret(os.environ[name])
     return None if from_option_file is None else Secret(from_option_file)
+
+
+def is_of_this_process(account: Account, password_file: str) -> bool:
+    """Whether the password of an account may be unknown to other processes of this machine: it was typed, in a URL,
+    or in the environment.
+    """
+    if account in _remembered:
+        return True
+    return not password_file and any(name in os.environ for name in _ENVIRONMENT)
 
 
 def ask(account: Account, where: str) -> Secret | None:
