@@ -130,6 +130,8 @@ def test_what_becomes_of_each_change(server: Server, iceberg_spark: Any, tmp_pat
         session.execute(
             "CREATE TABLE rates (id INT PRIMARY KEY, v INT, t TEXT)",
             "INSERT INTO rates VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c'), (4, 4, 'd')",
+            "CREATE TABLE gone (id INT PRIMARY KEY)",
+            "INSERT INTO gone VALUES (1), (2)",
             "CREATE TABLE heap (v INT)",
             "CREATE TABLE named (id INT PRIMARY KEY, _Valid_To INT)",
         )
@@ -187,11 +189,34 @@ def test_what_becomes_of_each_change(server: Server, iceberg_spark: Any, tmp_pat
     with server.session("past") as session:
         session.execute("SET SESSION sql_log_bin = 0", "DELETE FROM rates WHERE id = 3")
     assert states(lake)["rates"] == "different"
-    server.execute("TRUNCATE past.rates")
+    _check_rows_that_go(lake, Lake(iceberg_spark, tmp_path, server, **options, commit_bytes=1))
+
+
+def _check_rows_that_go(lake: Lake, in_parts: Lake) -> None:
+    """TRUNCATE and DROP close the versions that are open, also when a kill divides the commits."""
+    server, before = lake.server, versions_of(lake, "rates")
+    server.execute(
+        "TRUNCATE past.rates", "INSERT INTO past.rates VALUES (1, 100, 1)", "DROP TABLE past.gone"
+    )
+    assert killed(in_parts, Kill("commit", 1, after=True)) == -signal.SIGKILL
+    closed = versions_of(lake, "rates")
+    assert sum(row[-1] for row in before) > sum(row[-1] for row in closed) > 0, "a part of them"
+    in_parts.catch_up()
+    after = [(*row[:-1], False) for row in before]
+    after.insert(4, ("insert", 1, 100, 1, True))
+    assert versions_of(lake, "rates") == after
+    rows = lake.table("past.rates").to_pylist()
+    assert all(row["_valid_from"] <= row["_valid_to"] for row in rows if row["_valid_to"])
+    assert states(lake)["rates"] == "equal"
+    assert "replaces, renames or drops it" in quarantined(lake)["past.gone"]
+    assert [row[-1] for row in versions_of(lake, "gone")] == [False, False]
+    server.execute("CREATE DATABASE `past-2`", "DROP DATABASE `past-2`")
     lake.catch_up()
-    assert "a history would close the version" in quarantined(lake)["past.rates"]
-    assert versions_of(lake, "rates") == later
+    assert "past.rates" not in quarantined(lake)
     server.execute("DROP DATABASE past")
+    lake.catch_up()
+    assert not any(row[-1] for row in versions_of(lake, "rates"))
+    assert "past.rates" in quarantined(lake)
 
 
 def test_doctor_finds_a_table_in_two_modes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -127,7 +128,18 @@ def test_status_shows_that_compaction_is_due(
     assert due() == {"due.t": 0, "due.idle": 0}
 
 
+#: Tables in the modes mirror, append, history and soft deletes.
+KEYED = ("t", "t_append", "t_history", "t_soft")
 SPEC = "days(created), bucket(4, id), truncate(2, name), kind"
+
+
+def each_keyed(*statements: str) -> list[str]:
+    """Those about `t` for each table of `KEYED`, and the others."""
+    return [
+        re.sub(r"\bt\b", name, statement)
+        for statement in statements
+        for name in (KEYED if re.search(r"\bt\b", statement) else ("t",))
+    ]
 
 
 def partitions(lake: Lake, table: str) -> list[tuple[str, int]]:
@@ -146,10 +158,15 @@ def test_tables_are_partitioned(
         session.execute(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
     with server.session(database) as session:
         session.execute(
-            "CREATE TABLE t (id BIGINT PRIMARY KEY, created DATETIME(6), name VARCHAR(20), kind DECIMAL(6,2), v INT)",
+            *(
+                f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, created DATETIME(6), name VARCHAR(20), kind DECIMAL(6,2), v INT)"
+                for name in KEYED
+            ),
             "CREATE TABLE log (at TIMESTAMP(3) NULL, note TEXT)",
             "CREATE TABLE lacks (id INT PRIMARY KEY)",
-            "INSERT INTO t VALUES (1, '2026-01-02 03:04:05.678', 'änne', 1.5, 1), (2, '1969-12-31 23:59:59.9', 'ändi', -0.5, 2), (3, NULL, NULL, NULL, 3), (4, '2026-01-02', '', 1.5, 4)",
+            *each_keyed(
+                "INSERT INTO t VALUES (1, '2026-01-02 03:04:05.678', 'änne', 1.5, 1), (2, '1969-12-31 23:59:59.9', 'ändi', -0.5, 2), (3, NULL, NULL, NULL, 3), (4, '2026-01-02', '', 1.5, 4)"
+            ),
             "INSERT INTO log VALUES ('2026-01-02 03:04:05', 'a'), ('2026-01-02 04:04:05', 'b'), (NULL, 'c')",
         )
     lake = Lake(
@@ -157,12 +174,16 @@ def test_tables_are_partitioned(
         tmp_path,
         server,
         tables=(f"{database}.*",),
-        partition_tables=("*.t=" + SPEC, "*.log=hours(at)", "*.lacks=days(at)"),
+        append_tables=("*.t_append",),
+        history_tables=("*.t_history",),
+        soft_delete_tables=("*.t_soft",),
+        partition_tables=("*.t*=" + SPEC, "*.log=hours(at)", "*.lacks=days(at)"),
         deletes=deletes,
         compact_files=2,
     )
     lake.catch_up()
     assert list(quarantined(lake)) == [f"{database}.lacks"]
+    names = [f"{database}.{name}" for name in (*KEYED, "log")]
     for statements in (
         (
             "UPDATE t SET created = '2026-01-03', v = 5 WHERE id = 1",
@@ -180,25 +201,29 @@ def test_tables_are_partitioned(
         ),
     ):
         with server.session(database) as session:
-            session.execute(*statements)
-        equal = {f"{database}.t": "equal", f"{database}.log": "equal"}
+            session.execute(*each_keyed(*statements))
         found = states(lake)
-        assert {name: found[name] for name in equal} == equal
-        for name in ("t", "log"):
-            _check_readers(lake, f"{database}.{name}")
+        assert {found[name] for name in names} == {"equal"}
+        for name in names:
+            _check_readers(lake, name)
 
     made = lake.mirror()
     made.close()
     catalog = Catalog(iceberg_spark, lake.catalog)
-    names = [f"{database}.t", f"{database}.log"]
     compact_tables(catalog, made._engine, made._indexes, names, lake.notes.append)
-    for name in ("t", "log"):
-        columns = "id, name, v, w" if name == "t" else "note"
-        _check_readers(lake, f"{database}.{name}")
-        _check_partitions(lake, f"{database}.{name}")
-        assert by_duckdb(str(lake.folder), f"{database}.{name}", columns) == by_spark(
-            iceberg_spark, f"{database}.{name}", columns, lake.catalog
+    for name in names:
+        _check_readers(lake, name)
+        _check_partitions(lake, name)
+    for name, columns in ((f"{database}.t", "id, name, v, w"), (f"{database}.log", "note")):
+        assert by_duckdb(str(lake.folder), name, columns) == by_spark(
+            iceberg_spark, name, columns, lake.catalog
         )
+    with server.session(database) as session:
+        session.execute("UPDATE t_history SET v = 9", *(f"TRUNCATE {name}" for name in KEYED[1:]))
+    found = states(lake)
+    assert {found[name] for name in names} == {"equal"}
+    gone = lake.table(f"{database}.t_history")["_valid_to"], lake.table(f"{database}.t_soft")["_deleted_at"]  # fmt: skip
+    assert [(len(times) > 0, times.null_count) for times in gone] == [(True, 0)] * 2
 
     with server.session(database) as session:
         session.execute("ALTER TABLE t DROP name", "UPDATE log SET note = 'e' WHERE note = 'd'")
@@ -212,7 +237,7 @@ def test_tables_are_partitioned(
 
 
 def _check_readers(lake: Lake, name: str) -> None:
-    columns = ", ".join(lake.table(name).column_names)
+    columns = ", ".join(set(lake.table(name).column_names) - {"_seq", "_absent"})
     spark = by_spark(lake.spark, name, columns, lake.catalog)
     assert spark
     assert [_naive(row) for row in by_pyiceberg(str(lake.folder), name, columns)] == spark

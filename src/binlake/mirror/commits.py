@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from binlake.mirror.followed import Followed
 from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.iceberg.table import Change
+from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
 from binlake.spark.offsets import StreamOffset
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["commit_range"]
+__all__ = ["commit_emptied", "commit_range"]
 
 _TRIES = 3
 
@@ -32,7 +34,8 @@ def commit_range(
     """
     for attempt in range(_TRIES):
         try:
-            return _commit_parts(table, batches, end, round_number, options.commit_bytes)
+            changes = table.changes(batches, options.commit_bytes)
+            return _commit_parts(table, changes, end, round_number)
         except CommitConflictError:
             if options.on_other_writer == "refuse" or attempt == _TRIES - 1:
                 raise
@@ -40,20 +43,22 @@ def commit_range(
     raise AssertionError("the last attempt returns or raises")
 
 
+def commit_emptied(
+    table: Followed, of: Emptying, end: StreamOffset, round_number: int, options: MirrorOptions
+) -> None:
+    """Commit that all rows of a table go; it is then at `end`. Raises what `Mode.emptied` and `MirrorTable.commit` raise."""
+    _commit_parts(table, table.mode.emptied(of, options.commit_bytes), end, round_number)
+
+
 def _commit_parts(
-    table: Followed,
-    batches: list[pa.RecordBatch],
-    end: StreamOffset,
-    round_number: int,
-    commit_bytes: int,
+    table: Followed, changes: Iterator[Change], end: StreamOffset, round_number: int
 ) -> int:
     """One part, unless the range is larger than memory should hold.
 
     All parts but the last keep the place where the range begins: after a kill it is applied again.
     """
     unfinished = table.position_properties(table.offset, round_number)
-    changes = table.changes(batches, commit_bytes)
-    before = next(changes)
+    before = Change()
     rows = 0
     for change in changes:
         rows += _commit(table, before, unfinished)

@@ -43,7 +43,7 @@ from binlake.mirror.kept import (
     without_shard,
 )
 from binlake.mirror.modes.choice import mode_named
-from binlake.mirror.modes.mode import Mode, RowChanges
+from binlake.mirror.modes.mode import Emptying, Mode, RowChanges
 from binlake.mirror.modes.names import MODE_OPTIONS
 from binlake.mirror.options import MirrorOptions
 from binlake.spark.offsets import StreamOffset
@@ -253,6 +253,11 @@ class Followed:
             rows_of=self.lake.rows_of,
         )
         return self.mode.changes(of, most_bytes)
+
+    def emptying(self, place: Position, commit_us: int | None) -> Emptying:
+        """A statement at a place that removes all rows of the table, which is not a shard."""
+        ahead = self.may_be_ahead
+        return Emptying(self.full_name, place, commit_us, ahead, rows=self.lake.scan)
 
     def _conformed(self, batch: pa.RecordBatch) -> pa.Table:
         """The rows in the lake's types, without a change of any value."""

@@ -31,6 +31,7 @@ from binlake.table.schema.ddl_effects import (
     TRUNCATE,
     altered_table,
     column_definition,
+    concerns_certainly,
     items_of,
     why_not_followed,
     why_values_may_change,
@@ -43,6 +44,7 @@ from binlake.values.options import ReadOptions
 __all__ = ["Effect", "effect_of"]
 
 _DROP = re.compile(r"\s*DROP\s+(?:TABLE|DATABASE|SCHEMA)\b", re.IGNORECASE)
+_REPLACE = re.compile(r"\s*CREATE\s+OR\s+REPLACE\s+TABLE\b", re.IGNORECASE)
 _NEEDS_ROWS = re.compile(
     r"\b(?:DEFAULT|NOT\s+NULL|AUTO_INCREMENT|AS\s*\(|SERIAL|PRIMARY|ON\s+UPDATE)", re.IGNORECASE
 )
@@ -50,7 +52,7 @@ _NEEDS_ROWS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What to do: nothing (all empty), empty the table, change its schema, `drop` a shard; or why not, `refused`."""
+    """What to do: nothing (all empty), empty the table, change its schema, `drop` it; or why not, `refused`."""
 
     steps: tuple[tuple[dict[str, Any], ...], ...] = ()
     create_table: str | None = None
@@ -71,22 +73,30 @@ def effect_of(
     sql = ddl.sql
     if CREATE_IF_NEW.match(sql):
         return Effect()
-    if table.shard_column and _DROP.match(sql):
-        return Effect(drop=True)
+    is_truncate = TRUNCATE.match(sql) is not None
+    if is_truncate or _drops_rows(sql, table):
+        if not concerns_certainly(ddl):
+            return Effect(refused="it is not certain which tables the statement names")
+        return Effect(truncate=is_truncate, drop=not is_truncate)
     if table.key and {part.lower() for part in table.key} != {
         part.lower() for part in table.declared.primary_key
     }:
         return Effect(refused="its key is a unique index, which the statement may change")
     if INDEX.match(sql):
         return Effect()
-    if TRUNCATE.match(sql):
-        return Effect(truncate=True)
     if why := why_not_followed(sql):
         return Effect(refused=why)
     try:
         return _altered(ddl, table, options, rules)
     except BinlogError as error:
         return Effect(refused=error.message)
+
+
+def _drops_rows(sql: str, table: Followed) -> bool:
+    """Whether a statement drops a table whose rows are to go, or to be marked, in the lake."""
+    if table.mode.keeps_gone and _REPLACE.match(sql):
+        return True
+    return bool((table.shard_column or table.mode.keeps_gone) and _DROP.match(sql))
 
 
 def _altered(

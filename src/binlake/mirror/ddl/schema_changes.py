@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from binlake.errors import SourceError, UnsupportedError
+from binlake.errors import SourceError
 from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.commits import commit_emptied
 from binlake.mirror.control import Control
 from binlake.mirror.ddl.effects import Effect, effect_of
 from binlake.mirror.followed import OF_ONE_TABLE, Followed
@@ -17,7 +18,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.wanted_tables import WantedTables
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema.ddl_effects import changes_no_column, concerns
+from binlake.table.schema.ddl_effects import changes_no_column, concerns, why_not_followed
 from binlake.values.position import Position
 
 __all__ = ["SchemaChanges"]
@@ -89,36 +90,46 @@ class SchemaChanges:
         if effect.refused:
             self._refused(table, ddl, effect.refused)
             return
-        try:
-            change = self._change_of(effect, table, ddl, end)
-        except UnsupportedError as error:
-            self._refused(table, ddl, error.message)
+        if effect.drop and not table.shard_column:
+            # still at the place before: after a kill the statement is read again, and is refused again
+            self._empty(table, ddl, table.offset, end.commit_us)
+            self._refused(table, ddl, why_not_followed(ddl.sql))
             return
-        number = self.control.round + 1
-        if change.truncate or effect.drop:
-            what = "drop" if effect.drop else "truncate"
-            table.lake.iceberg.tag(f"before-{what}-{ddl.position.file}-{ddl.position.offset}")
-        if table.shard_column and (change.truncate or effect.drop):
-            table.empty(end, number, forget=effect.drop)
+        if effect.drop or effect.truncate:
+            self._remove_rows(table, effect, ddl, end)
         else:
-            table.lake.commit(change, table.position_properties(end, number))
+            self._alter(table, effect, end)
         table.offset = end
         if effect.drop:
             self.forget(table.full_name)
         self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
 
-    def _change_of(
-        self, effect: Effect, table: Followed, ddl: DdlStatement, end: StreamOffset
-    ) -> Change:
-        """The commit of an effect. Raises UnsupportedError where the table's mode has none."""
-        if effect.truncate:
-            position = ddl.position
-            place = Position(end.position.server_uuid, position.file, position.offset)
-            return table.mode.truncated(place, end.commit_us)
+    def _alter(self, table: Followed, effect: Effect, end: StreamOffset) -> None:
         kept = {}
         if effect.create_table is not None:
             kept = definition_properties(table.id, effect.create_table, self.rules)
-        return Change(schema=effect.steps, table_properties=table.kept_as(kept))
+        change = Change(schema=effect.steps, table_properties=table.kept_as(kept))
+        table.lake.commit(change, table.position_properties(end, self.control.round + 1))
+
+    def _remove_rows(
+        self, table: Followed, effect: Effect, ddl: DdlStatement, end: StreamOffset
+    ) -> None:
+        if table.mode.holds_rows and not table.mode.keeps_gone:
+            what = "drop" if effect.drop else "truncate"
+            table.lake.iceberg.tag(f"before-{what}-{ddl.position.file}-{ddl.position.offset}")
+        if table.shard_column:
+            table.empty(end, self.control.round + 1, forget=effect.drop)
+        else:
+            self._empty(table, ddl, end, end.commit_us)
+
+    def _empty(
+        self, table: Followed, ddl: DdlStatement, end: StreamOffset, commit_us: int | None
+    ) -> None:
+        """Commit what a mode does when all rows go; the table is then at `end`."""
+        position = ddl.position
+        place = Position(table.offset.position.server_uuid, position.file, position.offset)
+        of = table.emptying(place, commit_us)
+        commit_emptied(table, of, end, self.control.round + 1, self.options)
 
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"

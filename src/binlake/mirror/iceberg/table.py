@@ -258,8 +258,11 @@ class MirrorTable:
     # -- reading ---------------------------------------------------------------------------------
 
     def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """All rows that are there, file by file; some columns, all without `names`."""
-        for path in self._rows:
+        """All rows that are there, file by file; some columns, all without `names`.
+
+        Changes that are committed meanwhile may be left out.
+        """
+        for path in list(self._rows):
             deleted = self._deleted.get(path, BitMap())
             for rows, _ in live_batches(path, deleted, self._schema, names or self._schema.names):
                 if rows.num_rows:

@@ -20,7 +20,7 @@ from binlake.mirror.apply.net import UPDATE, differs
 from binlake.mirror.control import place_key
 from binlake.mirror.iceberg.keys import Keys, keys_of, row_hashes
 from binlake.mirror.iceberg.table import Change
-from binlake.mirror.modes.mode import Mode, RowChanges, Scan, repeated
+from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, repeated
 from binlake.mirror.modes.names import APPEND
 from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import METADATA
@@ -60,9 +60,9 @@ class ChangeLog(Mode):
     def changes(self, of: RowChanges, _most_bytes: int) -> Iterator[Change]:
         yield Change(appended=(logged_rows(changes, of.key) for changes in of.tables()))
 
-    def truncated(self, place: Position, commit_us: int | None) -> Change:
-        own = {**_own(TRUNCATE, place), _COLUMNS["ts"].name: commit_us}
-        return Change(appended=[repeated(None, self.fields, own, 1)])
+    def emptied(self, of: Emptying, _most_bytes: int) -> Iterator[Change]:
+        own = {**_own(TRUNCATE, of.place), _COLUMNS["ts"].name: of.commit_us}
+        yield Change(appended=[repeated(None, self.fields, own, 1)])
 
     def present(self, scan: Scan, key: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """The rows after the last change of each; of rows without a key, as many as there are."""

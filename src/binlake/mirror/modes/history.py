@@ -25,7 +25,7 @@ from binlake.mirror.control import place_key
 from binlake.mirror.iceberg.schema import conformed
 from binlake.mirror.iceberg.table import Change
 from binlake.mirror.modes.equal_rows import check_moves
-from binlake.mirror.modes.mode import Mode, RowChanges, Scan, repeated
+from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, in_parts, repeated
 from binlake.mirror.modes.names import HISTORY
 from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import SEQUENCE_TYPE
@@ -56,6 +56,7 @@ class History(Mode):
     )
     facts = ("ts", "gtid", "seq")
     open_column = _TO
+    keeps_gone = True
     begins_after_copy = True
 
     def check(self, table: str, names: Sequence[str], key: Sequence[str]) -> None:
@@ -84,8 +85,16 @@ class History(Mode):
         else:
             yield Change(versions(of.table, changes, of.key, of.rows_of))
 
-    def truncated(self, _place: Position, _commit_us: int | None) -> Change:
-        raise UnsupportedError("a history would close the version of each of its rows")
+    def emptied(self, of: Emptying, most_bytes: int) -> Iterator[Change]:
+        if of.may_be_ahead:  # versions begin later
+            yield Change(truncate=True)
+            return
+        for rows in in_parts(
+            (part.filter(pc.is_null(part[_TO])) for part in of.rows()), most_bytes
+        ):
+            began = rows[_FROM]
+            until = pc.if_else(pc.greater(began, of.time), began, of.time)
+            yield Change(rows.set_column(rows.column_names.index(_TO), rows.field(_TO), until))
 
     def present(
         self, scan: Scan, _key: Sequence[str], columns: Sequence[str]

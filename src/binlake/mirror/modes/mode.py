@@ -14,7 +14,7 @@ from binlake.mirror.apply.net import RowsOf
 from binlake.mirror.iceberg.table import Change
 from binlake.values.position import Position
 
-__all__ = ["Mode", "RowChanges", "Scan", "repeated"]
+__all__ = ["Emptying", "Mode", "RowChanges", "Scan", "in_parts", "repeated"]
 
 #: Reads columns of all rows of a lake table, in the same order each time.
 Scan = Callable[[Sequence[str]], Iterator[pa.Table]]
@@ -54,11 +54,32 @@ class RowChanges:
     rows_of: RowsOf
 
 
+@dataclass(frozen=True, slots=True)
+class Emptying:
+    """A statement at `place` that removes all rows of a table, committed at `commit_us`.
+
+    `rows` reads the rows of the lake, also while changes are committed. `may_be_ahead`: see `RowChanges`.
+    """
+
+    table: str
+    place: Position
+    commit_us: int | None
+    may_be_ahead: bool
+    rows: Callable[[], Iterator[pa.Table]]
+
+    @property
+    def time(self) -> pa.Scalar:
+        """When it was committed. Raises UnsupportedError if the log does not say."""
+        if self.commit_us is None:
+            raise UnsupportedError(f"{self.table}: the log does not contain the statement's time")
+        return pa.scalar(self.commit_us, pa.timestamp("us", "UTC"))
+
+
 class Mode(ABC):
     """One mode. `fields` are the columns that the lake has beside the server's; `facts` of each change are needed
     for them, by the names of metadata columns. `holds_rows`: the rows that are there must equal the server's, so
     what an ALTER does to them must be known. `open_column`: several rows may have one key, of which the server has
-    the one where this column is null. `begins_after_copy`: changes up to the end of the copy are committed apart
+    the one where this column is null. `keeps_gone`: rows that the server removes stay, with the time. `begins_after_copy`: changes up to the end of the copy are committed apart
     from later ones.
     """
 
@@ -67,6 +88,7 @@ class Mode(ABC):
     facts: ClassVar[tuple[str, ...]] = ()
     holds_rows: ClassVar[bool] = True
     open_column: ClassVar[str | None] = None
+    keeps_gone: ClassVar[bool] = False
     begins_after_copy: ClassVar[bool] = False
 
     def check(self, table: str, names: Sequence[str], key: Sequence[str]) -> None:
@@ -110,13 +132,27 @@ class Mode(ABC):
         All parts but the last may be committed again after a kill. Raises what `apply.net` raises.
         """
 
-    def truncated(self, _place: Position, _commit_us: int | None) -> Change:
-        """What a TRUNCATE at a place does. Raises UnsupportedError."""
-        return Change(truncate=True)
+    def emptied(self, _of: Emptying, _most_bytes: int) -> Iterator[Change]:
+        """What to commit when all rows go, in parts as `changes`. Raises UnsupportedError."""
+        yield Change(truncate=True)
 
     @abstractmethod
     def present(self, scan: Scan, key: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """The rows that the server has, in its columns. Raises UnsupportedError if the lake cannot show them."""
+
+
+def in_parts(tables: Iterable[pa.Table], most_bytes: int) -> Iterator[pa.Table]:
+    """The rows of tables, in tables of about `most_bytes` or of one of them."""
+    part: list[pa.Table] = []
+    for rows in tables:
+        if not rows.num_rows:
+            continue
+        if part and sum(one.nbytes for one in part) + rows.nbytes > most_bytes:
+            yield pa.concat_tables(part)
+            part = []
+        part.append(rows)
+    if part:
+        yield pa.concat_tables(part)
 
 
 def repeated(

@@ -17,9 +17,8 @@ from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_specia
 from binlake.mirror.apply.net import DELETE, MOVE, UPDATE, differs, net_by_key
 from binlake.mirror.iceberg.table import Change
 from binlake.mirror.modes.equal_rows import check_moves
-from binlake.mirror.modes.mode import Mode, RowChanges, Scan
+from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, in_parts
 from binlake.mirror.modes.names import SOFT_DELETES
-from binlake.values.position import Position
 
 __all__ = ["SoftDeletes"]
 
@@ -35,6 +34,7 @@ class SoftDeletes(Mode):
     name = SOFT_DELETES
     fields = (pa.field(DELETED, _TIME),)
     facts = ("ts",)
+    keeps_gone = True
 
     def check(self, table: str, names: Sequence[str], key: Sequence[str]) -> None:
         super().check(table, names, key)
@@ -49,8 +49,10 @@ class SoftDeletes(Mode):
         net = net_by_key(of.table, changes, of.key, of.rows_of)
         yield Change(net.upserts, net.deletes)
 
-    def truncated(self, _place: Position, _commit_us: int | None) -> Change:
-        raise UnsupportedError("soft deletes would mark each of its rows")
+    def emptied(self, of: Emptying, most_bytes: int) -> Iterator[Change]:
+        there = (part.filter(pc.is_null(part[DELETED])) for part in of.rows())
+        for rows in in_parts(there, most_bytes):
+            yield Change(_with(rows, DELETED, pa.repeat(of.time, rows.num_rows)))
 
     def present(
         self, scan: Scan, _key: Sequence[str], columns: Sequence[str]

@@ -15,6 +15,7 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact
 from binlake.mirror.modes.change_log import ChangeLog, logged_rows
+from binlake.mirror.modes.mode import Emptying
 from binlake.table.metadata import SEQUENCE_TYPE
 from binlake.values.position import Position
 
@@ -62,7 +63,9 @@ def histories(draw: st.DrawFn, *, keyed: bool) -> tuple[list[pa.Table], list[Row
         row = (draw(numbers), draw(numbers))
         if kind == TRUNCATED:
             now = []
-            change = LOG.truncated(Position("", "log.000001", place), None)
+            position = Position("", "log.000001", place)
+            of = Emptying("d.t", position, None, may_be_ahead=False, rows=lambda: iter(()))
+            [change] = LOG.emptied(of, 1)
             assert change.appended is not None
             tables += change.appended
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,19 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
+from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
 from binlake.mirror.modes.history import History, versions
+from binlake.mirror.modes.mode import Emptying
 from binlake.table.metadata import SEQUENCE_TYPE
+from binlake.values.position import Position
 
 INSERT, UPDATE, DELETE = range(3)
 NAMES = ("id", "v", "w")
 TIME = pa.timestamp("us", "UTC")
 MODE = History()
+PLACE = Position("", "log.000001", 4)
 SCHEMA = storage_schema(
     iceberg_schema(MODE.lake_schema(pa.schema([(name, pa.int32()) for name in NAMES])))
 )
@@ -135,3 +140,23 @@ def test_each_change_opens_a_version_and_closes_one(
     rows = [tuple(row[name] for name in names) for row in numbers.to_pylist()]
     assert sorted(map(repr, rows)) == sorted(map(repr, expected))
     assert all(row[4] is None or row[3] <= row[4] for row in rows)
+
+
+def test_all_rows_go() -> None:
+    """Versions that are open are closed, none before it began; each part is of the rows that are left."""
+    open_ones: list[Version] = [(1, 0, 0, 60, None, "insert"), (2, 0, 0, 5, None, "update")]
+    lake = lake_of([*open_ones, (3, 0, 0, 5, 6, "insert")])
+    of = Emptying("d.t", PLACE, 50, may_be_ahead=False, rows=lambda: iter([lake, lake]))
+    changes = list(MODE.emptied(of, 1))
+    assert len(changes) == 2
+    for change in changes:
+        assert change.upserts is not None
+        until = change.upserts["_valid_to"].cast(pa.int64()).to_pylist()
+        assert dict(zip(change.upserts["id"].to_pylist(), until, strict=True)) == {1: 60, 2: 50}
+    [whole] = MODE.emptied(of, 1 << 20)
+    assert whole.upserts is not None
+    assert whole.upserts.num_rows == 4
+    [copied] = MODE.emptied(replace(of, may_be_ahead=True), 1)
+    assert copied.truncate
+    with pytest.raises(UnsupportedError, match="does not contain the statement's time"):
+        list(MODE.emptied(replace(of, commit_us=None), 1))
