@@ -159,15 +159,16 @@ class InferredView:
 class PinnedView:
     """The typed view of a stream: its initial schema holds as long as it runs.
 
-    A later definition may lack columns (they are null), or have narrower types.
+    Definitions from before the start are united as in a batch. A later one may lack columns (they are
+    null), or have narrower types.
     """
 
     table: str
-    wanted: pa.Schema
+    evolution: Evolution
 
     @classmethod
     def of(cls, view: InferredView) -> PinnedView:
-        """Return the schema of a view that was found in the log.
+        """Return the view of a stream with the definitions that were found in the log.
 
         Raises OptionError for one of `<table>@<n>`: rows that do not fit have no stream.
         """
@@ -177,10 +178,20 @@ class PinnedView:
                 name="table",
                 hint="use spark.read.format('binlog') for the rows of older definitions",
             )
-        return cls(view.table, view.schema)
+        return cls(view.table, view.evolution)
+
+    @property
+    def wanted(self) -> pa.Schema:
+        """The schema of all rows of the stream."""
+        return self.evolution.schema
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a decoded batch in the view's schema. Raises SchemaError if it does not fit."""
+        exact = Conformer(exact_schema(batch.schema)).exact(batch)
+        if any(exact.schema.equals(version) for version in self.evolution.versions):
+            fitting, misfits = self.evolution.conform(exact)
+            if misfits is None:
+                return fitting
         known = {name.lower() for name in self.wanted.names}
         unknown = [name for name in batch.schema.names if name.lower() not in known]
         if unknown:

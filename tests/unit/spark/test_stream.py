@@ -30,7 +30,10 @@ from binlake.spark.offsets import StreamOffset
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
+from support.logs.log_builder import QUERY, ROWS, TABLE_MAP, query_body
 from support.logs.stream_log import SID, StreamLog
+from support.logs.table_log import Log as TableLog
+from support.logs.table_log import image, rows_body, table_map
 from support.oracles.reading import lines_without_ddl
 from support.spark.stream_query import Checkpoint, Query41, Query42
 
@@ -644,8 +647,9 @@ def test_a_column_that_the_stream_does_not_know() -> None:
     import pyarrow as pa
 
     from binlake.spark.typed import PinnedView
+    from binlake.table.schema.evolution import Evolution
 
-    pinned = PinnedView("shop.t", pa.schema([("id", pa.int32())]))
+    pinned = PinnedView("shop.t", Evolution.of("shop.t", [pa.schema([("id", pa.int32())])]))
     with pytest.raises(SchemaError, match="columns that are new to the stream: note"):
         pinned.conform(pa.record_batch({"id": [1], "note": ["x"]}))
     with pytest.raises(SchemaError, match=r"shop\.t has changed"):
@@ -676,6 +680,25 @@ def test_a_table_that_changes_stops_the_query_and_goes_on_in_the_next(tmp_path: 
     assert "columns that are new to the stream: b" in told[0]
     assert "column a (int64) does not fit int16" in told[1]
     assert all("start the query again with the same checkpoint" in text for text in told)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_stream_from_before_a_rename_has_the_newest_names(tmp_path: Path, swapped: bool) -> None:
+    older, newer = ("id", "name", "day"), ("id", "title", "day")
+    statement = b"ALTER TABLE t RENAME COLUMN name TO title"
+    if swapped:
+        newer = ("name", "id", "day")
+        statement = b"ALTER TABLE t RENAME COLUMN id TO name, RENAME COLUMN name TO id"
+    log = TableLog()
+    log.commit((TABLE_MAP, table_map(names=older)), (ROWS, rows_body(image((1, "old", None)))))
+    log.add(QUERY, query_body(statement))
+    log.commit((TABLE_MAP, table_map(names=newer)), (ROWS, rows_body(image((2, "new", None)))))
+    log.save(tmp_path)
+    run = Query41(Checkpoint(), path=tmp_path, table="shop.t", metadata="false")
+    run.start()
+    run.drain()
+    found = [tuple(row[name] for name in newer[:2]) for row in run.checkpoint.all_rows]
+    assert found == [(1, "old"), (2, "new")]
 
 
 def test_a_batch_over_many_files_is_planned_by_asking_for_them_together(
