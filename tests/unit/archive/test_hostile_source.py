@@ -25,7 +25,7 @@ SECOND = "binlog.000002"
 
 
 def log() -> LogBuilder:
-    made = LogBuilder()
+    made = LogBuilder(created=1)
     for number in range(3):
         made.transaction(bytes([number]) * 300, gtid=None)
     return made

@@ -14,7 +14,13 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from binlake.errors import BinlogError, ChecksumError, MalformedError, ServerError
+from binlake.errors import (
+    BinlogError,
+    ChecksumError,
+    MalformedError,
+    PositionLostError,
+    ServerError,
+)
 from binlake.source.replica.commands import Ack, Dump, DumpGtid, Registration, error_of
 from binlake.source.replica.packets import MAX_PACKET_BYTES, PacketReader, event_packet, framed
 from binlake.source.replica.progress import Progress
@@ -52,8 +58,8 @@ def events_of(log: LogBuilder, first: int = 0) -> list[bytes]:
     return [bytes(log.data[a:b]) for a, b in zip(log.offsets, ends, strict=True)][first:]
 
 
-def small_log() -> LogBuilder:
-    log = LogBuilder()
+def small_log(created: int = 0) -> LogBuilder:
+    log = LogBuilder(created=created)
     for number in range(3):
         log.transaction(b"row" * number, gtid=None)
     return log
@@ -356,9 +362,21 @@ def test_positions_that_no_file_has(position: int, by_gtid: bool) -> None:
         read(packets(fake_rotate(), *log, heartbeat_v2(position), *log), by_gtid=by_gtid)
 
 
+def test_a_dump_does_not_pass_over_logs_of_a_reset() -> None:
+    """MySQL 5.6 continues with the second log after a RESET MASTER; a start after a crash has its time."""
+    second = fake_rotate("binlog.000002")
+    first = [fake_rotate(), *events_of(small_log())]
+    with pytest.raises(
+        PositionLostError, match=r"continues with binlog.000002, but binlog.000001 "
+    ):
+        read(packets(*first, second, *events_of(small_log())))
+    crashed = read(packets(*first, second, *events_of(small_log(created=1))))
+    assert {item.file for item in blocks_of(crashed)} == {NAME, "binlog.000002"}
+
+
 def test_a_dump_does_not_go_back_to_an_earlier_log() -> None:
     """Else its rows would be shown twice."""
-    log = events_of(small_log())
+    log = events_of(small_log(created=1))
     back = packets(fake_rotate(), *log, fake_rotate("binlog.000002"), *log, fake_rotate(), *log)
     with pytest.raises(ServerError, match=r"goes back from binlog.000002 to binlog.000001"):
         read(back)

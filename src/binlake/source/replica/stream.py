@@ -15,7 +15,8 @@ from typing import TypeAlias
 from binlake.core.checksum import event_crc32, first_bad, stored_crc32
 from binlake.core.frames import HEADER_BYTES, FrameBlock, read_frame, scan
 from binlake.core.packets import FULL, SPECIAL
-from binlake.errors import BinlogError, ChecksumError, ServerError
+from binlake.errors import BinlogError, ChecksumError, PositionLostError, ServerError
+from binlake.events.common.format_description import FormatDescriptionEvent
 from binlake.events.common.heartbeat import HeartbeatEvent, HeartbeatV2Event
 from binlake.events.common.rotate import RotateEvent
 from binlake.events.registry import decode_event, event_format
@@ -134,6 +135,8 @@ class DumpStream:
         self._known_file, self._known_offset = known
         self._pass_to = 0  # bytes before this offset of the current file have been received already
         self._announced = False
+        self._ends_open = False  # whether the last event received of the current file is no ROTATE
+        self._left_open = ""  # the file before the current one, if its last event is no ROTATE
         self._told_quiet = False
         self._frames = FrameBlock(1 << 14)
 
@@ -231,6 +234,9 @@ class DumpStream:
             raise ServerError(
                 f"the source begins at {name}:{position}, {self.offset} was asked for"
             )
+        is_next = name.rpartition(".")[0] == self.file.rpartition(".")[0]
+        self._left_open = self.file if self._ends_open and is_next and not self._gaps else ""
+        self._ends_open = False
         self.file = name
         self.created = None
         self._announced = True
@@ -249,8 +255,24 @@ class DumpStream:
         self.created = frame.timestamp
         self.format_description = raw
         if self.offset == FIRST_EVENT:
+            self._check_rotated(frame, raw)
             self._append(raw)
             yield from self._flush()
+
+    def _check_rotated(self, frame: Frame, raw: bytes) -> None:
+        """Raise PositionLostError if the server went on to a file that it did not rotate to from the file before.
+
+        A server whose logs are reset while it sends the old file, which it has deleted, continues with the
+        next number, and leaves out the first file of the new logs. A file that follows a crash has no
+        ROTATE before it, but the time of the server's start.
+        """
+        event = decode_event(frame, raw[HEADER_BYTES:], None)
+        assert isinstance(event, FormatDescriptionEvent)
+        if self._left_open and not event.created:
+            raise PositionLostError(
+                f"the source continues with {self.file}, but {self._left_open} ended without a ROTATE_EVENT",
+                hint="its logs were reset",
+            )
 
     def _repeats_start(self, frame: Frame) -> bool:
         """Whether an event belongs to the start of the file, which lies far before the position."""
@@ -276,6 +298,7 @@ class DumpStream:
         if frame.type_code == ROTATE_EVENT:
             yield from self._flush()
             self._settle()
+            self._ends_open = False
 
     def _heartbeat(self, frame: Frame, raw: bytes) -> Idle:
         raw = _without_checksum(raw)
@@ -339,6 +362,7 @@ class DumpStream:
         with memoryview(self._out) as view:
             data = bytes(view[:size])
         self._held = 0
+        self._ends_open = True
         start, now = self.offset - size, time.time()
         if start < self._pass_to:
             data = self._news(data, start)
