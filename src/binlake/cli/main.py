@@ -11,6 +11,7 @@ import gc
 import io
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -225,6 +226,8 @@ def main(argv: list[str] | None = None) -> int:
         _tell_usage(error)
         return error.exit_code
     except BinlogError as error:
+        with suppress(OSError):  # what comes before the damage belongs before the message
+            sys.stdout.flush()
         tell(f"binlake: {_with_flags(error)}")
         wrong_use = isinstance(error, _WRONG_USE) and error.errno not in _NO_ROOM
         return 2 if wrong_use else 1
