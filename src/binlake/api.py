@@ -274,10 +274,10 @@ class Log:
         batches, there = self._of_one_table(name)
         if not batches:
             raise self._no_change_of(name)
-        from binlake.table.schema.evolution import Evolution
+        from binlake.table.schema.evolution import Evolution, distinct_versions
         from binlake.table.schema.newest_names import unnamed_renames
 
-        schemas = _distinct([batch.schema for batch in batches])
+        schemas = distinct_versions([batch.schema for batch in batches])
         renames = self.ledger.renames(*name.split(".", 1))
         evolution = Evolution.of(name, schemas, renames)
         conformed = [evolution.conform(batch) for batch in batches]
@@ -478,12 +478,3 @@ def _versioned(table: str) -> tuple[str, int | None]:
     """Split `db.t@2` into ("db.t", 2); a name without such an end stays whole."""
     name, at, number = table.rpartition("@")
     return (name, int(number)) if at and number.isdecimal() else (table, None)
-
-
-def _distinct(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
-    """Return each schema once, in the order of its last appearance: the last is the newest."""
-    kept: list[pa.Schema] = []
-    for schema in reversed(schemas):
-        if not any(schema.equals(known) for known in kept):
-            kept.append(schema)
-    return kept[::-1]

@@ -24,7 +24,7 @@ from binlake.lake.parquet import (
     files_to_json,
     read_batches,
 )
-from binlake.table.schema.evolution import Evolution
+from binlake.table.schema.evolution import Evolution, distinct_versions
 from binlake.table.schema.newest_names import ColumnRenames
 
 __all__ = ["MergeTask", "UnitedTable", "merged_files", "unite"]
@@ -67,7 +67,9 @@ def unite(
 def _unite_table(
     key: TableKey, files: Sequence[DataFile], target: int, renames: Sequence[ColumnRenames]
 ) -> UnitedTable:
-    evolution = Evolution.of(f"{key.database}.{key.table}", _versions(files), renames)
+    evolution = Evolution.of(
+        f"{key.database}.{key.table}", distinct_versions([file.schema for file in files]), renames
+    )
     kept: list[DataFile] = []
     merges: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
@@ -90,15 +92,6 @@ def _unite_table(
         group.append(file)
     finish_group()
     return UnitedTable(key, evolution, tuple(kept), tuple(merges))
-
-
-def _versions(files: Sequence[DataFile]) -> list[pa.Schema]:
-    """The distinct schemas, in the order in which they were last seen."""
-    last_first: list[pa.Schema] = []
-    for file in reversed(files):
-        if not any(file.schema.equals(known) for known in last_first):
-            last_first.append(file.schema)
-    return last_first[::-1]
 
 
 class MergeTask(Task):

@@ -19,7 +19,7 @@ from binlake.table.decode import ChangeDecoder
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import TableResolver, silent
 from binlake.table.schema.declared import DeclaredSchema, lacks_something
-from binlake.table.schema.evolution import Evolution
+from binlake.table.schema.evolution import Evolution, distinct_versions
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.renames import noting_renames
 from binlake.table.types.base import Target
@@ -105,7 +105,9 @@ def _readable(
     for (database, table), definitions in sorted(found.items()):
         name = f"{database}.{table}"
         try:
-            schemas = _distinct([typed_schema(types, options) for types in definitions.values()])
+            schemas = distinct_versions(
+                [typed_schema(types, options) for types in definitions.values()]
+            )
             evolution = Evolution.of(name, schemas, ledger.renames(database, table))
             _check_case(name, evolution.schema.names)
         except SchemaError as error:
@@ -144,12 +146,3 @@ def _check_case(table: str, names: Sequence[str]) -> None:
                 hint="choose other names of metadata columns with the option metadata_prefix, or a"
                 " part of the log with one name",
             )
-
-
-def _distinct(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
-    """Return each schema once, in the order of its last appearance: the last is the newest."""
-    kept: list[pa.Schema] = []
-    for schema in reversed(schemas):
-        if not any(schema.equals(known) for known in kept):
-            kept.append(schema)
-    return kept[::-1]

@@ -34,7 +34,7 @@ from binlake.table.metadata import METADATA
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import TableResolver, silent
 from binlake.table.schema.declared import DeclaredSchema
-from binlake.table.schema.evolution import Evolution
+from binlake.table.schema.evolution import Evolution, distinct_versions
 from binlake.table.schema.history import SchemaHistory, position_of
 from binlake.table.schema.newest_names import unnamed_renames
 from binlake.table.schema.renames import noting_renames
@@ -91,7 +91,7 @@ class InferredView:
         _check_columns(table, found, read)
         schemas = [exact_schema(typed_schema(types, read)) for types in found]
         renames = look.renames(table)
-        evolution = Evolution.of(table, _distinct(schemas), renames)
+        evolution = Evolution.of(table, distinct_versions(schemas), renames)
         view = cls(table, evolution, number, bool(look.ddl.chains))
         view._check_number()
         if view.number is None:
@@ -335,15 +335,6 @@ def _bodies(piece: Piece) -> Iterator[bytes]:
         offset = block.offset[at]
         yield bytes(window.data[offset + before : offset + block.length[at] - after])
         at = codes.find(TABLE_MAP_EVENT, at + 1)
-
-
-def _distinct(schemas: list[pa.Schema]) -> list[pa.Schema]:
-    """Return the items without repetitions; of equal ones the last counts."""
-    kept: list[pa.Schema] = []
-    for schema in reversed(schemas):
-        if not any(schema.equals(known) for known in kept):
-            kept.append(schema)
-    return kept[::-1]
 
 
 def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> None:

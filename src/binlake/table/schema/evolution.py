@@ -20,13 +20,22 @@ import pyarrow.compute as pc
 from binlake.source.arrays import array, scalar
 from binlake.table.schema.newest_names import ColumnRenames, newest_names
 
-__all__ = ["Conformed", "Evolution", "promoted"]
+__all__ = ["Conformed", "Evolution", "distinct_versions", "promoted"]
 
 _INTEGER_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19, pa.uint64(): 20}
 _MAX_DIGITS = 38  # of decimal128
 # integers that a float of so many mantissa bits holds exactly
 _IN_FLOAT32 = (pa.int8(), pa.int16())
 _IN_FLOAT64 = (pa.int8(), pa.int16(), pa.int32())
+
+
+def distinct_versions(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
+    """Return each schema once, in the order of its last appearance: the last is the newest."""
+    kept: list[pa.Schema] = []
+    for schema in reversed(schemas):
+        if not any(schema.equals(known) for known in kept):
+            kept.append(schema)
+    return kept[::-1]
 
 
 class Conformed(NamedTuple):
