@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
@@ -55,6 +56,9 @@ from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnPlan, TableDefinition
+
+if TYPE_CHECKING:
+    from binlake.source.window import Window
 
 __all__ = ["ChangeDecoder"]
 
@@ -163,8 +167,7 @@ class ChangeDecoder:
             probe_options(self.options), Target.TEXT, Ledger(),
             history=self._history, columns=rows.columns,
         )  # fmt: skip
-        whole = self.options.whole_transaction
-        return RunChooser(rows, probe, self._ledger, whole=whole)
+        return RunChooser(rows, probe, self._ledger)
 
     def _decode(self, run: Run) -> Iterator[Changes]:
         if self._chooser is None:
@@ -178,24 +181,36 @@ class ChangeDecoder:
             for one in run.each():  # the transactions before the bad one are whole
                 yield from self._decode(one)
             return
+        if chosen is None:
+            return
         if not self.options.whole_transaction:
             self._kept.add(chosen.matches)
-        for part in chosen.runs:
-            yield from self._decode_all(part)
+        if isinstance(run, PlainRun):
+            yield from self._decode_plain(run, chosen.pieces)
+        else:
+            yield from self._decode_transaction(run)
 
     def _decode_all(self, run: Run) -> Iterator[Changes]:
+        if isinstance(run, PlainRun):
+            yield from self._decode_plain(run, [Piece(run.window, run.first, run.last)])
+        else:
+            yield from self._decode_transaction(run)
+
+    def _follow_history(self, run: Run) -> None:
         generation = self._history.at(position_of(run))
         if generation != self._generation:
             self._generation = generation
             self._walker.forget_tables()
-        if isinstance(run, PlainRun):
-            self._row_origins.begin(run.window.file, self._walker.rows)
-            piece = Piece(run.window, run.first, run.last)
-            yield from self._walk(piece, partial(self._walker.run_groups, groups=run.plain))
-        else:
-            yield from self._decode_transaction(run)
+
+    def _decode_plain(self, run: PlainRun, pieces: Iterable[Piece]) -> Iterator[Changes]:
+        """Decode pieces of a run; there may be thousands, so the work for each one counts."""
+        self._follow_history(run)
+        self._row_origins.begin(run.window.file, self._walker.rows)
+        rows = partial(self._walker.run_groups, groups=run.plain)
+        yield from self._walk(run.window, pieces, rows)
 
     def _decode_transaction(self, run: Transaction) -> Iterator[Changes]:
+        self._follow_history(run)
         gtid = None if run.gtid is None else run.gtid.encode("ascii")
         origin = run.start.offset
         last: Piece | None = None
@@ -218,22 +233,26 @@ class ChangeDecoder:
             elif last is None or piece.outer != last.outer:
                 self._walker.enter_payload(piece.outer.offset, piece.outer.end)
             rows = partial(self._walker.run_rows, block=piece.window.block)
-            yield from self._walk(piece, rows)
+            yield from self._walk(piece.window, (piece,), rows)
             last = piece
         self._walker.leave_payload()
 
-    def _walk(self, piece: Piece, run: Callable[..., int]) -> Iterator[Changes]:
-        window = piece.window
-        self._walker.set_format(window.format)
-        for first, last in self._row_origins.parts(piece, self._walker):
-            at = first
-            while at < last:
-                try:
-                    at = run(window.data, window.base, first=at, last=last)
-                except BinlogError as error:
-                    raise piece.locate(error) from None
-                if self._walker.is_full:
-                    yield from self._flush()
+    def _walk(
+        self, window: Window, pieces: Iterable[Piece], run: Callable[..., int]
+    ) -> Iterator[Changes]:
+        """Decode pieces of a window."""
+        walker, data, base = self._walker, window.data, window.base
+        walker.set_format(window.format)
+        for piece in pieces:
+            for first, last in self._row_origins.parts(piece, walker):
+                at = first
+                while at < last:
+                    try:
+                        at = run(data, base, first=at, last=last)
+                    except BinlogError as error:
+                        raise piece.locate(error) from None
+                    if walker.is_full:
+                        yield from self._flush()
 
     # -- damage --------------------------------------------------------------------------------
 

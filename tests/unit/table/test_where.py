@@ -23,14 +23,15 @@ from binlake.values.ledger import Ledger
 from binlake.values.where import Comparison, Document, parse_where
 
 LOGS = Path(__file__).parents[3] / "demo" / "mysql-9.7"
+GOLDEN = Path(__file__).parents[2] / "golden"
 ORDERS = "shop.orders"
 
 Row = dict[str, Any]
 
 
-def read(**options: Any) -> list[Row]:
+def read(logs: Path = LOGS, **options: Any) -> list[Row]:
     """The row changes that are chosen, as JSON objects."""
-    log = binlake.open(str(LOGS), **options)
+    log = binlake.open(str(logs), **options)
     rows = [row for batch in log.changes() for row in batch.to_pylist()]
     return [
         {
@@ -107,6 +108,22 @@ def test_only_the_needed_columns_of_the_others_are_decoded() -> None:
         return log.ledger.decoded_bytes
 
     assert decoded(where="id = 45") < decoded() / 4
+    assert decoded(where="id <> 45") < decoded()
+
+
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-10.11"])
+@pytest.mark.parametrize("how", [{}, {"query": True}])
+def test_rows_chosen_here_and_there_are_those_of_all(server: str, how: dict[str, Any]) -> None:
+    logs = GOLDEN / server / "transactions"
+    decide = either(lambda row: row.get("id") in (1, 50))
+    every = read(logs, **how)
+    expected = [row for row in every if decide(row)]
+    assert len({row["table"] for row in expected}) > 1
+    assert "query" not in how or len({row["query"] for row in expected}) > 2
+    assert read(logs, where="id IN (1, 50)", **how) == expected
+    assert read(logs, where="id NOT IN (1, 50)", **how) == [
+        row for row in every if either(lambda image: image.get("id", 1) not in (1, 50))(row)
+    ]
 
 
 @pytest.mark.parametrize(

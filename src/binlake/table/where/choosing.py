@@ -7,16 +7,17 @@ then everything that the reader wants, of the transactions in which a row matche
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import Buffer
 
 from binlake.errors import OptionError, UnsupportedError
-from binlake.source.arrays import array, scalar
-from binlake.stream.runs import PlainRun, Run
+from binlake.source.arrays import scalar
+from binlake.stream.runs import Piece, PlainRun, Run
 from binlake.table.batches import Changes, TableChanges
 from binlake.table.plan import TableTypes
 from binlake.table.where.binding import BoundCondition
@@ -62,9 +63,21 @@ class ChoosesRows(Protocol):
 
 
 class ChosenRows(NamedTuple):
-    """Parts of a run, and which of their row changes match: a bool for each, in their order."""
+    """The row changes of the transactions in a run that have a match. `matches` has a bool for each of
+    these changes, in their order. `pieces` are the frames of these transactions, if the run is plain.
+    """
 
-    runs: list[Run]
+    pieces: list[Piece]
+    matches: pa.Array
+
+
+class _ProbedRows(NamedTuple):
+    """For each of some row changes of one table: its number, where its transaction starts, and if it
+    matches. The values that decided are not kept: a run may have any number of them.
+    """
+
+    sequence: pa.Array
+    starts: pa.Array
     matches: pa.Array
 
 
@@ -114,48 +127,38 @@ class WhereRows:
 
 
 class RunChooser:
-    """Chooses from the runs of a log. `probe` decodes with `probe_options` the columns of `rows`.
+    """Chooses from the runs of a log. `probe` decodes with `probe_options` the columns of `rows`."""
 
-    `whole` is the option whole_transaction: all rows of the parts that are chosen are given out.
-    """
-
-    def __init__(
-        self, rows: ChoosesRows, probe: DecodesRuns, ledger: Ledger, *, whole: bool
-    ) -> None:
+    def __init__(self, rows: ChoosesRows, probe: DecodesRuns, ledger: Ledger) -> None:
         self._choosing = rows
-        self._whole = whole
         self._probe = probe
         self._ledger = ledger
         self._bound: dict[int, tuple[TableTypes, DecidesRows | None]] = {}
 
-    def choose(self, run: Run) -> ChosenRows:
-        """The transactions of a run that have a matching row. Raises BinlogError."""
-        starts, matches = self._matches(run)
-        if not pc.any(matches).as_py():
-            return ChosenRows([], matches.slice(0, 0))
+    def choose(self, run: Run) -> ChosenRows | None:
+        """Return the transactions of a run that have a matching row; None if no row matches.
+
+        Raises BinlogError.
+        """
+        probed = [
+            _ProbedRows(
+                table.facts.sequence,
+                changes.transactions.start.take(table.facts.transaction),
+                self._rows(changes, table),
+            )
+            for changes in self._probe.decode([run])
+            for table in changes.tables
+        ]
+        if not any(pc.any(part.matches).as_py() for part in probed):
+            return None
+        starts, matches = _in_order(probed)
         if not isinstance(run, PlainRun):
-            return ChosenRows([run], matches)
+            return ChosenRows([], matches)
         chosen = pc.unique(starts.filter(matches))
-        groups = _groups(run, chosen.to_pylist())
-        if 2 * len(groups) > run.groups and not self._whole:
-            return ChosenRows([run], matches)  # rows that do not match are left out later
         return ChosenRows(
-            [run.part(low, high) for low, high in _stretches(groups)],
+            list(_pieces(run, _groups(run, chosen))),
             matches.filter(pc.is_in(starts, value_set=chosen)),
         )
-
-    def _matches(self, run: Run) -> tuple[pa.Array, pa.Array]:
-        """For each row change of a run, in order: where its transaction starts, and if it matches."""
-        sequences, starts, matches = [], [], []
-        for changes in self._probe.decode([run]):
-            for table in changes.tables:
-                sequences.append(table.facts.sequence)
-                starts.append(changes.transactions.start.take(table.facts.transaction))
-                matches.append(self._rows(changes, table))
-        if not sequences:
-            return array([], pa.int64()), array([], pa.bool_())
-        order = pc.array_sort_indices(pa.concat_arrays(sequences))
-        return pa.concat_arrays(starts).take(order), pa.concat_arrays(matches).take(order)
 
     def _rows(self, changes: Changes, table: TableChanges) -> pa.Array:
         bound = self._bound_to(table.types)
@@ -195,18 +198,36 @@ def _no_column(types: TableTypes, name: str) -> OptionError:
     )
 
 
-def _groups(run: PlainRun, starts: list[int]) -> list[int]:
+def _in_order(probed: Sequence[_ProbedRows]) -> tuple[pa.Array, pa.Array]:
+    """For each row change, in the order of the log: where its transaction starts, and if it matches."""
+    starts = pa.concat_arrays([part.starts for part in probed])
+    matches = pa.concat_arrays([part.matches for part in probed])
+    if len(probed) == 1:
+        return starts, matches
+    order = pc.array_sort_indices(pa.concat_arrays([part.sequence for part in probed]))
+    return starts.take(order), matches.take(order)
+
+
+def _groups(run: PlainRun, starts: pa.Array) -> list[int]:
     """The transactions of a run that start at these offsets, which are in order."""
-    wanted = set(starts)
-    return [group for group in range(run.low, run.high) if run.plain.start(group) in wanted]
+    firsts = _integers(run.plain.first, run.high).slice(run.low)
+    offsets = _integers(run.plain.block.offset, run.last)
+    found = pc.index_in(starts, value_set=offsets.take(firsts))
+    return [run.low + group for group in found.to_pylist()]
 
 
-def _stretches(groups: list[int]) -> Iterator[tuple[int, int]]:
-    """Successive transactions as [low, high)."""
+def _integers(column: Buffer, count: int) -> pa.Array:
+    """The first values of a column of the core, without a copy."""
+    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(column)])
+
+
+def _pieces(run: PlainRun, groups: list[int]) -> Iterator[Piece]:
+    """The frames of these transactions of a run; those that follow each other are one piece."""
+    window, first, last = run.window, run.plain.first, run.plain.last
     low = previous = groups[0]
     for group in groups[1:]:
         if group != previous + 1:
-            yield low, previous + 1
+            yield Piece(window, first[low], last[previous])
             low = group
         previous = group
-    yield low, previous + 1
+    yield Piece(window, first[low], last[previous])
