@@ -49,7 +49,7 @@ def chosen_chains(
                 )
     if len(chosen) > 1 and any(True for _ in _positions(options)):
         name, place = next(_positions(options))
-        raise several_sources(f"position {place} may be in the logs of any of them", chosen, name)
+        raise several_sources(f"position {place} does not name one source", chosen, name)
     for name, place in _positions(options):
         if name != "stop":
             _check_inside(name, place, chosen[0])
