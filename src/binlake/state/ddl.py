@@ -16,10 +16,9 @@ from binlake.state.shape import Row, TableShape
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.alter import renamed_columns
 from binlake.table.schema.ddl_effects import (
-    CREATE_IF_NEW,
-    INDEX,
-    TRUNCATE,
     altered_table,
+    changes_index,
+    creates_if_new,
     items_of,
     why_not_followed,
     why_values_may_change,
@@ -36,15 +35,10 @@ from binlake.values.options import ReadOptions
 __all__ = [
     "Alteration",
     "alteration_of",
-    "creates",
-    "drops",
     "is_inert",
     "keeps_columns",
-    "truncates",
 ]
 
-_CREATE = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
-_DROP = re.compile(r"\s*DROP\s+(?:TABLES?|DATABASE|SCHEMA)\b", re.IGNORECASE)
 _INERT_ITEM = re.compile(
     r"ADD (?:INDEX|KEY|UNIQUE|FULLTEXT|SPATIAL|CHECK)\b|DROP (?:INDEX|KEY|CHECK)\b|RENAME (?:INDEX|KEY)\b"
     r"|(?:ENGINE|COMMENT|AUTO_INCREMENT|ROW_FORMAT|ALGORITHM|LOCK|ENABLE|DISABLE|FORCE|STATS_\w+)\b"
@@ -68,24 +62,9 @@ class Alteration:
         return {**kept, **self.added}
 
 
-def truncates(sql: str) -> bool:
-    """Whether a statement empties the table."""
-    return TRUNCATE.match(sql) is not None
-
-
-def creates(sql: str) -> bool:
-    """Whether a statement creates the table, or replaces it."""
-    return _CREATE.match(sql) is not None
-
-
-def drops(sql: str) -> bool:
-    """Whether a statement drops the table."""
-    return _DROP.match(sql) is not None
-
-
 def is_inert(sql: str) -> bool:
     """Whether a statement on a table that exists changes no row and no column."""
-    return INDEX.match(sql) is not None or CREATE_IF_NEW.match(sql) is not None
+    return changes_index(sql) or creates_if_new(sql)
 
 
 def keeps_columns(ddl: DdlStatement) -> bool:

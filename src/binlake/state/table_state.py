@@ -19,15 +19,7 @@ from binlake.errors import OptionError, SourceError, UnsupportedError
 from binlake.source.arrays import scalar
 from binlake.source.chain import Chain
 from binlake.state.base import Base
-from binlake.state.ddl import (
-    Alteration,
-    alteration_of,
-    creates,
-    drops,
-    is_inert,
-    keeps_columns,
-    truncates,
-)
+from binlake.state.ddl import Alteration, alteration_of, is_inert, keeps_columns
 from binlake.state.live import LiveTable
 from binlake.state.log_changes import LogChanges, Seen
 from binlake.state.moments import (
@@ -47,6 +39,7 @@ from binlake.state.tracks import Conflicts, CountedRows, KeyedRows
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.batches import TableChanges
 from binlake.table.plan import TableTypes
+from binlake.table.schema.ddl_effects import creates, drops, truncates
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.schema.schema_text import create_table_text

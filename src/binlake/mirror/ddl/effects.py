@@ -26,13 +26,15 @@ from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent
 from binlake.table.schema.alter import renamed_columns
 from binlake.table.schema.ddl_effects import (
-    CREATE_IF_NEW,
-    INDEX,
-    TRUNCATE,
     altered_table,
+    changes_index,
     column_definition,
     concerns_certainly,
+    creates_if_new,
+    drops,
     items_of,
+    replaces,
+    truncates,
     why_not_followed,
     why_values_may_change,
 )
@@ -43,8 +45,6 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["Effect", "effect_of"]
 
-_DROP = re.compile(r"\s*DROP\s+(?:TABLE|DATABASE|SCHEMA)\b", re.IGNORECASE)
-_REPLACE = re.compile(r"\s*CREATE\s+OR\s+REPLACE\s+TABLE\b", re.IGNORECASE)
 _NEEDS_ROWS = re.compile(
     r"\b(?:DEFAULT|NOT\s+NULL|AUTO_INCREMENT|AS\s*\(|SERIAL|PRIMARY|ON\s+UPDATE)", re.IGNORECASE
 )
@@ -71,9 +71,9 @@ def effect_of(
 ) -> Effect:
     """The effect of a statement that `concerns` a table."""
     sql = ddl.sql
-    if CREATE_IF_NEW.match(sql):
+    if creates_if_new(sql):
         return Effect()
-    is_truncate = TRUNCATE.match(sql) is not None
+    is_truncate = truncates(sql)
     if is_truncate or _drops_rows(sql, table):
         if not concerns_certainly(ddl):
             return Effect(refused="it is not certain which tables the statement names")
@@ -82,7 +82,7 @@ def effect_of(
         part.lower() for part in table.declared.primary_key
     }:
         return Effect(refused="its key is a unique index, which the statement may change")
-    if INDEX.match(sql):
+    if changes_index(sql):
         return Effect()
     if why := why_not_followed(sql):
         return Effect(refused=why)
@@ -94,9 +94,9 @@ def effect_of(
 
 def _drops_rows(sql: str, table: Followed) -> bool:
     """Whether a statement drops a table whose rows are to go, or to be marked, in the lake."""
-    if table.mode.keeps_gone and _REPLACE.match(sql):
+    if table.mode.keeps_gone and replaces(sql):
         return True
-    return bool((table.shard_column or table.mode.keeps_gone) and _DROP.match(sql))
+    return bool(table.shard_column or table.mode.keeps_gone) and drops(sql)
 
 
 def _altered(

@@ -14,24 +14,29 @@ from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, Foreign
 from binlake.table.schema.sql_tokens import split, statement_tokens
 
 __all__ = [
-    "CREATE_IF_NEW",
-    "INDEX",
-    "TRUNCATE",
     "altered_table",
+    "changes_index",
     "changes_no_column",
     "column_definition",
     "concerns",
     "concerns_certainly",
+    "creates",
+    "creates_if_new",
+    "drops",
     "items_of",
+    "replaces",
+    "truncates",
     "why_not_followed",
     "why_values_may_change",
 ]
 
 _TEMPORARY = re.compile(r"\s*(?:CREATE|DROP)\s+(?:/\*!?\d*\s*)?TEMPORARY\b", re.IGNORECASE)
-TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
-INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:\w+\s+)?INDEX\b", re.IGNORECASE)
+_TRUNCATE = re.compile(r"\s*TRUNCATE\b", re.IGNORECASE)
+_INDEX = re.compile(r"\s*(?:CREATE|DROP)\s+(?:\w+\s+)?INDEX\b", re.IGNORECASE)
 _ALTER = re.compile(r"\s*ALTER\s+(?:ONLINE\s+)?TABLE\b", re.IGNORECASE)
-CREATE_IF_NEW = re.compile(r"\s*CREATE\s+TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE)
+_CREATE = re.compile(r"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
+_CREATE_IF_NEW = re.compile(r"\s*CREATE\s+TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE)
+_DROP = re.compile(r"\s*DROP\s+(?:TABLES?|DATABASE|SCHEMA)\b", re.IGNORECASE)
 _DROP_DATABASE = re.compile(r"\s*DROP\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 _ONE_DATABASE = re.compile(
     r"\s*DROP\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+EXISTS\s+)?(?:(?P<plain>[\w$]+)|`(?P<quoted>(?:[^`]|``)+)`)\s*;?\s*",
@@ -68,9 +73,40 @@ def concerns_certainly(ddl: DdlStatement) -> bool:
     return changed_tables(ddl) is not None
 
 
+def truncates(sql: str) -> bool:
+    """Whether a statement empties its table."""
+    return _TRUNCATE.match(sql) is not None
+
+
+def creates(sql: str) -> bool:
+    """Whether a statement creates its table, or replaces it."""
+    return _CREATE.match(sql) is not None
+
+
+def creates_if_new(sql: str) -> bool:
+    """Whether a statement creates its table only if there is none of this name."""
+    return _CREATE_IF_NEW.match(sql) is not None
+
+
+def replaces(sql: str) -> bool:
+    """Whether a statement drops its table, if there is one, and creates it."""
+    found = _CREATE.match(sql)
+    return found is not None and found["replace"] is not None
+
+
+def drops(sql: str) -> bool:
+    """Whether a statement drops its tables, or a database."""
+    return _DROP.match(sql) is not None
+
+
+def changes_index(sql: str) -> bool:
+    """Whether a statement creates or drops an index."""
+    return _INDEX.match(sql) is not None
+
+
 def changes_no_column(ddl: DdlStatement) -> bool:
     """Whether a statement surely leaves the columns of tables as they are."""
-    return any(known.match(ddl.sql) for known in (TRUNCATE, INDEX, CREATE_IF_NEW))
+    return truncates(ddl.sql) or changes_index(ddl.sql) or creates_if_new(ddl.sql)
 
 
 def why_not_followed(sql: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +12,16 @@ from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
-from binlake.table.schema.ddl_effects import concerns, concerns_certainly
+from binlake.table.schema.ddl_effects import (
+    changes_index,
+    concerns,
+    concerns_certainly,
+    creates,
+    creates_if_new,
+    drops,
+    replaces,
+    truncates,
+)
 from binlake.table.schema.declared import DeclaredSchema, DeclaredTable, LogPosition
 from binlake.table.schema.renames import renames_of
 from binlake.table.schema.schema_file import parse_schema
@@ -380,3 +390,24 @@ def test_renames_of_a_statement(sql: str, expected: list[str]) -> None:
 def test_which_table_it_is_about(sql: str, about: bool, surely: bool) -> None:
     assert concerns(ddl(sql), *T) == about
     assert (about and concerns_certainly(ddl(sql))) == surely
+
+
+@pytest.mark.parametrize(
+    ("sql", "kinds"),
+    [
+        ("DROP TABLE a, b", {drops}),
+        ("drop tables if exists a", {drops}),
+        ("DROP SCHEMA shop", {drops}),
+        ("DROP INDEX x ON a", {changes_index}),
+        ("CREATE UNIQUE INDEX x ON a (id)", {changes_index}),
+        ("CREATE TABLE a (id INT)", {creates}),
+        ("CREATE TABLE IF NOT EXISTS a (id INT)", {creates, creates_if_new}),
+        ("CREATE OR REPLACE TABLE a (id INT)", {creates, replaces}),
+        ("TRUNCATE a", {truncates}),
+        ("ALTER TABLE a DROP PARTITION p", set()),
+        ("CREATE VIEW a AS SELECT 1", set()),
+    ],
+)
+def test_kinds_of_statements(sql: str, kinds: set[Callable[[str], bool]]) -> None:
+    known = (changes_index, creates, creates_if_new, drops, replaces, truncates)
+    assert {kind for kind in known if kind(sql)} == kinds
