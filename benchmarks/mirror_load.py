@@ -21,7 +21,8 @@ KEYS = {
     "int": ("INT", "{n}"),
     "uuid": (
         "CHAR(36) CHARACTER SET ascii",
-        "INSERT(INSERT(INSERT(INSERT(MD5({n}), 9, 0, '-'), 14, 0, '-'), 19, 0, '-'), 24, 0, '-')",
+        # MySQL 9.7 has no MD5(); in another character set a join could not use the key
+        "CONVERT(BIN_TO_UUID(UNHEX(LEFT(SHA2({n}, 256), 32))) USING ascii)",
     ),
 }
 _OPTIONS = (
