@@ -42,9 +42,10 @@ def test_the_command_line_shows_no_password(arguments: list[str], shown: str) ->
     assert imported == "[]"
 
 
-def test_the_program_starts_there() -> None:
+@pytest.mark.parametrize("module", ["binlake_program", "binlake"])
+def test_the_program_starts_there(module: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "binlake_program", "stats", "mysql://ada:geheim@[/"],
+        [sys.executable, "-m", module, "stats", "mysql://ada:geheim@[/"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 2
