@@ -79,6 +79,14 @@ def test_architecture_names_what_is_there() -> None:
     assert {f"{room.relative_to(ROOT).as_posix()}/" for room in rooms} <= named
 
 
+def test_internals_names_what_is_there() -> None:
+    text = (ROOT / "docs/internals.md").read_text(encoding="utf-8")
+    modules = {path.name for path in (ROOT / "src/binlake").rglob("*.p[yx]*")}
+    for name in re.findall(r"`([\w/]+\.(?:py|pyx|pxd)|[\w]+(?:/[\w]+)*/)`", text):
+        root = ROOT if name.startswith("tests/") or name == "setup.py" else ROOT / "src/binlake"
+        assert name in modules or (root / name).exists(), f"docs/internals.md names {name}"
+
+
 def test_the_source_cites_what_a_reader_has() -> None:
     """A page that is not in the tree, or a paragraph of one, tells nobody anything."""
     pages = {file.name for file in _tracked() if file.suffix == ".md"}
