@@ -56,8 +56,8 @@ def _table(bench: Bench, key: str, rows: int, sizes: MirrorSizes) -> None:
     name = f"{key}, {rows / 1e6:g} M rows"
     load = Load(bench.folder / "mirror" / f"{key}-{rows}", key, rows)
     print(f"  {name}: the server and its table …", flush=True)
-    load.start(_WARM_UP + sizes.large * _LARGE + sizes.small * _SMALL)
-    try:
+    try:  # a server that is left running would be taken for the next one
+        load.start(_WARM_UP + sizes.large * _LARGE + sizes.small * _SMALL)
         with tempfile.TemporaryDirectory(prefix="binlake-bench-", dir=bench.folder) as scratch:
             _measured(bench, name, load, Path(scratch), sizes)
     finally:
