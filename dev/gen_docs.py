@@ -212,7 +212,7 @@ _DUELS = (
     ("2026-11-21", "decode a log", "decode", "java peer", "mysql-binlog-connector-java"),
     (
         "2026-11-21", "decode a log", "decode", "java peer, JSON text",
-        "mysql-binlog-connector-java, with JSON as text, as binlake shows it",
+        "mysql-binlog-connector-java, with JSON converted to text, as binlake does",
     ),
     (
         "2026-11-21", "write Parquet, with Spark", "export", "spark write.parquet",
@@ -228,7 +228,7 @@ _DUELS = (
     ),
     (
         "2026-11-22-archive", "archive it and write indexes", "archive, indexes",
-        "mysqlbinlog --raw", "`mysqlbinlog --raw`, which writes none",
+        "mysqlbinlog --raw", "`mysqlbinlog --raw`, which writes no indexes",
     ),
 )  # fmt: skip
 _BENCH = {
@@ -243,7 +243,7 @@ def _measured(name: str) -> dict[str, dict[str, Any]]:
 
 
 def _duels_table() -> Iterator[str]:
-    yield "| job | binlake, s | the other, s | ratio | the other tool | command |"
+    yield "| job | binlake, s | other tool, s | ratio | other tool | command |"
     yield "| --- | ---: | ---: | ---: | --- | --- |"
     for results, job, ours, theirs, who in _DUELS:
         measured = _measured(results)
@@ -262,11 +262,11 @@ def comparison_page() -> str:
     lines = [
         "",
         f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB. Log: 501 MB, one table of 13",
-        "columns with JSON. Times are medians of wall-clock seconds. A ratio above 1 means that binlake is faster.",
+        "columns, one of them JSON. Times are medians of wall-clock seconds. A ratio above 1 means that binlake is faster.",
         "",
         *_duels_table(),
         "",
-        f"python-mysql-replication decodes {python:,.0f} row images a second, and binlake {images:,.0f}",
+        f"python-mysql-replication decodes {python:,.0f} row images per second, and binlake {images:,.0f}",
         f"(`{_BENCH['2026-11-21']}`).",
         "",
     ]
