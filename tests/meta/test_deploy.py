@@ -73,6 +73,15 @@ def test_units_start_a_command_with_a_configuration_that_is_there(path: Path) ->
     assert (DEPLOY / Path(file).name).exists()
 
 
+def test_the_mirror_can_write_to_its_lake_and_its_home_directory() -> None:
+    """Spark downloads Iceberg's jar into the home directory."""
+    unit = (DEPLOY / "systemd" / "binlake-mirror.service").read_text()
+    [line] = re.findall(r"^StateDirectory=(.+)$", unit, re.MULTILINE)
+    page = (DEPLOY.parent / "docs" / "deployment.md").read_text()
+    [home] = re.findall(r"useradd --system --home-dir /var/lib/(\S+)", page)
+    assert set(line.split()) == {"binlake-lake", home}
+
+
 @pytest.mark.parametrize("name", ["archive.yaml", "mirror.yaml"])
 def test_containers_run_commands_and_mount_what_is_declared(name: str) -> None:
     (workload,) = (one for one in documents(name) if one["kind"] == "StatefulSet")
