@@ -63,8 +63,10 @@ AXES: dict[str, dict[str, tuple[str, ...]]] = {
 
 #: InnoDB cascades without a row event, so the log does not tell what the table holds.
 _NOT_TOLD = "child"
-#: Computed and not stored; MariaDB leaves it out of after-images although it changed.
+#: Columns that the server computes, by the kinds that it leaves out of images although they changed:
+#: MariaDB does so with virtual ones, as of 11.8.9 with stored ones, too.
 _VIRTUAL = frozenset({("made", "v"), ("u_made", "v")})
+_STORED = frozenset({("made", "s"), ("u_made", "s")})
 _UNKEYED = (
     "CREATE TABLE u_made (a INT, v INT AS (a * 2) VIRTUAL, s CHAR(9) AS (CONCAT('s', a)) STORED, z INT)",
     "INSERT INTO u_made (a, z) VALUES (1, 1), (2, 2)",
@@ -188,13 +190,20 @@ class Matrix:
         options = self._options_of_reading(found.settings)
         defined = [d for path in found.files for d in definitions(path, **options)]
         lines = list(row_lines(*found.files, **options))
-        virtual = _VIRTUAL if self.server.flavour == "mariadb" else frozenset()
+        virtual = self._left_out()
         found.text = Replay(names, wanted, virtual=virtual).run(lines, defined)
         typed = typed_lines(found.files, lines, **options)
         found.typed = Replay(names, map(without_partial_dates, wanted), virtual=virtual).run(
             typed, defined
         )
         return found
+
+    def _left_out(self) -> frozenset[tuple[str, str]]:
+        if self.server.flavour != "mariadb":
+            return frozenset()
+        version = str(self.server.rows("SELECT VERSION()")[0][0]).partition("-")[0]
+        is_new = tuple(map(int, version.split("."))) >= (11, 8, 9)
+        return _VIRTUAL | _STORED if is_new else _VIRTUAL
 
     def _options_of_reading(self, settings: dict[str, str]) -> dict[str, str]:
         if settings.get("start:encrypt-binlog", "OFF") != "OFF":

@@ -1,0 +1,69 @@
+"""Generated columns in the changes that a mirror applies: a value that the log lacks may be another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from binlake.errors import UnsupportedError
+from binlake.mirror.apply.change_rows import ABSENT, change_rows
+from binlake.table.types.base import Target
+from support.logs.log_builder import QUERY, TABLE_MAP, XID, query_body
+from support.logs.table_log import (
+    DELETE,
+    UPDATE,
+    Log,
+    Row,
+    day,
+    decode,
+    image,
+    rows_body,
+    table_map,
+)
+
+ADA: Row = (1, "Ada", day(2026, 11, 21))
+ALL, WITHOUT_NAME = 0b111, 0b101
+KEY = ("id",)
+
+
+def rows_of(folder: Path, version: str, kind: str, event: int, *images: int) -> pa.RecordBatch:
+    """The rows of one event whose images have these columns."""
+    log = Log(version)
+    create = f"CREATE TABLE t (id INT UNSIGNED, name VARCHAR(20) CHARSET utf8mb4 AS (CONCAT('n', id)) {kind}, day DATE)"
+    log.add(QUERY, query_body(create.encode()))
+    log.add(QUERY, query_body(b"BEGIN"))
+    log.add(TABLE_MAP, table_map())
+    log.add(event, rows_body(*(image(ADA, present) for present in images), bitmaps=images))
+    log.add(XID, bytes(8))
+    (changes,) = decode(log.save(folder), Target.TYPED, before="true")
+    (table,) = changes.tables
+    return change_rows(table, KEY)
+
+
+@pytest.mark.parametrize("images", [(WITHOUT_NAME, WITHOUT_NAME), (0b001, 0b101)])
+@pytest.mark.parametrize("kind", ["VIRTUAL", "STORED"])
+def test_an_update_without_a_generated_column_of_mariadb_is_refused(
+    tmp_path: Path, kind: str, images: tuple[int, int]
+) -> None:
+    with pytest.raises(UnsupportedError, match="generated column name") as raised:
+        rows_of(tmp_path, "11.8.9-MariaDB", kind, UPDATE, *images)
+    assert "--exclude-column 'shop.t.name'" in str(raised.value)
+
+
+def test_what_the_before_image_has_is_the_value_of_a_stored_column(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, "11.8.6-MariaDB", "STORED", UPDATE, ALL, WITHOUT_NAME)
+    assert rows["name"].to_pylist() == ["Ada"]
+    with pytest.raises(UnsupportedError, match="generated column name"):
+        rows_of(tmp_path, "11.8.6-MariaDB", "VIRTUAL", UPDATE, ALL, WITHOUT_NAME)
+
+
+def test_a_delete_needs_the_key_only(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, "11.8.9-MariaDB", "STORED", DELETE, WITHOUT_NAME)
+    assert rows[ABSENT].to_pylist() == [["name"]]
+
+
+def test_mysql_logs_what_changes(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, "9.7.4", "STORED", UPDATE, 0b001, WITHOUT_NAME)
+    assert rows[ABSENT].to_pylist() == [["name"]]
