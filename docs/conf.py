@@ -53,6 +53,9 @@ _PAGES_ABOVE = {
     "../benchmarks/results/2026-11-21.md": "project/benchmark-decoding.md",
     "../benchmarks/results/2026-11-21-stream.md": "project/benchmark-stream.md",
     "../benchmarks/results/2026-11-22-archive.md": "project/benchmark-archive.md",
+    "../benchmarks/results/2026-11-23-ask.md": "project/benchmark-ask.md",
+    "../benchmarks/results/2026-11-23-mirror.md": "project/benchmark-mirror.md",
+    "../benchmarks/results/2026-11-23-scale.md": "project/benchmark-scale.md",
 }
 
 
