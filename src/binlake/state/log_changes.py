@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from binlake.errors import IncompleteError, UnsupportedError
-from binlake.events.common.query import QueryEvent
 from binlake.source.chain import Chain
 from binlake.state.shape import Row, TableShape
 from binlake.state.tracks import RowChange
-from binlake.stream.log_events import query_events
-from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import ChainPosition, Outcome, PlainRun, Run, Transaction
-from binlake.stream.sql.ddl import DdlStatement, TakesDdl
-from binlake.stream.sql.statements import DDL, TRUNCATE, statement_kind
+from binlake.stream.runs import PlainRun, Run
+from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.watched_statements import (
+    WATCHED_KINDS,
+    WatchedReader,
+    watched_statements,
+)
 from binlake.table.batches import Changes, TableChanges
 from binlake.table.images import Image, has_column
 from binlake.table.reading import as_they_are, read_changes
@@ -30,7 +31,6 @@ from binlake.values.options import ReadOptions
 
 __all__ = ["ForeignKeys", "LogChanges", "OfTable", "Seen"]
 
-_KINDS = frozenset((DDL, TRUNCATE))
 _LOGS_CASCADES = (9, 6, 0)
 #: Receives the progress of a read.
 Seen = Callable[[Iterable[Changes]], Iterable[Changes]]
@@ -119,7 +119,7 @@ class LogChanges:
         options = replace(self._options, table=(self._name, *self._foreign.parents))
         batches = read_changes(
             [self._chain], options, self._ledger, Target.TEXT, self._schema, as_they_are,
-            watched=lambda reader: _Watched(reader, self._see),
+            watched=lambda reader: WatchedReader(reader, self._see),
         )  # fmt: skip
         for changes in seen(batches):
             for order, item in self._items(changes):
@@ -153,24 +153,15 @@ class LogChanges:
     def _see(self, run: Run) -> None:
         """Take a run of the log before its rows are decoded."""
         self._foreign.see(run)
-        if not isinstance(run, Transaction) or run.outcome is not Outcome.COMMITTED:
-            return
-        if not any(s.kind in _KINDS and not s.undone for s in run.statements):
-            return
-        for found in query_events(run):
-            event = found.event
-            if not isinstance(event, QueryEvent) or event.error_code:
-                continue
-            if statement_kind(event.sql_raw) not in _KINDS:
-                continue
-            position = ChainPosition(run.start.ordinal, found.file, found.pos)
-            ddl = DdlStatement.of(event, position)
+        for statement in watched_statements(run):
+            position = statement.position
+            ddl = DdlStatement.of(statement.event, position)
             if concerns(ddl, self._database, self._table):
                 self._statements.append(((position.ordinal, position.offset), ddl))
 
     def _check_shown(self) -> None:
         """Raise IncompleteError for changes that no row event shows."""
-        kinds = [kind for kind in self._ledger.unshown if kind not in _KINDS]
+        kinds = [kind for kind in self._ledger.unshown if kind not in WATCHED_KINDS]
         if kinds:
             raise IncompleteError(
                 f"the log contains changes that no row event shows: {', '.join(kinds)}",
@@ -181,22 +172,6 @@ class LogChanges:
                 f"{self._name}: the log contains differences of JSON documents without the documents",
                 hint="the log needs binlog_row_image=FULL, or no binlog_row_value_options",
             )
-
-
-class _Watched:
-    """A reader whose runs are seen first."""
-
-    def __init__(self, reader: LogReader, see: Callable[[Run], None]) -> None:
-        self._reader = reader
-        self._see = see
-
-    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
-        for run in self._reader.runs(on_ddl, _KINDS):
-            self._see(run)
-            yield run
-
-    def ddl_before(self) -> Iterable[DdlStatement]:
-        return self._reader.ddl_before()
 
 
 def _rows(image: Image | None) -> list[Row | None]:

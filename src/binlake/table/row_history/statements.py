@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
-from binlake.events.common.query import QueryEvent
-from binlake.stream.log_events import LogEvent, query_events
 from binlake.stream.log_reader import LogReader
-from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
-from binlake.stream.sql.ddl import DdlStatement, TakesDdl
+from binlake.stream.runs import Run, Transaction
+from binlake.stream.sql.ddl import DdlStatement
 from binlake.stream.sql.ddl_targets import may_change, names
-from binlake.stream.sql.statements import DDL, TRUNCATE, statement_kind
+from binlake.stream.sql.statements import TRUNCATE
+from binlake.stream.watched_statements import WatchedReader, WatchedStatement, watched_statements
 from binlake.table.row_history.entries import TableStatement, moment
 
 __all__ = ["StatementsOfTable"]
 
-_KINDS = frozenset((DDL, TRUNCATE))
 _DROPS_DATABASE = re.compile(r"\s*DROP\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 #: Ordinal of the file, and offset.
 _Order = tuple[int, int]
@@ -30,26 +28,20 @@ class StatementsOfTable:
         self._table = table
         self.found: dict[_Order, TableStatement] = {}
 
-    def watch(self, reader: LogReader) -> _WatchedReader:
+    def watch(self, reader: LogReader) -> WatchedReader:
         """Return a reader of the same runs."""
-        return _WatchedReader(reader, self)
+        return WatchedReader(reader, self.see)
 
     def see(self, run: Run) -> None:
         """Take a run of the log. Raises BinlogError."""
-        if not isinstance(run, Transaction) or run.outcome is not Outcome.COMMITTED:
-            return
-        if not any(s.kind in _KINDS and not s.undone for s in run.statements):
-            return
-        for found in query_events(run):
-            event = found.event
-            if isinstance(event, QueryEvent) and not event.error_code:
-                self._take(run, found, event)
+        for statement in watched_statements(run):
+            ddl = DdlStatement.of(statement.event, statement.position)
+            if self._concerns(ddl):
+                self._take(run, statement, ddl)
 
-    def _take(self, run: Transaction, found: LogEvent, event: QueryEvent) -> None:
-        kind = statement_kind(event.sql_raw)
-        position = ChainPosition(run.start.ordinal, found.file, found.pos)
-        if kind not in _KINDS or not self._concerns(ddl := DdlStatement.of(event, position)):
-            return
+    def _take(self, run: Run, statement: WatchedStatement, ddl: DdlStatement) -> None:
+        assert isinstance(run, Transaction), "only transactions have statements"
+        kind, found, event, position = statement
         invoker = event.status_values.get("invoker")
         self.found[position.ordinal, position.offset] = TableStatement(
             op="truncate" if kind == TRUNCATE else "ddl",
@@ -69,17 +61,3 @@ class StatementsOfTable:
         if _DROPS_DATABASE.match(ddl.sql):
             return names(ddl.sql, self._database)
         return may_change(ddl, self._database, self._table)
-
-
-class _WatchedReader:
-    def __init__(self, reader: LogReader, statements: StatementsOfTable) -> None:
-        self._reader = reader
-        self._statements = statements
-
-    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
-        for run in self._reader.runs(on_ddl, _KINDS):
-            self._statements.see(run)
-            yield run
-
-    def ddl_before(self) -> Iterable[DdlStatement]:
-        return self._reader.ddl_before()

@@ -1,0 +1,60 @@
+"""The DDL and TRUNCATE statements of a log, seen while its runs pass to the decoder of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from binlake.events.common.query import QueryEvent
+from binlake.stream.log_events import LogEvent, query_events
+from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import ChainPosition, Outcome, Run, Transaction
+from binlake.stream.sql.ddl import DdlStatement, TakesDdl
+from binlake.stream.sql.statements import DDL, TRUNCATE, statement_kind
+
+__all__ = ["WATCHED_KINDS", "WatchedReader", "WatchedStatement", "watched_statements"]
+
+WATCHED_KINDS = frozenset((DDL, TRUNCATE))
+
+
+class WatchedStatement(NamedTuple):
+    """A statement with its event, and its place in the chain."""
+
+    kind: str
+    found: LogEvent
+    event: QueryEvent
+    position: ChainPosition
+
+
+def watched_statements(run: Run) -> Iterator[WatchedStatement]:
+    """Yield the statements that a committed transaction ran without an error. Raises BinlogError."""
+    if not isinstance(run, Transaction) or run.outcome is not Outcome.COMMITTED:
+        return
+    if not any(s.kind in WATCHED_KINDS and not s.undone for s in run.statements):
+        return
+    for found in query_events(run):
+        event = found.event
+        if not isinstance(event, QueryEvent) or event.error_code:
+            continue
+        kind = statement_kind(event.sql_raw)
+        if kind in WATCHED_KINDS:
+            position = ChainPosition(run.start.ordinal, found.file, found.pos)
+            yield WatchedStatement(kind, found, event, position)
+
+
+class WatchedReader:
+    """A reader whose runs `see` takes before the decoder does."""
+
+    def __init__(self, reader: LogReader, see: Callable[[Run], None]) -> None:
+        self._reader = reader
+        self._see = see
+
+    def runs(self, on_ddl: TakesDdl) -> Iterator[Run]:
+        """Yield the runs of the reader. Raises BinlogError."""
+        for run in self._reader.runs(on_ddl, WATCHED_KINDS):
+            self._see(run)
+            yield run
+
+    def ddl_before(self) -> Iterable[DdlStatement]:
+        """The DDL that the log has before the read begins."""
+        return self._reader.ddl_before()
