@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.archive import TOOL, archive
-from benchmarks.ask import ask
+from benchmarks.ask import HISTORIES, ask
 from benchmarks.commands import BINLAKE, starts, texts
 from benchmarks.goals import Goal, ratio
 from benchmarks.java import java_peer
@@ -153,7 +153,8 @@ GOALS = (
     Goal("mysqlbinlog --raw: the server's tool vs binlake's", ratio(TOOL, "binlake " + TOOL), ">= 1", lambda v: v >= 1),
     Goal("the same vs archive --no-index", ratio(TOOL, "archive"), ">= 1", lambda v: v >= 1),
     Goal("the same vs archive until the indexes are there too", ratio(TOOL, "archive, indexes"), "", bool),
-    Goal("history of a row in 2,000 logs of 10 MB, s", lambda d: d["binlake history, 2,000 logs"].wall_seconds,
+    Goal("history of a row in 2,000 logs of 10 MB, s, the slowest of 3 random keys",
+         lambda d: max(d[name].wall_seconds for name in HISTORIES),
          "<= 2", lambda v: v <= 2),
     Goal("the same: share of the bytes that it reads", lambda d: d["history, 2,000 logs"].output["share"],
          "<= 0.01", lambda v: v <= 0.01),

@@ -31,7 +31,7 @@ from binlake.table.where.key_indexing import key_index_of
 from binlake.values.ledger import Ledger
 from binlake.values.log_names import index_path, key_index_path
 from binlake.values.options import ReadOptions
-from support.logs.log_builder import TABLE_MAP
+from support.logs.log_builder import TABLE_MAP, query_body
 from support.logs.table_log import (
     INSERT,
     LONG_STATEMENT,
@@ -251,6 +251,27 @@ def test_a_log_without_the_key_is_not_opened(logs: Path) -> None:
     assert log.ledger.transactions["committed"] == 120
 
 
+def test_of_a_log_with_ddl_only_the_ddl_and_the_blocks_with_the_key_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also without the other index, which is read much more slowly."""
+    monkeypatch.undo()
+    path = tmp_path / "binlog.000001"
+    ddl = query_body(b"CREATE TABLE other (id INT)")
+    write_keyed_log(path, range(10_000, 14_000), {10_000: ddl, 12_000: ddl})
+    asked = [(11_150, "Name11150"), (11_150, "no name")]
+    expected = [list(binlake.open(path).history("shop.t", *key).to_json()) for key in asked]
+    assert [len(entries) for entries in expected] == [1, 0]
+    assert main(["index", "--keys", str(path)]) == 0
+    Path(index_path(str(path))).unlink()
+    for key, entries in zip(asked, expected, strict=True):
+        log = binlake.open(path)
+        assert list(log.history("shop.t", *key).to_json()) == entries
+        assert log.ledger.total.bytes < 0.35 * path.stat().st_size
+        assert log.ledger.unshown["DDL"] == 0
+        assert log.ledger.transactions["committed"] == 42
+
+
 @pytest.mark.parametrize("column", ["id", None])
 def test_a_history_reads_only_the_blocks_with_the_key(logs: Path, column: str | None) -> None:
     log = binlake.open(logs)
@@ -382,7 +403,7 @@ def test_lists_that_are_too_long_are_left_out(
     assert column.pairs is None
     assert column.equal(1) == 1
     assert column.equal(70_000) == 0
-    assert column.within(59_999, None) == 1 << len(keys.starts) - 1
+    assert column.within(59_999, None) == 1 << len(keys.blocks.starts) - 1
 
 
 def test_an_encrypted_log_gets_no_key_index(

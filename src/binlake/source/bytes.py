@@ -398,7 +398,7 @@ def _write_error(path: str, error: OSError) -> SourceError:
 
 def _is_regular(path: str) -> bool:
     try:
-        mode = Path(path).stat().st_mode
+        mode = os.stat(path).st_mode  # noqa: PTH116 -- there may be very many
     except OSError as error:
         raise source_error(path, error) from error
     if stat.S_ISDIR(mode):

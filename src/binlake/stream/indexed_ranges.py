@@ -13,7 +13,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Protocol
 
 from binlake.source.chain import LogPath
-from binlake.source.log_file import LogFile
+from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.source.replica.url import is_server_url
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.transactions import FileRange
@@ -23,8 +23,9 @@ from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
 if TYPE_CHECKING:
-    from binlake.stream.index.key_index import Blocks, KeyIndex
+    from binlake.stream.index.key_index import KeyIndex
     from binlake.stream.index.key_lookup import LooksUpBlocks
+    from binlake.stream.index.key_pairs import Blocks
     from binlake.stream.index.log_index import Passage
 
 __all__ = ["IndexedRanges"]
@@ -44,20 +45,10 @@ class _Found:
     index: KeyIndex
     blocks: dict[str, Blocks]
 
-    def skipped(self) -> Iterator[tuple[int, int, int]]:
-        """The runs of blocks that no table needs, as `passages_between` takes them."""
-        index = self.index
-        needed = reduce(or_, self.blocks.values(), 0)
-        first, count = None, 0
-        for number, start in enumerate(index.starts):
-            if not needed >> number & 1:
-                first = start if first is None else first
-                count += index.counts[number]
-            elif first is not None:
-                yield first, start, count
-                first, count = None, 0
-        if first is not None:
-            yield first, index.end, count
+    @property
+    def needed(self) -> Blocks:
+        """The blocks that some table needs."""
+        return reduce(or_, self.blocks.values(), 0)
 
 
 class IndexedRanges:
@@ -85,9 +76,9 @@ class IndexedRanges:
         if not self._filters.everything or self._lookup is None:
             return None
         found = self._looked_up(path)
-        if found is None or not found.index.is_plain or any(found.blocks.values()):
+        if found is None or found.needed or not found.index.blocks.is_whole:
             return None
-        return sum(found.index.counts)
+        return sum(found.index.blocks.counts)
 
     def of(
         self, log: LogFile, start: int | None, stop: int | None, reader: ReadsTransactions
@@ -115,11 +106,11 @@ class IndexedRanges:
         keys = None
         if log.is_splittable and self._lookup is not None:
             keys = self._looked_up(LogPath(log.path, log.name, None, log.size))
-        is_whole = start is None and stop is None
-        if keys and keys.index.is_plain and self._filters.everything and is_whole:
+        is_whole = start in (None, FIRST_EVENT) and stop is None
+        if keys and self._filters.everything and is_whole:
             from binlake.stream.index.log_index import passages_between
 
-            return passages_between(keys.skipped(), start, stop)
+            return passages_between(keys.index.blocks.without(keys.needed), start, stop)
         if not keys and not self._options.chooses_rows and self._filters.everything:
             return None
         index = read_index(log)
@@ -129,7 +120,7 @@ class IndexedRanges:
             return None
         from binlake.stream.index.log_index import ChosenBlocks
 
-        chosen = ChosenBlocks(keys.index.starts, keys.blocks) if keys else None
+        chosen = ChosenBlocks(keys.index.blocks.starts, keys.blocks) if keys else None
         return index.passages(self._filters, self._tables, log.ordinal, start, stop, chosen)
 
     def _looked_up(self, path: LogPath) -> _Found | None:
@@ -150,6 +141,8 @@ class IndexedRanges:
         if index is None or isinstance(index, str):
             if index is not None:
                 self._ledger.warn(index)
+            return None
+        if not index.blocks.starts:
             return None
         try:
             blocks = self._lookup.blocks(index)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +104,17 @@ class Log(LogBuilder):
         return path
 
 
-def write_keyed_log(path: Path, keys: range) -> None:
-    """A log of transactions that insert 100 rows each into shop.t, whose primary key is (id, name)."""
+def write_keyed_log(path: Path, keys: range, statements: Mapping[int, bytes] | None = None) -> None:
+    """A log of transactions that insert 100 rows each into shop.t, whose primary key is (id, name).
+
+    `statements` are bodies of QUERY events that stand before the transactions with these first keys.
+    """
     described = table_map() + bytes([8, 2, 0, 1])  # SIMPLE_PRIMARY_KEY
     log = Log()
     for first in range(keys.start, keys.stop, 100):
         rows = [(key, f"Name{key}", day(2026, 1, 1)) for key in range(first, first + 100)]
+        if statements and first in statements:
+            log.add(QUERY, statements[first])
         events = [LONG_STATEMENT, (TABLE_MAP, described)]
         log.commit(*events, (INSERT, rows_body(*map(image, rows))), gno=first)
     log.add(ROTATE, struct.pack("<Q", 4) + b"binlog.000099")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
 from binlake.errors import SourceError
@@ -21,7 +21,7 @@ def read_beside(path: str) -> pa.Buffer | None:
     For a local file that does not exist, this does without pyarrow, whose import takes longer than reading
     a small log.
     """
-    if not is_uri(path) and not Path(local_path(path)).is_file():
+    if not is_uri(path) and not os.path.isfile(local_path(path)):  # noqa: PTH113 -- there may be very many
         return None
     import pyarrow as pa
 

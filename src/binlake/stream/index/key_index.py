@@ -3,7 +3,7 @@
     binlog.000012
     binlog.000012.keys.arrow      of binlog.000012.zst, too
 
-The log is cut into at most 256 blocks of whole transactions. For each column of a primary key there is a sorted
+Its plain transactions, which change rows and do nothing else, are cut into at most 256 blocks. For each column of a primary key there is a sorted
 list of 32-bit numbers, each a hash of 24 bits and the number of a block in which a value of that hash occurs, in
 either image of a row change. Two values can share a hash, so a block that is found may not contain the
 value; a block that is not found does not. Integers have the least and the greatest value of each block, too.
@@ -27,17 +27,18 @@ from zlib import crc32
 import pyarrow as pa
 
 from binlake.source.arrays import array
+from binlake.stream.index.key_blocks import KeyBlocks
 from binlake.stream.index.key_forms import INTEGER, hashes
-from binlake.stream.index.key_pairs import BLOCK_BITS, Blocks, KeyPairs
+from binlake.stream.index.key_pairs import Blocks, KeyPairs
 from binlake.stream.index.log_index import Stamp
 
-__all__ = ["BLOCK_BITS", "MOST_SHARE", "Blocks", "KeyColumn", "KeyIndex", "KeyTable"]
+__all__ = ["MOST_SHARE", "KeyColumn", "KeyIndex", "KeyTable"]
 
 #: The largest share of the log's bytes that lists take.
 MOST_SHARE = 0.018
 _METADATA = b"binlake.key_index"
 _CHECKSUM = b"binlake.key_index.crc32"
-_VERSION = 2
+_VERSION = 3
 _BOUND = (
     pa.string()
 )  # of digits: no type of Arrow holds both signed and unsigned BIGINT and is read fast
@@ -115,36 +116,19 @@ class KeyColumn:
 
 
 class KeyIndex:
-    """A key index in memory.
-
-    Block n has the transactions that start from `starts[n]` to the next start, the last one those to `end`;
-    `counts` says how many. `is_plain`: between the first start and `end` there are plain transactions only, which
-    change rows and do nothing else, and after it only the event that ends the log.
-    """
+    """A key index in memory."""
 
     def __init__(
         self,
         stamp: Stamp,
-        starts: Sequence[int],
-        end: int,
-        counts: Sequence[int],
-        *,
-        is_plain: bool,
+        blocks: KeyBlocks,
         tables: dict[str, KeyTable],
         rows: pa.RecordBatch,
     ) -> None:
         self.stamp = stamp
-        self.starts = starts
-        self.end = end
-        self.counts = counts
-        self.is_plain = is_plain
+        self.blocks = blocks
         self.tables = tables
         self._rows = rows
-
-    @property
-    def all(self) -> Blocks:
-        """Every block."""
-        return (1 << len(self.starts)) - 1
 
     @property
     def keyed_tables(self) -> set[str]:
@@ -156,13 +140,15 @@ class KeyIndex:
         found = {}
         for row, name in enumerate(self._rows["table"].to_pylist()):
             if name == table:
-                values = {each: self._rows[each][row] for each in _COLUMNS.names}
-                found[values["column"].as_py().casefold()] = KeyColumn(
-                    values["form"].as_py(),
-                    sum(1 << block for block in values["always"].as_py()),
-                    values["low"],
-                    values["high"],
-                    _pairs_of(values),
+                _, column, form, always, low, high, *pairs = (
+                    each[row] for each in self._rows.columns
+                )
+                found[column.as_py().casefold()] = KeyColumn(
+                    form.as_py(),
+                    sum(1 << block for block in always.as_py()),
+                    low,
+                    high,
+                    _pairs_of(*pairs),
                 )
         return found
 
@@ -174,10 +160,7 @@ class KeyIndex:
             "bytes": self.stamp.bytes,
             "head": self.stamp.head,
             "tail": self.stamp.tail,
-            "starts": list(self.starts),
-            "end": self.end,
-            "counts": list(self.counts),
-            "plain": self.is_plain,
+            "blocks": self.blocks.to_json(),
             "tables": {
                 name: [table.columns, table.key, table.is_described, table.first, table.moved]
                 for name, table in self.tables.items()
@@ -214,17 +197,11 @@ class KeyIndex:
             if any(rows[name].null_count for name in ("table", "column", "form", "always")):
                 raise ValueError("it is damaged")
             stamp = Stamp(about["log"], about["bytes"], about["head"], about["tail"])
-            starts, counts = [[int(n) for n in about[name]] for name in ("starts", "counts")]
-            ends = [*starts[1:], int(about["end"])]
-            if len(starts) != len(counts) or len(starts) > 1 << BLOCK_BITS:
-                raise ValueError("it is damaged")
-            if any(start >= end for start, end in zip(starts, ends, strict=False)):
-                raise ValueError("it is damaged")
+            blocks = KeyBlocks.of_json(about["blocks"])
             tables = {
-                name: _table(name, len(starts), *values) for name, values in about["tables"].items()
+                name: _table(name, blocks, *values) for name, values in about["tables"].items()
             }
-            return cls(stamp, starts, int(about["end"]), counts, is_plain=bool(about["plain"]),
-                       tables=tables, rows=rows)  # fmt: skip
+            return cls(stamp, blocks, tables, rows)
         except (
             pa.ArrowException,
             OSError,
@@ -251,25 +228,23 @@ class KeyIndex:
 def _checksum(about: bytes, rows: pa.RecordBatch) -> int:
     """The CRC32 of the metadata and of all columns but the lists, which are checked as they are read."""
     checksum = crc32(about)
-    for name in _COLUMNS.names[:-1]:
-        for buffer in rows[name].buffers():
-            checksum = crc32(b"" if buffer is None else buffer, checksum)
+    for column in rows.columns[:-1]:
+        for buffer in column.buffers():
+            if buffer is not None:
+                checksum = crc32(buffer, checksum)
     return checksum
 
 
-def _pairs_of(column: dict[str, pa.Scalar]) -> KeyPairs | None:
+def _pairs_of(firsts: pa.Scalar, checksums: pa.Scalar, pairs: pa.Scalar) -> KeyPairs | None:
     """The list of a column, where it lies in memory; None for one that was left out."""
-    if not column["pairs"].is_valid:
+    if not pairs.is_valid:
         return None
-    buffer = column["pairs"].as_buffer()
-    return KeyPairs.of_file(
-        memoryview(buffer), column["firsts"].as_py(), column["checksums"].as_py()
-    )
+    return KeyPairs.of_file(memoryview(pairs.as_buffer()), firsts.as_py(), checksums.as_py())
 
 
 def _table(
     name: str,
-    blocks: int,
+    blocks: KeyBlocks,
     columns: list[str],
     key: list[str],
     described: bool,
@@ -278,6 +253,6 @@ def _table(
 ) -> KeyTable:
     """What the metadata tells of a table. Raises ValueError, and TypeError for a name that is no text."""
     "".join((*columns, *key))
-    if "." not in name or not 0 <= first < blocks:
+    if "." not in name or not 0 <= first < max(len(blocks.starts), 1):
         raise ValueError("it is damaged")
     return KeyTable(tuple(columns), tuple(key), described, int(first), int(moved))

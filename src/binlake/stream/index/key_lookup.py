@@ -15,7 +15,8 @@ from operator import and_, or_
 from typing import Protocol
 
 from binlake.stream.index.key_forms import BYTES, INTEGER
-from binlake.stream.index.key_index import Blocks, KeyColumn, KeyIndex, KeyTable
+from binlake.stream.index.key_index import KeyColumn, KeyIndex, KeyTable
+from binlake.stream.index.key_pairs import Blocks
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 from binlake.values.where import (
@@ -53,14 +54,16 @@ class _Lookup(ABC):
     def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
         """As `LooksUpBlocks`. Raises ValueError for a damaged index."""
         wanted = (name for name in index.tables if self._tables.wants(*name.split(".", 1)))
-        return {name: self._blocks_of(index, name) & index.all for name in wanted}
+        return {name: self._blocks_of(index, name) & index.blocks.all for name in wanted}
 
     def _blocks_of(self, index: KeyIndex, name: str) -> Blocks:
         table = index.tables[name]
         if self._has_schema and not table.is_described:
-            return index.all  # the schema may have other names than the one at the time of indexing
+            return (
+                index.blocks.all
+            )  # the schema may have other names than the one at the time of indexing
         found = self._found(table, index.columns(name))
-        return index.all if found is None else found
+        return index.blocks.all if found is None else found
 
     @abstractmethod
     def _found(self, table: KeyTable, columns: dict[str, KeyColumn]) -> Blocks | None:

@@ -115,7 +115,8 @@ class Passage(NamedTuple):
 
 class ChosenBlocks(NamedTuple):
     """Parts of a log that may have rows to read: of each table a set of blocks (bit n is block n, which has the
-    transactions that start from `starts[n]` on). Tables that are not named may have rows in all blocks.
+    transactions that start from `starts[n]` on; there is one at least). Tables that are not named may have rows in
+    all blocks.
     """
 
     starts: Sequence[int]
@@ -296,9 +297,11 @@ class LogIndex:
 
 
 def _block_of(starts_of: pa.ChunkedArray, starts: Sequence[int]) -> pa.Array:
-    """Return for each transaction the number of its block."""
+    """Return for each transaction the number of its block; for one between blocks that of the block before it,
+    which has its keys, too.
+    """
     after = pc.search_sorted(array(starts, pa.int64()), starts_of.combine_chunks(), side="right")
-    return pc.subtract(after.cast(pa.int64()), scalar(1))
+    return pc.max_element_wise(pc.subtract(after.cast(pa.int64()), scalar(1)), scalar(0))
 
 
 def _inside(numbers: pa.ChunkedArray, bounds: list[int]) -> pa.ChunkedArray:

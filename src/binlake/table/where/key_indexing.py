@@ -25,8 +25,10 @@ from binlake.source.arrays import array, scalar
 from binlake.source.bytes import open_reader
 from binlake.source.chain import Chain, LogPath
 from binlake.source.log_file import FIRST_EVENT, LogFile
+from binlake.stream.index.key_blocks import MOST_BLOCKS, KeyBlocks
 from binlake.stream.index.key_forms import BYTES, INTEGER, hashes, text_form
-from binlake.stream.index.key_index import BLOCK_BITS, MOST_SHARE, KeyIndex, KeyTable
+from binlake.stream.index.key_index import MOST_SHARE, KeyIndex, KeyTable
+from binlake.stream.index.key_pairs import BLOCK_BITS
 from binlake.stream.index.log_index import LogIndex
 from binlake.stream.log_reader import LogReader
 from binlake.table.batches import Changes, TableChanges
@@ -47,7 +49,6 @@ __all__ = ["LEAST_BLOCK_BYTES", "key_index_of", "note_ddl"]
 #: Passing over fewer bytes than these saves nothing.
 LEAST_BLOCK_BYTES = 256 << 10
 
-_MOST_BLOCKS = 1 << BLOCK_BITS
 _PAIR_BYTES = 4
 _HEAD_TYPES = (
     FORMAT_DESCRIPTION_EVENT,
@@ -76,13 +77,13 @@ def key_index_of(
     with Access.of(options).open(path) as log:
         _check(path, log)
         size = index.stamp.bytes
-        blocks = _Blocks.of(index, max(least_block_bytes, -(-size // _MOST_BLOCKS)))
-        is_plain = _is_plain(log, index)
+        blocks = _blocks_of(log, index, max(least_block_bytes, -(-size // MOST_BLOCKS)))
     pinned = LogPath(path.path, path.name, path.number, size)
+    starts = array(blocks.starts, pa.int64())
     collected: dict[str, _KeysOfTable] = {}
     for changes in _keys_of(Chain(pinned.base, (pinned,)), options, history):
         for table in changes.tables:
-            block = blocks.of_rows(changes, table)
+            block = _block_of_rows(starts, changes, table)
             name = table.types.definition.full_name
             if name not in collected:
                 collected[name] = _KeysOfTable(table, pc.min(block).as_py(), size)
@@ -90,10 +91,7 @@ def key_index_of(
     columns = [column for keys in collected.values() for column in keys.columns]
     return KeyIndex(
         index.stamp,
-        blocks.starts,
-        blocks.end,
-        blocks.counts,
-        is_plain=is_plain,
+        blocks,
         tables={name: keys.table for name, keys in collected.items()},
         rows=KeyIndex.rows_of(_within(columns, int(size * MOST_SHARE), len(blocks.starts))),
     )
@@ -111,17 +109,55 @@ def _check(path: LogPath, log: LogFile) -> None:
         raise UnsupportedError(f"{path.path} cannot have a key index: {why}")
 
 
-def _is_plain(log: LogFile, index: LogIndex) -> bool:
-    """Whether the log has nothing but plain transactions between its head and the event that ends it."""
-    rows = index.table
-    if not rows.num_rows or not pc.all(rows["plain"]).as_py():
-        return False
-    starts, ends = rows["pos"].to_pylist(), rows["end_pos"].to_pylist()
-    if starts[1:] != ends[:-1]:
-        return False
-    return _has_only(log, None, starts[0], _HEAD_TYPES) and _has_only(
-        log, ends[-1], None, _TAIL_TYPES
+def _blocks_of(log: LogFile, index: LogIndex, least_bytes: int) -> KeyBlocks:
+    """Cut the plain transactions of a log into blocks of `least_bytes` or more. A shorter stretch is a block only
+    if there is no other.
+    """
+    found = list(_stretches(index))
+    long = [one for one in found if one[-1][1] - one[0][0] >= least_bytes]
+    starts: list[int] = []
+    ends: list[int] = []
+    counts: list[int] = []
+    for stretch in long or found[:1]:
+        last = stretch[-1][1]
+        for number, (pos, end) in enumerate(stretch):
+            if number == 0 or (pos - starts[-1] >= least_bytes and last - pos >= least_bytes):
+                starts.append(pos)
+                ends.append(end)
+                counts.append(0)
+            ends[-1] = end
+            counts[-1] += 1
+    if not starts:
+        return KeyBlocks((), (), (), reads_head=True, reads_tail=True)
+    return KeyBlocks(
+        starts,
+        ends,
+        counts,
+        reads_head=not _has_only(log, None, starts[0], _HEAD_TYPES),
+        reads_tail=not _has_only(log, ends[-1], None, _TAIL_TYPES),
     )
+
+
+def _stretches(index: LogIndex) -> Iterator[list[tuple[int, int]]]:
+    """The plain transactions of a log (first byte, the byte after it), those back to back together."""
+    rows = index.table.filter(index.table["plain"])
+    stretch: list[tuple[int, int]] = []
+    for pos, end in zip(rows["pos"].to_pylist(), rows["end_pos"].to_pylist(), strict=True):
+        if stretch and pos != stretch[-1][1]:
+            yield stretch
+            stretch = []
+        stretch.append((pos, end))
+    if stretch:
+        yield stretch
+
+
+def _block_of_rows(starts: pa.Array, changes: Changes, table: TableChanges) -> pa.Array:
+    """The block of each row change. Transactions that are in no block get the one before, or the first: they are
+    read in any case.
+    """
+    places = changes.transactions.start.take(table.facts.transaction)
+    after = pc.search_sorted(starts, places, side="right").cast(pa.int64())
+    return pc.max_element_wise(pc.subtract(after, scalar(1)), scalar(0))
 
 
 def _has_only(log: LogFile, start: int | None, stop: int | None, types: Sequence[int]) -> bool:
@@ -156,41 +192,6 @@ def note_ddl(log: LogPath, history: SchemaHistory, options: ReadOptions) -> None
     (reader,) = LogReader.of_chains([Chain(log.base, (log,))], options, Ledger())
     for _ in reader.runs(history.note):
         pass
-
-
-class _Blocks:
-    """The blocks of a log: transactions from `starts[n]` on, `counts[n]` of them, the last ones until `end`."""
-
-    def __init__(self, starts: list[int], counts: list[int], end: int) -> None:
-        self.starts = starts
-        self.counts = counts
-        self.end = end
-        self._starts = array(starts, pa.int64())
-
-    @classmethod
-    def of(cls, index: LogIndex, least_bytes: int) -> _Blocks:
-        """Cut a log where a block has `least_bytes`."""
-        starts: list[int] = []
-        counts: list[int] = []
-        end = 0
-        positions = zip(
-            *(index.table[name].to_pylist() for name in ("pos", "end_pos")), strict=True
-        )
-        for pos, end_pos in positions:
-            if not starts or pos - starts[-1] >= least_bytes:
-                starts.append(pos)
-                counts.append(0)
-            counts[-1] += 1
-            end = max(end, end_pos)
-        return cls(starts, counts, end)
-
-    def of_rows(self, changes: Changes, table: TableChanges) -> pa.Array:
-        """The block of each row change. Transactions that are in no block, because another one decides them, get
-        the nearest: they are read in any case.
-        """
-        starts = changes.transactions.start.take(table.facts.transaction)
-        after = pc.search_sorted(self._starts, starts, side="right").cast(pa.int64())
-        return pc.max_element_wise(pc.subtract(after, scalar(1)), scalar(0))
 
 
 class _KeysOfTable:
