@@ -70,6 +70,7 @@ __all__ = [
     "event_inside",
     "first_frame",
     "first_sync",
+    "first_sync_before",
     "next_transaction",
     "opens_with_gtid",
     "sync_inside",
@@ -101,14 +102,29 @@ def first_sync(log: LogFile, at: int, limits: SearchLimits = SearchLimits()) -> 
     The result is the first event of the file for `at` <= 4, and the length of the file (END if it
     is unknown) if no transaction starts there. Raises SourceError.
     """
+    found = first_sync_before(log, at, END, limits)
+    assert found is not None
+    return found
+
+
+def first_sync_before(
+    log: LogFile, at: int, before: int, limits: SearchLimits = SearchLimits()
+) -> int | None:
+    """Return the same if an event between `at` and `before` determines it, else None: `first_sync` of
+    both is the same then. Raises SourceError.
+    """
     if at <= FIRST_EVENT:
         return FIRST_EVENT
     size = log.size
     if log.format is None or not log.is_splittable or size is None:
         return END if size is None else size
-    start = first_frame(log.reader, log.format, at, size, limits)
+    start = first_frame(log.reader, log.format, at, size, limits, before)
     walk = _Walk(log.reader, log.format)
+    if start >= before:
+        return None
     for data, base, block in walk.blocks(start):
+        if base >= before:
+            return None
         found = walk.boundary(data, base, block, len(block))
         if found is not None:
             return found
@@ -157,9 +173,10 @@ def first_frame(
     at: int,
     file_size: int,
     limits: SearchLimits = SearchLimits(),
+    before: int = END,
 ) -> int:
     """Return the offset of the first event that starts at or after byte `at`; `file_size` if there
-    is none.
+    is none. The search may end at byte `before` without one.
 
     For logs whose log_pos is their own (not relay logs). MariaDB since 11.7 gives a log_pos only
     to the events that open and end transactions: inside a transaction longer than `before_bytes`
@@ -176,7 +193,7 @@ def first_frame(
             return found
         begin = at
     refuted: set[int] = set()
-    while (candidate := walk.candidate(begin)) is not None:
+    while (candidate := walk.candidate(begin, before)) is not None:
         if candidate not in refuted:
             chain = walk.follow(candidate, max(at, candidate) + limits.after_bytes, at)
             if chain.holds:
@@ -321,9 +338,11 @@ class _Walk:
             return False
         return self._sql(frame, self._reader.read_at(offset, frame.length), offset) == b"BEGIN"
 
-    def candidate(self, begin: int) -> int | None:
-        """Return the first place at or after `begin` with an event that verifies, or None."""
-        while True:
+    def candidate(self, begin: int, before: int = END) -> int | None:
+        """Return the first place at or after `begin` with an event that verifies, or None. The search
+        may end at byte `before`.
+        """
+        while begin < before:
             data = self._reader.read_at(begin, _SEARCH_BYTES)
             pos = 0
             while (pos := self._find(data, begin, pos)) >= 0:
@@ -333,6 +352,7 @@ class _Walk:
             if len(data) < _SEARCH_BYTES:
                 return None
             begin += len(data) - _HEADER_PAIR_BYTES
+        return None
 
     def after_damaged(self, damaged: int) -> int:
         """Return where to look for the next event: after the damaged one, if its header is sound."""

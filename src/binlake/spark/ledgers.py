@@ -32,6 +32,7 @@ from typing import Any
 
 from binlake.errors import BinlogError, SourceError
 from binlake.source.bytes import file_system_for, is_uri, local_path, write_whole
+from binlake.spark.hosts import check_visible
 from binlake.spark.ledger_collector import CollectorAddress, ReadPart
 from binlake.values.ledger import Ledger
 
@@ -76,6 +77,18 @@ class ReadLedger:
     def for_task(self, task: int, tasks: int) -> ReadLedger:
         """Return the same read in the form that one of its tasks carries."""
         return replace(self, task=task, tasks=tasks)
+
+    def create_directory(self) -> None:
+        """Create the directory, on the driver. Raises SourceError."""
+        if self.directory is not None:
+            _folder(self.directory).create()
+
+    def expect_directory(self) -> None:
+        """Raise SourceError if the host of a task does not see the directory of the driver: the ledgers
+        would go to a directory of that host, where the sum is never found.
+        """
+        if self.directory is not None:
+            check_visible(self.directory)
 
     def deliver(self, ledger: Ledger) -> None:
         """Store the ledger of a finished task for the sum. Raises SourceError."""
@@ -236,6 +249,10 @@ class _Folder(ABC):
         return None if text is None else Ledger.from_json(json.loads(text))
 
     @abstractmethod
+    def create(self) -> None:
+        """Create the directory. Raises SourceError."""
+
+    @abstractmethod
     def put(self, name: str, data: bytes) -> None:
         """Write a file: whole under its name, or not at all."""
 
@@ -260,9 +277,13 @@ class _LocalFolder(_Folder):
     def __init__(self, directory: str) -> None:
         self._root = Path(local_path(directory))
 
-    def put(self, name: str, data: bytes) -> None:
+    def create(self) -> None:
         with self._errors():
             self._root.mkdir(parents=True, exist_ok=True)
+
+    def put(self, name: str, data: bytes) -> None:
+        self.create()
+        with self._errors():
             self._write(self._root / name, data)
 
     def get(self, name: str) -> bytes | None:
@@ -327,6 +348,9 @@ class _RemoteFolder(_Folder):
         self._uri = directory.rstrip("/")
         self._files, root = file_system_for(directory)
         self._root = root.rstrip("/")
+
+    def create(self) -> None:
+        """Do nothing: a file there creates its directories."""
 
     def put(self, name: str, data: bytes) -> None:
         if self._files.type_name != "hdfs":

@@ -93,7 +93,11 @@ class LogPart:
         try:
             return LogReader.of_split(split, options, ledger)
         except SourceError:
-            now = split.found()
+            try:
+                now = split.found()
+            except SourceError:  # this host does not see their directory either
+                check_visible(split.log.path)
+                raise
             check_visible(now.log.path)
             if now is split:
                 raise

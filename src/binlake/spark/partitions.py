@@ -41,7 +41,8 @@ def partitions_of(files: Sequence[Split], size: TaskSize) -> list[LogPartition]:
 
 
 def reporting(partitions: Sequence[LogPartition], read: ReadLedger) -> list[InputPartition]:
-    """Return the partitions of a read whose tasks deliver their ledgers to `read`."""
+    """Return the partitions of a read whose tasks deliver their ledgers to `read`. Raises SourceError."""
+    read.create_directory()
     count = len(partitions)
     return [replace(part, read=read.for_task(n, count)) for n, part in enumerate(partitions)]
 
@@ -55,6 +56,8 @@ def read_partition(
     """
     ledger = Ledger()
     try:
+        if partition.read is not None:
+            partition.read.expect_directory()
         yield from batches(partition, ledger)
         if partition.read is not None:
             partition.read.deliver(ledger)

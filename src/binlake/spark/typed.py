@@ -233,8 +233,9 @@ class _Look:
         newest_first: dict[tuple[tuple[str, str], _Map], TableTypes] = {}
         of_chain: dict[tuple[str, str], DeclaredSchema] = {}
         self.looked_bytes = 0
+        inside = False  # a transaction, which starts before the bytes that were read
         for split in reversed(splits):
-            if self.looked_bytes >= self._options.schema_scan_bytes:
+            if self.looked_bytes >= self._options.schema_scan_bytes and not inside:
                 break
             chain = split.log.chain
             if chain not in of_chain:
@@ -242,6 +243,7 @@ class _Look:
             history = SchemaHistory(of_chain[chain])
             tables = TableResolver(read, Target.TYPED, silent, history)
             look = _SplitLook(split, read, history, self.ddl)
+            inside = look.inside_transaction
             self._renamed = look.renamed + self._renamed
             known = {one for of, one in newest_first if of == chain}
             types = look.resolved(tables, known)
@@ -265,7 +267,8 @@ class _Map(NamedTuple):
 
 class _SplitLook:
     """The distinct TABLE_MAP events of a split. `found` has the format and the place of each, in the order of
-    their last use. `renamed` are the columns that DDL in the split renames.
+    their last use. `renamed` are the columns that DDL in the split renames. `inside_transaction`: no
+    transaction starts in the split.
     """
 
     def __init__(
@@ -274,10 +277,12 @@ class _SplitLook:
         self._history = history
         self.renamed: list[RenamedColumn] = []
         unchecked = replace(read, verify_checksum=False, on_unshown="count")
-        reader = LogReader.of_split(split, unchecked, Ledger())
+        ledger = Ledger()
+        reader = LogReader.of_split(split, unchecked, ledger)
         self._uses_ddl = split.log.chain in ddl.chains
         self._ddl = list(before_split(ddl.up_to(split.log), reader.first))
         self.found = self._table_maps(reader)
+        self.inside_transaction = not ledger.covered
 
     def resolved(self, tables: TableResolver, known: Container[_Map]) -> dict[_Map, TableTypes]:
         """Return the types of those that are not known; wanted tables only."""

@@ -150,12 +150,12 @@ class LogReader:
             sent = _sent_from(opener, split.log, place, sync_inside)
         if sent is None:
             log = opener.open(split.log, split.ordinal, split.known_start)
-            start = covered_from = split.border(log, split.start)
+            start, end = split.borders_in(log)
+            covered_from = start
         else:
             log, start = sent
-            covered_from = split.border(log, split.start)
+            covered_from, end = split.borders_in(log)
         opened = [log]
-        end = None if split.end is None else split.border(log, split.end)
         if log.is_relay and start == FIRST_EVENT:
             start = carried_over(opener, split.ordinal)
         first = ChainPosition(split.ordinal, log.name, start)

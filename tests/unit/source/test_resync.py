@@ -22,7 +22,7 @@ from binlake.events.common.format_description import effective_type
 from binlake.events.common.query import QueryEvent
 from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.source.reader import ByteReader
-from binlake.source.resync import END, SearchLimits, first_frame, first_sync
+from binlake.source.resync import END, SearchLimits, first_frame, first_sync, first_sync_before
 from support.logs.log_builder import (
     GTID,
     MAGIC,
@@ -31,6 +31,7 @@ from support.logs.log_builder import (
     RELAY,
     ROTATE,
     ROWS,
+    TABLE_MAP,
     XID,
     LogBuilder,
     event,
@@ -143,6 +144,43 @@ def plain_log(version: str, alg: int | None, gtid: int | None) -> LogBuilder:
 def test_every_byte(version: str, gtid: int | None, alg: int | None, limits: SearchLimits) -> None:
     data = plain_log(version, alg, gtid).bytes()
     check(data, range(len(data) + 2), limits)
+
+
+@pytest.mark.parametrize(
+    ("version", "gtid", "positions"),
+    [("8.0.36", GTID, True), ("5.5.62", None, True), ("11.8.2-MariaDB", MARIADB_GTID, False)],
+)
+def test_a_search_between_two_bytes_does_not_read_a_long_transaction(
+    version: str, gtid: int | None, positions: bool
+) -> None:
+    """MariaDB since 11.7 writes no position into the events inside of a transaction."""
+    log = LogBuilder(version, 1)
+    log.transaction(b"x", gtid=gtid)
+    start = len(log.data)
+    if gtid is not None:
+        log.add(gtid, bytes(42))
+    log.add(QUERY, query_body(b"BEGIN"))
+    position = {} if positions else {"log_pos": 0}
+    for _ in range(1000):
+        log.add(TABLE_MAP, b"\x01" * 40, **position)
+        log.add(ROWS, bytes(8000), **position)
+    log.add(XID, struct.pack("<Q", start))
+    log.transaction(b"y", gtid=gtid)
+    data = log.bytes()
+    size = len(data)
+    reader = MemoryReader(data)
+    file = LogFile(reader, "binlog.000001")
+    for at in range(size // 8, size - size // 4, size // 8):
+        reader.bytes_read = 0
+        assert first_sync_before(file, at, at + 10_000, NEAR) is None
+        assert reader.bytes_read < size // 2
+        assert first_sync(file, at, NEAR) == first_sync(file, at + 10_000, NEAR)
+    for at in range(0, size, size // 50):
+        border = first_sync(file, at, NEAR)
+        assert first_sync_before(file, at, END, NEAR) == border
+        assert first_sync_before(file, at, at + 10_000, NEAR) in (
+            {None, border} if border > at + 10_000 else {border}
+        )
 
 
 def test_statements_end_transactions_where_there_is_no_xid() -> None:

@@ -20,6 +20,8 @@ from binlake.spark.hosts import Shipped, check_visible, host_check
 from binlake.spark.options import SourceOptions
 from binlake.spark.source import BinlogDataSource
 from binlake.values.builds import installed_version
+from support.logs.stream_log import StreamLog
+from support.spark.stream_query import Checkpoint, Query42
 
 SOURCE = str(Path(__file__).parents[3] / "src")
 HOST_CHECK = "import base64, pickle; pickle.loads(base64.b64decode({!r}))()"
@@ -107,3 +109,25 @@ def test_path_not_visible(tmp_path: Path) -> None:
         SourceError, match=r"host \S+ does not see .*/gone; local paths are read where"
     ):
         check_visible(str(tmp_path / "gone"))
+
+
+@pytest.mark.parametrize("gone", ["logs", "ledgers"])
+@pytest.mark.parametrize("way", ["batch", "stream"])
+def test_a_task_on_a_host_without_the_directories_of_the_driver(
+    way: str, gone: str, tmp_path: Path
+) -> None:
+    (tmp_path / "logs").mkdir()
+    StreamLog().plain(1).plain(2).write(tmp_path / "logs")
+    options = {"path": str(tmp_path / "logs"), "ledger_path": str(tmp_path / "ledgers")}
+    if way == "stream":
+        run = Query42(Checkpoint(), **options)
+        assert run.plan()
+        reader: Any = run.reader
+        [partition] = run._partitions(run.initial(), run.checkpoint.ends[0])
+    else:
+        source = BinlogDataSource(options)
+        reader = source.reader(source.schema())
+        [partition] = reader.partitions()
+    (tmp_path / gone).rename(tmp_path / "elsewhere")
+    with pytest.raises(SourceError, match=rf"^host \S+ does not see {tmp_path}/{gone}"):
+        list(reader.read(partition))

@@ -21,7 +21,9 @@ from binlake.spark.schema import arrow_schema, spark_schema
 from binlake.spark.source import BinlogDataSource
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from support.logs.log_builder import TABLE_MAP
 from support.logs.stream_log import SID, StreamLog
+from support.logs.table_log import INSERT, Log, image, rows_body, table_map
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 LOGS = GOLDEN / "mysql-9.7" / "transactions" / "binlog.index"
@@ -183,6 +185,23 @@ def test_the_look_for_columns_is_bounded() -> None:
     with pytest.raises(SourceError, match="raise option schema_scan_bytes"):
         reader(LOGS, table="golden.only_in_the_first", schema_scan_bytes="1")
     assert reader(first, table="golden.a")
+
+
+def test_the_look_for_columns_reaches_the_start_of_a_long_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binlake.spark.typed._LOOK_BYTES", 1000)
+    log = Log()
+    log.insert((1, "a", None), table="older")
+    for _ in range(20):
+        log.insert((1, "a", None), table="between")
+    body = rows_body(image((2, "b", None)))
+    log.commit(*[(TABLE_MAP, table_map()), (INSERT, body)] * 200)
+    path = log.save(tmp_path)
+    rows, _ = read(path, table="shop.t", schema_scan_bytes="1000")
+    assert len(rows) == 200
+    with pytest.raises(SourceError, match="raise option schema_scan_bytes"):
+        reader(path, table="shop.older", schema_scan_bytes="1000")
 
 
 # -- splits ---------------------------------------------------------------------------------------

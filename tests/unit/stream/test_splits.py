@@ -181,8 +181,10 @@ def test_small_files_are_packed(tmp_path: Path) -> None:
 
 def _misled(monkeypatch: pytest.MonkeyPatch, border: int) -> None:
     """The search for a transaction's start from byte 5 on answers `border`."""
-    true = borders.first_sync
-    monkeypatch.setattr(borders, "first_sync", lambda log, at: border if at == 5 else true(log, at))
+    true = borders.first_sync_before
+    monkeypatch.setattr(
+        borders, "first_sync_before", lambda log, at, *to: border if at == 5 else true(log, at, *to)
+    )
 
 
 @pytest.mark.parametrize("version", ["8.0.36", "5.5.40"])

@@ -24,7 +24,7 @@ from binlake.source.chain import LogPath, resolve
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
 from binlake.source.replica.url import is_server_url, without_password
-from binlake.source.resync import first_sync
+from binlake.source.resync import END, first_sync_before
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.elsewhere import Elsewhere, ElsewhereInStream, OpensFiles
 from binlake.stream.positions.chosen_chains import chosen_chains
@@ -93,9 +93,25 @@ class Split(PickledByName):
         """Return the same split with the current location of its file."""
         return self
 
-    def border(self, log: LogFile, at: int) -> int:
+    def borders_in(self, log: LogFile) -> tuple[int, int | None]:
+        """Return where the first transaction of the split starts, and the first one after it (None: the
+        split is the end of the file). They are equal if none starts in the split.
+        """
+        if self.end is None:
+            return self._border(log, self.start), None
+        # not to the end of a transaction that is longer than the split: each split in it would do that
+        start = self._border_before(log, self.start, self.end)
+        return (self.end, self.end) if start is None else (start, self._border(log, self.end))
+
+    def _border(self, log: LogFile, at: int) -> int:
         """Return where the first transaction starts at or after byte `at`, one of the ends."""
-        return first_sync(log, at)
+        found = self._border_before(log, at, END)
+        assert found is not None
+        return found
+
+    def _border_before(self, log: LogFile, at: int, before: int) -> int | None:
+        """Return the same, as `first_sync_before`."""
+        return first_sync_before(log, at, before)
 
     def elsewhere(self, chain: OpensFiles, first: ChainPosition) -> Elsewhere:
         """Return access to the rest of its chain, for XA transactions; `first` is where it begins."""
@@ -147,14 +163,14 @@ class StreamSplit(Split):
             )
         return replace(self, log=replace(now, size=None))
 
-    def border(self, log: LogFile, at: int) -> int:
+    def _border_before(self, log: LogFile, at: int, before: int) -> int | None:
         known = at != self.start or self.fingerprint is None or self.fingerprint.is_in(log)
         if self.created not in (None, log.created) or not known:
             raise PositionLostError(
                 f"{log.path} is not the log that the batch was planned for",
                 hint="it was replaced, or another server answers; start the query again",
             )
-        return at if at in self.borders else first_sync(log, at)
+        return at if at in self.borders else first_sync_before(log, at, before)
 
     def elsewhere(self, chain: OpensFiles, first: ChainPosition) -> Elsewhere:
         return ElsewhereInStream(chain, first)
