@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 
 import binlake
 from binlake.cli.main import main
@@ -128,6 +128,16 @@ def test_where_works_after_the_read(spark: Any) -> None:
         frame.where("_op = 'insert'").count() + frame.where("_op <> 'insert'").count()
         == frame.count()
     )
+
+
+def test_writing_is_refused(spark: Any, tmp_path: Path) -> None:
+    frame = load(spark, table="golden.a")
+    with pytest.raises(AnalysisException, match="the format binlog can only be read"):
+        frame.write.format("binlog").mode("append").save(str(tmp_path))
+    rate = spark.readStream.format("rate").load().writeStream.format("binlog")
+    query = rate.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(tmp_path))
+    with pytest.raises(StreamingQueryException, match="the format binlog can only be read"):
+        query.awaitTermination()
 
 
 def test_partitions_inside_a_file(spark: Any) -> None:

@@ -7,12 +7,12 @@ the user gave none. The result of `schema` travels inside the pickled source to 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from binlake.errors import SchemaError, SourceError
+from binlake.errors import SchemaError, SourceError, UnsupportedError
 from binlake.spark.driver import Driver
 from binlake.spark.hosts import Shipped, without_traceback
 from binlake.spark.options import SourceOptions
@@ -82,6 +82,14 @@ class BinlogDataSource(Shipped, DataSource):
             pinned = PinnedView.of(inferred)
         return BinlogStreamReader(options, schema, pinned, self.driver)
 
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse to write. Raises UnsupportedError."""
+        _refuse_to_write()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 - Spark's
+        """Refuse to write. Raises UnsupportedError."""
+        _refuse_to_write()
+
     def _options_for(self, schema: StructType) -> tuple[SourceOptions, InferredView | None]:
         """Return the options to read with for a schema, and the typed view if it was found in the
         log.
@@ -118,3 +126,12 @@ class BinlogDataSource(Shipped, DataSource):
             return
         if spark_schema(inferred.schema).simpleString() == schema.simpleString():
             self._inferred, self._read = inferred, read
+
+
+@without_traceback
+def _refuse_to_write() -> NoReturn:
+    # without these methods, Spark reports only that PySpark's own are not implemented
+    raise UnsupportedError(
+        "the format binlog can only be read, because a server writes its logs itself",
+        hint="write to a table of another format: df.write.format('parquet')",
+    )
