@@ -12,8 +12,8 @@ from support.logs import costly_events
 from support.logs.cost import COMMANDS, MOST_MEMORY_KB, cost, saved
 
 pytestmark = pytest.mark.costs
-# 12 GB of text, rightly; more than 300 MB of memory (docs/limits.md)
-UNBOUNDED = ("long_members", "payload_of_rows")
+# 12 GB of text, rightly
+UNBOUNDED = ("long_members",)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,13 @@ from binlake.core.growing cimport Bytes
 from binlake.core.reader cimport Reader
 from binlake.core.sink cimport Column
 
+# What finishing a row makes beside its values: a list of the names of columns that its image lacks, or the
+# text around the values of those that it has.
+cdef enum Listing:
+    NO_LIST
+    ABSENT
+    PRESENT
+
 cdef enum:
     MOST_INFLATED = 1032  # bytes that deflate makes of one
 
@@ -24,8 +31,8 @@ cdef struct Steps:
 # What one present-columns bitmap (or two, of both images) means for the columns. `key` are the
 # bitmaps, `hash` theirs. `image` are the columns of the image itself, `carried` those of the image
 # before it, as far as it is needed to fill what the image lacks; `absent` are columns of which
-# neither tells a value, `present` is the bitmap of the others. A list of the absent columns' names
-# takes `absent_bytes`, where these are listed.
+# neither tells a value, `present` is the bitmap of the others. What finishing a row makes for these, or for
+# those, takes `listed_bytes` (see `Listing`).
 cdef struct Layout:
     uint64_t hash
     int64_t key_bytes
@@ -36,13 +43,13 @@ cdef struct Layout:
     bint carries
     Column** absent
     int64_t absent_count
-    int64_t absent_bytes
+    int64_t listed_bytes
 
 # The images of one side. `columns` are all columns of the table, of which `kept` are kept. `filled`
 # rows have values in all columns; those up to `rows` have no image. `runs` are the rows from which
 # on the images have the columns of a bitmap, int64 each; the bitmaps are in `run_bitmaps`.
 # Finishing a row adds `finished_row_bytes` to its values, and to each row from `run_start` on a list
-# of `run_absent_bytes`; the lists of the rows before take `absent_bytes`. What the values of the first
+# of `run_listed_bytes`; the lists of the rows before take `listed_bytes`. What the values of the first
 # `inflated_rows` rows inflate to takes `inflated_bytes`.
 cdef struct Image:
     int64_t width
@@ -68,8 +75,9 @@ cdef struct Image:
     Bytes runs
     Bytes run_bitmaps
     int64_t run_start
-    int64_t run_absent_bytes
-    int64_t absent_bytes
+    int64_t run_listed_bytes
+    int64_t listed_bytes
+    Listing listing
     int64_t inflated_rows
     int64_t inflated_bytes
 
@@ -80,6 +88,7 @@ cdef class ImageSink:
 
     cdef object finish(self)
     cdef int list_absent(self) except -1
+    cdef int list_present(self, texts) except -1
 
 cdef int trim_layouts(Image* image) noexcept nogil
 cdef Layout* choose(Image* image, const uint8_t* bitmaps, Image* passed, Failure* failure) noexcept nogil

@@ -142,6 +142,15 @@ cdef class ImageSink:
         cdef ColumnSink sink
         for sink, plan in zip(self.sinks, self.plans, strict=True):
             sink.column.listed_bytes = _LISTED_BYTES + len(plan.definition.name.encode())
+        self.image.listing = ABSENT
+        return 0
+
+    cdef int list_present(self, texts) except -1:
+        """Count the text around the values of present columns: so many bytes for each column."""
+        cdef ColumnSink sink
+        for sink, size in zip(self.sinks, texts, strict=True):
+            sink.column.listed_bytes = size
+        self.image.listing = PRESENT
         return 0
 
     def _start(self):
@@ -150,7 +159,7 @@ cdef class ImageSink:
         image.first = max(image.first, min(least, <int64_t>64))
         image.rows = image.filled = image.capacity = image.null_count = 0
         image.runs.count = image.run_bitmaps.count = 0
-        image.run_start = image.run_absent_bytes = image.absent_bytes = 0
+        image.run_start = image.run_listed_bytes = image.listed_bytes = 0
         image.inflated_rows = image.inflated_bytes = 0
 
 
@@ -285,10 +294,13 @@ cdef Layout* _lay_out(
                 _add_step(&layout.carried, passed.columns[i])
         if here or told_before:
             layout.present[i >> 3] |= <uint8_t>(1 << (i & 7))
+            if column.kept and image.listing == PRESENT:
+                layout.listed_bytes += column.listed_bytes
         elif column.kept:
             layout.absent[layout.absent_count] = column
             layout.absent_count += 1
-            layout.absent_bytes += column.listed_bytes
+            if image.listing == ABSENT:
+                layout.listed_bytes += column.listed_bytes
     if _finish_steps(&layout.image) or _finish_steps(&layout.carried):
         _free_layout(layout)
         return NULL
@@ -341,9 +353,9 @@ cdef int begin_run(Image* image, Failure* failure) noexcept nogil:
             image.run_bitmaps.at + (runs - 1) * size, image.layout.present, <size_t>size
         ) == 0:
             return 0
-    image.absent_bytes += max(image.rows - image.run_start, <int64_t>0) * image.run_absent_bytes
+    image.listed_bytes += max(image.rows - image.run_start, <int64_t>0) * image.run_listed_bytes
     image.run_start = image.rows
-    image.run_absent_bytes = image.layout.absent_bytes
+    image.run_listed_bytes = image.layout.listed_bytes
     if append(&image.runs, <const uint8_t*>&image.rows, 8, failure):
         return -1
     return append(&image.run_bitmaps, image.layout.present, size, failure)
@@ -545,8 +557,8 @@ cdef int64_t held_by_image(const Image* image, int64_t* largest) noexcept nogil:
     """Bytes of all buffers so far; sets `largest` to the most that one column's values have."""
     cdef int64_t total = image.runs.count + image.run_bitmaps.count
     cdef int64_t i
-    total += image.absent_bytes + image.inflated_bytes + image.rows * image.finished_row_bytes
-    total += max(image.rows - image.run_start, <int64_t>0) * image.run_absent_bytes
+    total += image.listed_bytes + image.inflated_bytes + image.rows * image.finished_row_bytes
+    total += max(image.rows - image.run_start, <int64_t>0) * image.run_listed_bytes
     if image.validity != NULL:
         total += (image.rows + 7) >> 3
     for i in range(image.kept_count):

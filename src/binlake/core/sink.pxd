@@ -61,7 +61,7 @@ cdef struct Latin:
 # entry more than there are rows, and the bytes are in `data`. `validity` (one bit a row, 1 = valid)
 # is NULL while nothing is null. Only a column that is `kept` has any of them. `last_day` and
 # `last_days` are the date converted last: rows that follow each other are mostly of one day. Its name takes
-# `listed_bytes` in a list of the columns that an image lacks. Finishing inflates the values of a column
+# `listed_bytes` in what finishing lists of it beside its values. Finishing inflates the values of a column
 # that is `compressed`.
 cdef struct Column:
     Kind kind

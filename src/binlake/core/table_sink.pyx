@@ -141,11 +141,17 @@ cdef class TableSink:
 cdef class BothImages(TableSink):
     """`before`: before-images of updates and deletes; `after`: after-images of inserts and
     updates; the other side of an insert or delete is missing.
+
+    `texts`: for each column, how many bytes of text the changes get around a value of it when they are
+    written. They count as held.
     """
 
-    def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE)):
+    def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE), texts=None):
         TableSink.__init__(self, plans, before_plans, operations)
         self.table.mode = BOTH_IMAGES
+        if texts is not None:
+            self.before.list_present(texts)
+            self.after.list_present(texts)
 
 
 cdef class StoredImages(BothImages):
@@ -153,8 +159,8 @@ cdef class StoredImages(BothImages):
     the document that they change.
     """
 
-    def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE)):
-        BothImages.__init__(self, plans, before_plans, operations)
+    def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE), texts=None):
+        BothImages.__init__(self, plans, before_plans, operations, texts)
         self.applies_differences = False
 
 
@@ -217,7 +223,8 @@ cdef int64_t row_bytes(const Table* table) noexcept nogil:
         + table.before.finished_row_bytes
         + table.after.kept_row_bytes
         + table.after.finished_row_bytes
-        + table.after.run_absent_bytes
+        + table.before.run_listed_bytes
+        + table.after.run_listed_bytes
         + 1
     )
 

@@ -7,13 +7,27 @@ import hashlib
 from pathlib import Path
 from typing import IO
 
-from binlake.errors import SourceError
+from binlake.errors import OptionError, SourceError
 from binlake.mirror.control import NAMESPACE
-from binlake.source.bytes import is_uri
+from binlake.source.bytes import LOG_DIRECTORY_MODE, is_uri, refuse_secrets
+from binlake.source.reader import without_secrets
+from binlake.source.replica.url import is_server_url
 
-__all__ = ["index_directory", "lock", "lock_if_free"]
+__all__ = ["check_lake", "index_directory", "lock", "lock_if_free"]
 
 _LOCK = "mirror.lock"
+
+
+def check_lake(lake: str) -> None:
+    """Refuse what would show a password, before Spark's process gets it in its arguments.
+
+    Raises OptionError for the URL of a server, SourceError for credentials in the URI of a store.
+    """
+    if is_server_url(lake):
+        raise OptionError(
+            f"{without_secrets(lake)} is a live server, not a place for a lake", name="lake"
+        )
+    refuse_secrets(lake)
 
 
 def index_directory(lake: str, state: str | None) -> Path:
@@ -39,7 +53,7 @@ def lock(indexes: Path, lake: str) -> IO[bytes]:
 def lock_if_free(indexes: Path) -> IO[bytes] | None:
     """The same; None where another process has locked it. Raises SourceError."""
     try:
-        indexes.mkdir(parents=True, exist_ok=True)
+        indexes.mkdir(LOG_DIRECTORY_MODE, parents=True, exist_ok=True)  # keys are data
         file = (indexes / _LOCK).open("ab")
     except OSError as error:
         raise SourceError(f"{indexes} cannot be written: {error.strerror}") from error

@@ -33,7 +33,7 @@ from binlake.mirror.first_copy import CopyProgress, FirstCopy
 from binlake.mirror.followed import OF_ONE_TABLE, Followed, followed_tables
 from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
 from binlake.mirror.kept import mirrored_tables
-from binlake.mirror.lake_state import index_directory, lock
+from binlake.mirror.lake_state import check_lake, index_directory, lock
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.pulse import Pulse
 from binlake.mirror.report import MirrorStatus, mirror_status
@@ -87,6 +87,7 @@ class Mirror:
         show: Callable[[MirrorStatus], None] | None = None,
     ) -> None:
         check_no_password(url, "url")
+        check_lake(lake)
         self.options = options
         self._rules = options.column_rules.pinned()
         self._note = note

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError
+from binlake.mirror.lake_state import check_lake
 from binlake.spark.sessions import start
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def mirror_session(
     `.catalog-impl`, the catalog is that one, and `lake` its warehouse unless it names another. With
     `spark.jars`, `spark.jars.packages` or an extra class path in it no jar is added. Raises OptionError, SourceError.
     """
+    check_lake(lake)
     given = dict(config or {})
     name = f"spark.sql.catalog.{catalog}"
     settings = {

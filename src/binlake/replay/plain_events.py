@@ -7,7 +7,7 @@ here, so that each is worked out once. The text is the printer's either way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from binlake.core.replay_text import PlainKind, ReplayText
@@ -52,6 +52,7 @@ _HEADER_BYTES = 19
 _CHECKSUM_BYTES = 4
 _CRC32 = 1
 _MOST_WORDS = 1 << 12
+_MOST_OVERHEARD = 1 << 20
 
 
 class PlainEvents:
@@ -111,18 +112,19 @@ class PlainEvents:
             printer.show(event)
             return
         before = self._state()
-        said: list[bytes | memoryview] = []
-        write, printer.write = printer.write, said.append
+        said = _Overheard(printer.write)
+        printer.write = said.write
         try:
             printer.show(event)
         finally:
-            printer.write = write
-            text = b"".join(said)
-            write(text)
+            printer.write = said.target
+        text = said.text()
         heads = printer.statement.heads
-        if isinstance(event.event, RowsEvent) and heads:
+        is_rows = isinstance(event.event, RowsEvent)
+        if is_rows and heads:
             text += heads[-1]
-        self._learn(event.event, shown_event(event), text, before)
+        if is_rows or said.is_whole:  # of rows, only the line at their start is learned
+            self._learn(event.event, shown_event(event), text, before)
 
     def _learn(self, event: Event, shown: Shown, text: bytes, before: int) -> None:
         """Keep the words that follow the header line of an event."""
@@ -197,6 +199,28 @@ class PlainEvents:
             number = self._numbers[key] = len(self._sessions)
             self._sessions.append(dict(state))
         return number
+
+
+class _Overheard:
+    """Passes text on to `target`, and keeps its first part: of a statement's rows there may be gigabytes."""
+
+    def __init__(self, target: Callable[[bytes | memoryview], object]) -> None:
+        self.target = target
+        self.is_whole = True
+        self._kept: list[bytes] = []
+        self._room = _MOST_OVERHEARD
+
+    def write(self, text: bytes | memoryview) -> None:
+        """Write text, and keep it if it is among the first."""
+        self.target(text)
+        self.is_whole = self.is_whole and len(text) <= self._room
+        if self.is_whole:
+            self._kept.append(bytes(text))
+            self._room -= len(text)
+
+    def text(self) -> bytes:
+        """Return the first part."""
+        return b"".join(self._kept)
 
 
 def _hashable(value: Any) -> Any:

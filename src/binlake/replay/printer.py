@@ -242,10 +242,10 @@ class Printer(LoadPrinter):
         """
         log = self._place
         try:
-            changes = self.pseudo.changes(log.window, log.index, event)
-            self.statement.rows += changes.rows
-            if self._decodes_rows:
-                self.statement.add_comments(changes.comments)
+            for changes in self.pseudo.changes(log.window, log.index, event):
+                self.statement.rows += changes.rows
+                if self._decodes_rows:
+                    self.statement.add_comments(changes.comments)
         except FormatError as error:
             if self._decodes_rows:
                 self.warn(str(error.at(file=log.file, event_pos=log.pos)))

@@ -7,7 +7,7 @@ ends with the rows event that has STMT_END. So they are kept until then, on disk
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from tempfile import SpooledTemporaryFile
 from typing import NamedTuple
 
@@ -61,7 +61,8 @@ def rows_flags_text(flags: int, flavour: str) -> str:
     return " flags: " + " ".join(words) if words else ""
 
 
-_HELD_BYTES = 32 << 20  # decoded before the text of it is written
+_HELD_BYTES = 16 << 20  # decoded, with the text that it becomes, before that is written
+_WHOLE_BYTES = 32 << 20  # of the comments of a whole window
 
 
 class RowChanges(NamedTuple):
@@ -78,8 +79,8 @@ class RowChanges(NamedTuple):
 class PseudoSql:
     """Decodes the rows events of a log for their comments; called with events in their order.
 
-    The rows of a whole window are decoded at its first event. Where that fails, the window's
-    events are decoded one by one, so that only those that cannot be decoded have no rows.
+    The rows of a whole window are decoded at its first event. Where that fails, or makes too much text,
+    the window's events are decoded one by one, so that only those that cannot be decoded have no rows.
     `name_of(table_map)` is what the statements call a table.
     """
 
@@ -108,7 +109,7 @@ class PseudoSql:
 
     def whole(self, window: Window, index: int) -> dict[int, RowChanges] | None:
         """The changes of a window from an event on, by the offsets of rows events; None where not
-        all of them can be decoded.
+        all of them can be decoded, or where they are too much text to hold.
         """
         self._enter(window, index)
         return self._whole
@@ -126,27 +127,29 @@ class PseudoSql:
         except (UnsupportedError, FormatError):
             self._start()
 
-    def changes(self, window: Window, index: int, event: RowsEvent) -> RowChanges:
-        """The decoded changes of a rows event. Raises FormatError.
+    def changes(self, window: Window, index: int, event: RowsEvent) -> Iterator[RowChanges]:
+        """Yield the decoded changes of a rows event, in parts that do not take much memory.
 
         Where they cannot be decoded (an unknown table, a type of old), the comment is one line that
-        says why, and there are no rows.
+        says why, and there are no rows. Raises FormatError, behind the parts before the damage.
         """
         self._enter(window, index)
         if event.is_statement_end:
             self._open_maps.clear()
         if event.is_dummy:
-            return RowChanges(0, b"")
+            return
         if self._whole is not None:
-            return self._whole.get(event.frame.offset, RowChanges(0, b""))
+            yield self._whole.get(event.frame.offset, RowChanges(0, b""))
+            return
         try:
-            return _whole_changes(self._decoded(window, index, index + 1))
+            for found in self._decoded(window, index, index + 1):
+                yield from found.values()
         except MissingContextError:
             self._start()
-            return RowChanges(0, f"### Row event for unknown table #{event.table_id}\n".encode())
+            yield RowChanges(0, f"### Row event for unknown table #{event.table_id}\n".encode())
         except UnsupportedError as error:
             self._start()
-            return RowChanges(0, f"### {printable(error.message)}\n".encode())
+            yield RowChanges(0, f"### {printable(error.message)}\n".encode())
         except BinlogError:
             self._start()
             raise
@@ -157,11 +160,11 @@ class PseudoSql:
             return
         self._window = window
         try:
-            self._whole = self._decoded(window, index, len(window))
+            self._whole = self._decoded_whole(window, index)
         except BinlogError:
             self._whole = None
         if self._whole is None:
-            # not before the error is gone: it keeps the walker, whose tables may be many
+            # not before an error is gone: it keeps the walker, whose tables may be many
             self._start_anew()
 
     def _start_anew(self) -> None:
@@ -169,16 +172,27 @@ class PseudoSql:
         for window, index in self._open_maps:
             self._take_alone(window, index)
 
-    def _decoded(self, window: Window, first: int, last: int) -> dict[int, RowChanges]:
-        """The changes of events [first, last), by their offsets."""
+    def _decoded_whole(self, window: Window, first: int) -> dict[int, RowChanges] | None:
+        """The changes of a window from an event on, by the offsets of events; None if they are too much
+        text.
+        """
         found: dict[int, RowChanges] = {}
-        at = first
-        while at < last:
-            at = self._walk(window, at, last)
-            for position, more in self._written().items():
+        size = 0
+        for part in self._decoded(window, first, len(window)):
+            size += sum(len(more.comments) for more in part.values())
+            if size > _WHOLE_BYTES:
+                return None
+            for position, more in part.items():
                 begun = found.get(position)
                 found[position] = more if begun is None else begun.followed_by(more)
         return found
+
+    def _decoded(self, window: Window, first: int, last: int) -> Iterator[dict[int, RowChanges]]:
+        """Yield the changes of events [first, last), by their offsets, whenever enough are held."""
+        at = first
+        while at < last:
+            at = self._walk(window, at, last)
+            yield self._written()
 
     def _walk(self, window: Window, first: int, last: int) -> int:
         self._walker.set_format(window.format)
@@ -207,11 +221,6 @@ class PseudoSql:
             result[position] = RowChanges(end - first, text[starts[first] : starts[end]])
             first = end
         return result
-
-
-def _whole_changes(found: dict[int, RowChanges]) -> RowChanges:
-    """What one event changed."""
-    return next(iter(found.values()), RowChanges(0, b""))
 
 
 class RowStatement:

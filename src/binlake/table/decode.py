@@ -302,7 +302,9 @@ class ChangeDecoder:
         if known is not None:
             return known
         if self.target is Target.TEXT:
-            sink: TableSink = BothImages(types.plan.columns, operations=self._operations)
+            sink: TableSink = BothImages(
+                types.plan.columns, operations=self._operations, texts=types.text_bytes
+            )
         else:
             # a name that collides is an error before any row
             check_names(types.definition.full_name, types.names, self.options)

@@ -27,6 +27,7 @@ __all__ = ["ByColumns", "ColumnsOf", "TableTypes", "TypesOfTables"]
 ColumnsOf = Callable[[TableDefinition], tuple[str, ...]]
 
 _MOST_KNOWN_COLUMNS = 16_384
+_AROUND_A_VALUE = 8  # quotes, a colon, a comma; `null` where there is no value
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,13 @@ class TableTypes:
         if self.model:
             return self.model.schema.with_metadata(metadata)
         return pa.schema(self.fields, metadata=metadata)
+
+    @cached_property
+    def text_bytes(self) -> list[int]:
+        """Bytes of text around a value of each column of the definition, in JSON and SQL: its name mostly."""
+        if self.model:
+            return self.model.text_bytes
+        return [len(column.name.encode()) + _AROUND_A_VALUE for column in self.definition.columns]
 
     @cached_property
     def names(self) -> list[str]:

@@ -460,6 +460,24 @@ def wide_window() -> bytes:
     return log.bytes()
 
 
+def null_rows(count: int = 2000, columns: int = 4096) -> bytes:
+    """Rows of a wide table whose columns are all NULL: a bit of the log for a line of text."""
+    return one_transaction(
+        table_map("t", bytes([_TINY]) * columns),
+        (INSERT, rows(columns, columns, b"\xff" * (columns // 8) * count)),
+    )
+
+
+def large_event_of_rows(count: int = 15_000_000) -> bytes:
+    """A payload of 3 kB with one event of 30 MB: rows of one byte."""
+    mapped, body = table_map("t", bytes([_TINY])), rows(1, 1, b"\0\1" * count)
+    log = LogBuilder("8.0.36")
+    log.add(GTID, bytes(42))
+    events = [(QUERY, query_body(b"BEGIN")), (TABLE_MAP, mapped), (INSERT, body), (XID, u(1, 8))]
+    log.add(40, payload(header(code, 19 + len(part), 0) + part for code, part in events))
+    return log.bytes()
+
+
 def payload_of_rows(count: int = 3_000_000) -> bytes:
     """A payload of a few kB with millions of rows of one byte."""
     log = LogBuilder("8.0.36")
@@ -512,4 +530,6 @@ SHAPES = (
     "nested_payloads",
     "wide_window",
     "payload_of_rows",
+    "null_rows",
+    "large_event_of_rows",
 )

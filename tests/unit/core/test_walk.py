@@ -486,6 +486,27 @@ def test_a_minimal_image_of_a_wide_table_counts_as_wide() -> None:
     assert 0 < at < 60
 
 
+@pytest.mark.parametrize("present", [200, 1])
+def test_the_text_around_values_counts_as_held_where_an_image_has_the_column(present: int) -> None:
+    """A NULL is one bit of the log, and a line of text."""
+    plans = [ColumnPlan(ColumnDefinition(i, "c", 1), Kernel.INT, 1) for i in range(200)]
+    bitmap = ((1 << present) - 1).to_bytes(25, "little")
+    head = (7).to_bytes(6, "little") + struct.pack("<HHB", STMT_END, 2, 200) + bitmap
+    data = log_of([CHANGES[0], (ROWS, head + b"\xff" * ((present + 7) // 8) * 500)])
+    block = frames_of(data)
+    made, _ = walker(BothImages(plans, texts=[100] * 200), limit_bytes=1 << 20)
+    rows = []
+    at = 0
+    while at < len(block):
+        at = made.run_groups(data, 0, plain_of(data, block), at, len(block))
+        rows += [buffers.count for _, buffers in made.finish().tables]
+    assert sum(rows) == 500
+    if present == 200:  # 20 kB of text a row
+        assert max(rows) < 70
+    else:
+        assert rows == [500]
+
+
 @pytest.mark.parametrize("code", [ROWS, 169])
 def test_a_huge_event_comes_in_pieces(code: int) -> None:
     """Each row takes 3 bytes of the event, and 1,600 of memory."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from binlake.replay import plain_events, row_events
 from binlake.replay.event_text import Base64, TextOptions
 from binlake.replay.logs import print_logs
+from binlake.replay.row_events import _Spool
 from binlake.replay.selection import EventSelection
 from binlake.source.chain import resolve
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from conftest import ROOT
+from support.logs.costly_events import null_rows
 
 GOLDEN = ROOT / "tests" / "golden"
 LOGS = sorted(
@@ -79,6 +82,31 @@ def test_most_events_take_the_fast_way(server: str) -> None:
         _, _, fast = printed(path, EventSelection(), options)
         _, _, slow = printed(path, EVERY_EVENT, options)
         assert fast < slow / 4
+
+
+@pytest.mark.parametrize("form", ["base64 -v", "-vv"])
+def test_long_comments_are_written_in_parts(form: str, tmp_path: Path) -> None:
+    """The same text as in one, of which no more is held than a limit: 1 MB of log is 480 MB of comments."""
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(null_rows(count=200, columns=200))
+    whole, _, _ = printed(path, EventSelection(), FORMS[form])
+    held: list[int] = []
+
+    spool_write = _Spool.write
+
+    def write(spool: _Spool, texts: Iterable[bytes | memoryview]) -> None:
+        kept = list(texts)
+        held.extend(map(len, kept))
+        spool_write(spool, kept)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_events, "_HELD_BYTES", 1 << 18)
+        patch.setattr(row_events, "_WHOLE_BYTES", 1 << 18)
+        patch.setattr(plain_events, "_MOST_OVERHEARD", 1 << 10)
+        patch.setattr(_Spool, "write", write)
+        parts, _, _ = printed(path, EventSelection(), FORMS[form])
+    assert parts == whole
+    assert max(held) < 1 << 19
 
 
 def test_the_text_ends_at_a_position() -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from binlake.mirror.iceberg.keys import Keys
-from binlake.source.bytes import remove_partials, replacing
+from binlake.source.bytes import LOG_DIRECTORY_MODE, remove_partials, replacing
 
 __all__ = ["KeyIndex", "Locations", "SortedKeys", "sorted_keys"]
 
@@ -72,7 +72,7 @@ class KeyIndex:
         self._next = 0
         self._runs: list[_Run] = []
         self._snapshot: int | None = None
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(LOG_DIRECTORY_MODE, parents=True, exist_ok=True)
         remove_partials(directory, [file.name for file in directory.iterdir()])
         try:
             self._load(json.loads((directory / _META).read_text("utf-8")))
@@ -191,7 +191,7 @@ class KeyIndex:
     def clear(self) -> None:
         """Forget everything."""
         shutil.rmtree(self._directory, ignore_errors=True)
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(LOG_DIRECTORY_MODE, parents=True, exist_ok=True)
         self._paths, self._numbers, self._runs, self._snapshot = {}, {}, [], None
 
     # --------------------------------------------------------------------------------------------

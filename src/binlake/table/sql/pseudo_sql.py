@@ -347,6 +347,8 @@ class _PseudoColumns:
             _comments(face.name(column), _metadata_number(column, entry), column.nullable)
             for face, column, entry in zip(faces, told.columns, entries, strict=True)
         ]
+        #: bytes of text around a value of each column, with its comment
+        self.text_bytes = [_LEAD_BYTES + len(one.null) for one in self.comments]
 
 
 class PseudoTables:
@@ -382,10 +384,11 @@ class PseudoTable:
         self._shows = columns.shows
         self._columns = columns.told
         self._comments = columns.comments
+        self._text_bytes = columns.text_bytes
 
     def new_sink(self) -> StoredImages:
-        """A sink for its rows."""
-        return StoredImages(self.types.plan.columns)
+        """A sink for its rows, which counts the text of their statements."""
+        return StoredImages(self.types.plan.columns, texts=self._text_bytes)
 
     def template(self, rows: TableBuffers, *, comments: bool) -> RowTemplate:
         """Return how the statements of rows are written, each in whole lines. Raises FormatError."""
@@ -419,6 +422,7 @@ class PseudoTable:
         return self._shows[at](self._columns[at], values, around)
 
 
+_LEAD_BYTES = len("###   @4096=NULL\n")
 _HEADS = {"insert": b"### INSERT INTO ", "update": b"### UPDATE ", "delete": b"### DELETE FROM "}
 _NO_COMMENTS = Comments(b"\n", b"\n")
 

@@ -1,0 +1,37 @@
+"""What a mirror keeps on its machine, and which lakes it refuses before Spark starts."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from binlake.errors import BinlogError
+from binlake.mirror.iceberg.key_index import KeyIndex
+from binlake.mirror.lake_state import lock
+from binlake.mirror.sessions import mirror_session
+
+
+@pytest.mark.parametrize(
+    "lake",
+    [
+        "mysql://root:S3CRET@db1/",
+        "s3://AKIA:S3CRET@bucket/lake",
+        "s3://bucket/lake?secret_key=S3CRET",
+    ],
+)
+def test_a_lake_that_would_show_a_password_is_refused_before_spark_starts(lake: str) -> None:
+    with pytest.raises(BinlogError) as raised:
+        mirror_session(lake, config={"spark.jars": "none"})
+    assert "S3CRET" not in f"{raised.value}{raised.value.hint}"
+
+
+def test_other_users_cannot_read_the_keys_of_a_mirror(tmp_path: Path) -> None:
+    indexes = tmp_path / "cache" / "mirror" / "lake"
+    with lock(indexes, "s3://bucket/lake"):
+        assert stat.S_IMODE(indexes.stat().st_mode) & 0o007 == 0
+    index = KeyIndex(tmp_path / "state" / "shop.t")
+    assert stat.S_IMODE((tmp_path / "state" / "shop.t").stat().st_mode) & 0o007 == 0
+    index.clear()
+    assert stat.S_IMODE((tmp_path / "state" / "shop.t").stat().st_mode) & 0o007 == 0
