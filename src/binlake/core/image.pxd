@@ -19,7 +19,7 @@ cdef enum:
 
 # Columns that an image holds, in order. From column i on `reach[i]` columns are only stepped over and
 # have a fixed width, no more than up to the next multiple of 64; those before column i take `passed[i]`
-# bytes together. `skips`: some columns can be stepped over together.
+# bytes together. `skips`: some columns are only stepped over.
 cdef struct Steps:
     Column** columns
     int64_t count

@@ -19,10 +19,11 @@ from libc.string cimport memcmp, memcpy, memset
 
 from binlake.core.failure cimport NO_MEMORY, fail
 from binlake.core.growing cimport append, clear_validity, hand_over, release, resize
-from binlake.core.reader cimport load, take, unlikely
+from binlake.core.reader cimport load, read_prefix, take, unlikely
 from binlake.core.row_values cimport put_value, put_values
 from binlake.core.sink cimport (
     SKIP_FIXED,
+    SKIP_PREFIXED,
     ColumnSink,
     fill,
     held_bytes,
@@ -326,7 +327,7 @@ cdef int _finish_steps(Steps* steps) noexcept nogil:
             reach = 0
         reach = reach + 1 if steps.columns[i].kind == SKIP_FIXED else 0
         steps.reach[i] = <uint8_t>reach
-        if reach > 1:
+        if reach or steps.columns[i].kind == SKIP_PREFIXED:
             steps.skips = True
     return 0
 
@@ -378,23 +379,30 @@ cdef int _decode_some(
     const Steps* steps, Reader* r, const uint8_t* nulls, int64_t row, int64_t capacity
 ) noexcept nogil:
     """`_decode` behind the null bitmap, for images with runs of columns that are not selected."""
+    cdef Column** columns = steps.columns
+    cdef const uint8_t* reach = steps.reach
+    cdef int64_t last = steps.count
     cdef uint64_t bits = 0
     cdef int64_t i = 0
-    cdef int64_t count
-    while i < steps.count:
+    cdef int64_t count, size
+    while i < last:
         if not i & 63:  # the bits of the next 64 columns
             bits = load(nulls + (i >> 3), <int>min(steps.null_bytes - (i >> 3), <int64_t>8))
         count = 1
         if bits & 1:
-            if put_null(steps.columns[i], row, capacity, r.failure):
+            if put_null(columns[i], row, capacity, r.failure):
                 return -1
-        elif steps.reach[i] > 1:
-            count = steps.reach[i]
+        elif reach[i]:
+            count = reach[i]
             if bits:
                 count = min(count, <int64_t>__builtin_ctzll(bits))
             if unlikely(take(r, steps.passed[i + count] - steps.passed[i]) == NULL):
                 return -1
-        elif put_value(steps.columns[i], r, row, capacity):
+        elif columns[i].kind == SKIP_PREFIXED:
+            size = read_prefix(r, columns[i].width)
+            if unlikely(size < 0 or take(r, size) == NULL):
+                return -1
+        elif put_value(columns[i], r, row, capacity):
             return -1
         i += count
         bits = bits >> count if count < 64 else 0

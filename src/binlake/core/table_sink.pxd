@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from binlake.core.failure cimport Failure
 from binlake.core.image cimport Image, ImageSink
-from binlake.core.reader cimport Reader
+from binlake.core.reader cimport Reader, unlikely
 from binlake.core.rows_header cimport RowsHead
 
 # Which image goes where.
@@ -42,6 +42,7 @@ cdef struct Table:
     uint32_t* row
     uint32_t* txn
     uint32_t* server_id
+    uint32_t* start
 
 cdef class TableSink:
     cdef Table table
@@ -61,8 +62,17 @@ cdef int64_t row_bytes(const Table* table) noexcept nogil
 cdef bint inflates(const Table* table) noexcept nogil
 cdef int64_t count_inflated_rows(Table* table) noexcept nogil
 cdef int add_changes(Table* table, Reader* r, int op, const EventFacts* facts, int64_t most_rows, const uint8_t* stop) noexcept nogil
-cdef int note_changes(Table* table, int64_t first, int op, const EventFacts* facts, Failure* failure) noexcept nogil
+cdef void note_changes(Table* table, int64_t first, int op, const EventFacts* facts) noexcept nogil
+cdef int grow(Table* table, Failure* failure) noexcept nogil
 cdef int append_before(Table* table, Reader* r) noexcept nogil
 cdef int64_t pass_over(Table* table, const RowsHead* head, Reader* r, int op) noexcept nogil
 cdef void drop_unfinished(Table* table) noexcept nogil
 cdef int64_t held_by_table(const Table* table, int64_t* largest) noexcept nogil
+
+
+cdef inline int begin_change(Table* table, const Reader* r) noexcept nogil:
+    """Make room for the change at the reader, and note where that is."""
+    if unlikely(table.rows == table.capacity) and grow(table, r.failure):
+        return -1
+    table.start[table.rows] = <uint32_t>(r.pos - r.start)
+    return 0

@@ -17,6 +17,7 @@ class TableBuffers(NamedTuple):
     txn: memoryview[Any]
     seq: memoryview[Any]
     server_id: memoryview[Any]
+    start: memoryview[Any]
     before: ImageBuffers
     after: ImageBuffers
     unknown_documents: int = 0

@@ -42,7 +42,7 @@ cdef enum:
     _INSERT = 0
     _UPDATE = 1
     _DELETE = 2
-    _FACTS_BYTES = 1 + 3 * 8 + 3 * 4  # of op … server_id
+    _FACTS_BYTES = 1 + 3 * 8 + 4 * 4  # of op … start
     _FEWEST_ROWS = 64
 
 
@@ -51,8 +51,8 @@ class TableBuffers(NamedTuple):
 
     `op` u8: INSERT, UPDATE, DELETE. `pos`, `end_pos` i64: the event's place in the file. `row`
     u32: ordinal of the change in that top-level event. `txn` u32: index into the transactions
-    finished with this batch. `seq` i64: order over all tables. `server_id` u32. What `before`
-    and `after` hold is said by the TableSink that made them. `unknown_documents` values of
+    finished with this batch. `seq` i64: order over all tables. `server_id` u32. `start` u32: where
+    the images start in the event's body, or in what a compressed event inflates to. What `before` and `after` hold is said by the TableSink that made them. `unknown_documents` values of
     `after` are JSON differences, as the log lacks the documents that they change.
     """
 
@@ -64,6 +64,7 @@ class TableBuffers(NamedTuple):
     txn: memoryview
     seq: memoryview
     server_id: memoryview
+    start: memoryview
     before: object
     after: object
     unknown_documents: int = 0
@@ -104,6 +105,7 @@ cdef class TableSink:
         free(self.table.row)
         free(self.table.txn)
         free(self.table.server_id)
+        free(self.table.start)
 
     def taken(self):
         """How many inserts, updates and deletes were taken since the last call of this."""
@@ -128,6 +130,7 @@ cdef class TableSink:
             hand_over(<void**>&table.txn, 4 * rows, 4 * capacity),
             hand_over(<void**>&table.seq, 8 * rows, 8 * capacity),
             hand_over(<void**>&table.server_id, 4 * rows, 4 * capacity),
+            hand_over(<void**>&table.start, 4 * rows, 4 * capacity),
             self.before.finish(),
             self.after.finish(),
             unknown,
@@ -256,7 +259,7 @@ cdef int add_changes(
     cdef int failed = 0
     while True:
         pos = r.pos
-        if _change(table, r, op):
+        if begin_change(table, r) or _change(table, r, op):
             failed = -1
             break
         table.rows += 1
@@ -269,8 +272,7 @@ cdef int add_changes(
             break
     if failed:
         drop_unfinished(table)
-    if note_changes(table, first, op, facts, r.failure):
-        return -1
+    note_changes(table, first, op, facts)
     return failed
 
 
@@ -300,24 +302,17 @@ cdef int append_before(Table* table, Reader* r) noexcept nogil:
     return 0
 
 
-cdef int note_changes(
-    Table* table, int64_t first, int op, const EventFacts* facts, Failure* failure
-) noexcept nogil:
-    """Say of the changes from number `first` on where they are."""
-    if table.rows > table.capacity and _grow(table, failure):
-        table.rows = first
-        drop_unfinished(table)
-        return -1
+cdef void note_changes(Table* table, int64_t first, int op, const EventFacts* facts) noexcept nogil:
+    """Say of the changes from number `first` on which they are."""
     if first < table.rows:
         _note(table, first, table.rows, op, facts[0])
     table.counts[op] += table.rows - first
-    return 0
 
 
 cdef void _note(
     Table* table, int64_t first, int64_t last, int op, EventFacts facts
 ) noexcept nogil:
-    """Say of rows [first, last) where they are."""
+    """Say of rows [first, last) which they are."""
     cdef int64_t* pos = table.pos
     cdef int64_t* end_pos = table.end_pos
     cdef int64_t* seq = table.seq
@@ -335,8 +330,9 @@ cdef void _note(
         server_id[row] = <uint32_t>facts.server_id
 
 
-cdef int _grow(Table* table, Failure* failure) noexcept nogil:
-    cdef int64_t capacity = max(table.first, 2 * table.capacity, table.rows)
+cdef int grow(Table* table, Failure* failure) noexcept nogil:
+    """Make room for more changes."""
+    cdef int64_t capacity = max(table.first, 2 * table.capacity)
     if (
         resize(<void**>&table.op, capacity, failure)
         or resize(<void**>&table.pos, 8 * capacity, failure)
@@ -345,6 +341,7 @@ cdef int _grow(Table* table, Failure* failure) noexcept nogil:
         or resize(<void**>&table.row, 4 * capacity, failure)
         or resize(<void**>&table.txn, 4 * capacity, failure)
         or resize(<void**>&table.server_id, 4 * capacity, failure)
+        or resize(<void**>&table.start, 4 * capacity, failure)
     ):
         return -1
     table.capacity = capacity

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint8_t
 from binlake.core.frames cimport FrameBlock
 from binlake.core.plain_groups cimport PlainGroups
 from binlake.core.reader cimport Reader
+from binlake.core.row_selection cimport RowSelection
 from binlake.core.rows_header cimport RowsHead
 from binlake.core.table_sink cimport Table, TableSink
 from binlake.core.transactions cimport TransactionSink
@@ -25,6 +26,7 @@ cdef class RowWalker:
     cdef bytes id_bytes_of
     cdef FrameBlock block
     cdef PlainGroups groups
+    cdef RowSelection selection
     cdef const uint8_t[::1] view
     cdef object data
     cdef bytes inflated
@@ -45,4 +47,7 @@ cdef class RowWalker:
     cdef int _inflate(self) except -1
     cdef int _take_partially(self) except -1
     cdef int _begin_partially(self, Table* table, RowsHead* head) except -1
-    cdef int _change_partially(self, Table* table, RowsHead* head, Reader* r, bint wanted) except -1
+    cdef int _change_partially(self, Table* table, RowsHead* head, Reader* r) except -1
+    cdef int _change_selected_partially(self, Table* table, RowsHead* head, Reader* r) except -1
+    cdef int _change_one_partially(self, Table* table, RowsHead* head, Reader* r) except -1
+    cdef int _pass_partially(self, Table* table, RowsHead* head, Reader* r) except -1

@@ -5,6 +5,7 @@ from typing_extensions import Buffer
 
 from binlake.core.frames import FrameBlock
 from binlake.core.plain_groups import PlainGroups
+from binlake.core.row_selection import RowSelection
 from binlake.core.table_sink import TableBuffers, TableSink
 from binlake.core.transactions import TransactionBuffers
 from binlake.values.frame import EventFormat
@@ -44,6 +45,12 @@ class RowWalker:
         self, data: Buffer, base: int, block: FrameBlock, first: int, last: int
     ) -> int: ...
     def run_groups(
-        self, data: Buffer, base: int, groups: PlainGroups, first: int, last: int
+        self,
+        data: Buffer,
+        base: int,
+        groups: PlainGroups,
+        first: int,
+        last: int,
+        rows: RowSelection | None = None,
     ) -> int: ...
     def finish(self) -> WalkedRows: ...

@@ -19,8 +19,9 @@ from binlake.core.failure cimport NO_FAULT, error_of
 from binlake.core.image cimport trim_layouts
 from binlake.core.partial cimport change_partially, pass_partially
 from binlake.core.reader cimport Reader, left, load, take
+from binlake.core.row_selection cimport RowSelection, has_selected
 from binlake.core.rows_header cimport RowsHead
-from binlake.core.table_sink cimport Table, begin_event, drop_unfinished, note_changes
+from binlake.core.table_sink cimport Table, begin_change, begin_event, drop_unfinished, note_changes
 from binlake.core.walk_loop cimport (
     COMPRESSED_ROWS,
     DONE,
@@ -36,6 +37,7 @@ from binlake.core.walk_loop cimport (
     enter_group,
     open_transaction,
     read_head,
+    seek_selected,
     walk_frames,
 )
 
@@ -248,11 +250,14 @@ cdef class RowWalker:
         """
         if not self.walk.is_given:
             raise ValueError("begin_transaction comes first")
+        self._select(None)
         return self._run(data, base, block, first, last)
 
-    def run_groups(self, data, int64_t base, PlainGroups groups, int64_t first, int64_t last):
+    def run_groups(
+        self, data, int64_t base, PlainGroups groups, int64_t first, int64_t last, rows=None
+    ):
         """Decode frames [first, last), which belong to the plain transactions of `groups`; the
-        frame to go on with.
+        frame to go on with. `rows` (a RowSelection) are the row changes to decode, None for all.
 
         `data` holds the frames' bytes, `base` is the file offset of `data[0]`. Less than
         `last` is returned when the limit is reached: call again, from there, after `finish`.
@@ -265,6 +270,7 @@ cdef class RowWalker:
             self._take_groups(groups, group)
         elif first == groups.first[group]:  # from its beginning, not where a walk had stopped
             enter_group(&self.walk, group)
+        self._select(rows)
         return self._run(data, base, groups.block, first, last)
 
     cdef int _take_groups(self, PlainGroups groups, int64_t group) except -1:
@@ -283,6 +289,10 @@ cdef class RowWalker:
         w.groups.gtid_kind = &groups.gtid_kind[0]
         enter_group(w, group)
         return 0
+
+    def _select(self, RowSelection rows):
+        self.selection = rows
+        self.walk.selected = NULL if rows is None else &rows.selected
 
     def _run(self, data, int64_t base, FrameBlock block, int64_t first, int64_t last):
         cdef Walk* w = &self.walk
@@ -469,7 +479,12 @@ cdef class RowWalker:
         if wanted:
             self._begin_partially(table, &head)
         trim_layouts(table.passed)
-        self._change_partially(table, &head, &r, wanted)
+        if not wanted:
+            self._pass_partially(table, &head, &r)
+        elif w.selected != NULL:
+            self._change_selected_partially(table, &head, &r)
+        else:
+            self._change_partially(table, &head, &r)
         if r.pos < r.end:
             w.resume_frame = w.frame
             w.resume_at = r.pos - images
@@ -498,42 +513,78 @@ cdef class RowWalker:
             raise error_of(&w.failure, (<TableSink>table.owner).plans)
         return 0
 
-    cdef int _change_partially(
-        self, Table* table, RowsHead* head, Reader* r, bint wanted
-    ) except -1:
+    cdef int _change_partially(self, Table* table, RowsHead* head, Reader* r) except -1:
         """Take changes up to the end of the event, or until the limit is reached."""
         cdef Walk* w = &self.walk
-        cdef TableSink sink = <TableSink>table.owner
         cdef int64_t first = table.rows
-        cdef int64_t count = 0
         cdef const uint8_t* pos = NULL
         try:
             while True:
                 pos = r.pos
-                if wanted:
-                    change_partially(sink, r, head, self.data, w.data)
-                    table.rows += 1
-                else:
-                    pass_partially(sink, r, head)
-                count += 1
+                self._change_one_partially(table, head, r)
                 if r.pos >= r.end:
                     break
                 if pos == r.pos:
-                    raise MalformedError("rows without columns cannot have bytes", field="rows")
-                if wanted:
-                    count_held(w, table, r.pos - pos, 1)
-                    if w.full:
-                        break
-        finally:
-            if wanted:
-                drop_unfinished(table)
-                note_changes(table, first, _UPDATE, &w.facts, &w.failure)
-        w.next_row += count
-        if wanted:
-            w.rows += count
-            if r.pos >= r.end:
+                    raise _no_columns()
                 count_held(w, table, r.pos - pos, 1)
+                if w.full:
+                    break
+        finally:
+            drop_unfinished(table)
+            note_changes(table, first, _UPDATE, &w.facts)
+        w.next_row += table.rows - first
+        w.rows += table.rows - first
+        if r.pos >= r.end:
+            count_held(w, table, r.pos - pos, 1)
         return 0
+
+    cdef int _change_selected_partially(self, Table* table, RowsHead* head, Reader* r) except -1:
+        """Take the selected changes of the event, or until the limit is reached."""
+        cdef Walk* w = &self.walk
+        cdef int64_t first
+        cdef const uint8_t* pos
+        while not w.full and has_selected(w.selected, w.offset[w.frame]):
+            if seek_selected(w, r):
+                raise error_of(&w.failure, (<TableSink>table.owner).plans)
+            first = table.rows
+            pos = r.pos
+            w.facts.seq = w.rows
+            try:
+                self._change_one_partially(table, head, r)
+            except BinlogError:
+                drop_unfinished(table)
+                raise
+            note_changes(table, first, _UPDATE, &w.facts)
+            w.rows += 1
+            count_held(w, table, r.pos - pos, 1)
+        if not has_selected(w.selected, w.offset[w.frame]):
+            r.pos = r.end
+        return 0
+
+    cdef int _change_one_partially(self, Table* table, RowsHead* head, Reader* r) except -1:
+        """Take the change at the reader."""
+        cdef TableSink sink = <TableSink>table.owner
+        if begin_change(table, r):
+            raise error_of(r.failure, sink.plans)
+        change_partially(sink, r, head, self.data, self.walk.data)
+        table.rows += 1
+        return 0
+
+    cdef int _pass_partially(self, Table* table, RowsHead* head, Reader* r) except -1:
+        """Step over the changes of the event."""
+        cdef const uint8_t* pos
+        while True:
+            pos = r.pos
+            pass_partially(<TableSink>table.owner, r, head)
+            self.walk.next_row += 1
+            if r.pos >= r.end:
+                return 0
+            if pos == r.pos:
+                raise _no_columns()
+
+
+def _no_columns():
+    return MalformedError("rows without columns cannot have bytes", field="rows")
 
 
 cdef int64_t _columns_of(DefinedTable table):

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from binlake.core.failure cimport Failure
 from binlake.core.reader cimport Reader
+from binlake.core.row_selection cimport SelectedRows
 from binlake.core.rows_header cimport RowsHead
 from binlake.core.table_sink cimport EventFacts, Table
 from binlake.core.transactions cimport TransactionFacts, Transactions
@@ -64,6 +65,7 @@ cdef struct Walk:
     const uint8_t* inflated
     int64_t inflated_bytes
     int64_t inflated_frame
+    SelectedRows* selected  # the changes to decode; NULL: all
     # a rows event that goes on after `finish`: how many of its rows' bytes are decoded
     int64_t resume_frame
     int64_t resume_at
@@ -107,5 +109,6 @@ cdef void enter_group(Walk* w, int64_t group) noexcept nogil
 cdef int open_transaction(Walk* w) noexcept nogil
 cdef int read_head(Walk* w, int code, Reader* r, RowsHead* head) noexcept nogil
 cdef void begin_rows(Walk* w) noexcept nogil
+cdef int seek_selected(Walk* w, Reader* r) noexcept nogil
 cdef int activate(Walk* w, Table* table) noexcept nogil
 cdef void count_held(Walk* w, Table* table, int64_t size, int64_t count) noexcept nogil

@@ -20,6 +20,7 @@ from binlake.core.failure cimport (
 )
 from binlake.core.image cimport MOST_INFLATED
 from binlake.core.reader cimport left, load, take, unlikely
+from binlake.core.row_selection cimport SelectedRows, has_selected
 from binlake.core.rows_header cimport read_rows_head
 from binlake.core.table_sink cimport (
     add_changes,
@@ -204,6 +205,8 @@ cdef int _rows(Walk* w, int code, Reader* r) noexcept nogil:
         w.passed_bytes += r.end - r.start
     elif binding.table == NULL or not (w.in_payload or binding.table.operations >> op & 1):
         w.passed_bytes += r.end - r.start
+    elif w.selected != NULL and not has_selected(w.selected, w.offset[w.frame]):
+        w.passed_bytes += r.end - r.start
     else:
         reason = _take(w, binding.table, code, op, &head, r)
         if reason != DONE:
@@ -262,7 +265,15 @@ cdef int _take(
     w.facts.server_id = w.server_id[w.frame]
     if activate(w, table) or begin_event(table, head, op, &w.failure):
         return FAILED
-    if _add(w, table, op, &r):
+    if w.selected != NULL:
+        if _add_selected(w, table, op, &r):
+            return FAILED
+        if has_selected(w.selected, w.offset[w.frame]):
+            w.resume_frame = w.frame
+            w.resume_at = 0
+            return STOPPED
+        r.pos = r.end
+    elif _add(w, table, op, &r):
         return FAILED
     if r.pos < r.end:
         w.resume_frame = w.frame
@@ -297,6 +308,33 @@ cdef int _add(Walk* w, Table* table, int op, Reader* r) noexcept nogil:
         count_held(w, table, r.pos - pos, count)
         if failed or w.full or r.pos >= r.end:
             return failed
+
+
+cdef int _add_selected(Walk* w, Table* table, int op, Reader* r) noexcept nogil:
+    """Decode the selected rows of an event, or until the limit is reached."""
+    cdef const uint8_t* pos
+    while not w.full and has_selected(w.selected, w.offset[w.frame]):
+        if seek_selected(w, r):
+            return -1
+        w.facts.seq = w.rows
+        pos = r.pos
+        if add_changes(table, r, op, &w.facts, 1, r.end):
+            return -1
+        w.rows += 1
+        count_held(w, table, r.pos - pos, 1)
+    return 0
+
+
+cdef int seek_selected(Walk* w, Reader* r) noexcept nogil:
+    """Stand at the images of the next selected change, which is of this event."""
+    cdef SelectedRows* selected = w.selected
+    cdef int64_t start = selected.start[selected.next]
+    if unlikely(start > r.end - r.start):
+        return fail(&w.failure, OUTSIDE_DATA, -1, start, r.end - r.start)
+    r.pos = r.start + start
+    w.facts.row = selected.row[selected.next]
+    selected.next += 1
+    return 0
 
 
 cdef int activate(Walk* w, Table* table) noexcept nogil:

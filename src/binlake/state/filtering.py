@@ -68,5 +68,5 @@ def _as_inserts(shape: TableShape, batch: pa.RecordBatch) -> TableChanges:
     absent = pa.repeat(scalar(False), count)
     before = Image(shape.types, count, nothing, absent, [_bitmap(shape)], None)
     zeros = array([0] * count, pa.int64())
-    facts = RowFacts(zeros.cast(pa.uint8()), *[zeros] * 7)
+    facts = RowFacts(zeros.cast(pa.uint8()), *[zeros] * 8)
     return TableChanges(shape.types, count, facts, before, image_of(shape, batch))

@@ -79,7 +79,8 @@ class RowFacts:
 
     `sequence` orders the row changes of all tables; `transaction` is an index into
     TransactionFacts, `row_origin` into the row_origins; `pos` and `end_pos` are the position of
-    the top-level event, in which `row` counts.
+    the top-level event, in which `row` counts. In the event's body, inflated if it is compressed, the images of the row
+    begin at `start`.
     """
 
     op: pa.Array  # uint8, index into OPERATIONS
@@ -90,6 +91,7 @@ class RowFacts:
     transaction: pa.Array  # int32
     row_origin: pa.Array  # int32
     sequence: pa.Array  # int64
+    start: pa.Array  # uint32
 
     def filter(self, kept: pa.Array) -> RowFacts:
         """Only the rows where `kept` (bool) is true."""

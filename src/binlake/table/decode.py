@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
+from binlake.core.row_selection import RowSelection
 from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink, unwanted
 from binlake.core.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
@@ -186,7 +187,8 @@ class ChangeDecoder:
         if not self.options.whole_transaction:
             self._kept.add(chosen.matches)
         if isinstance(run, PlainRun):
-            yield from self._decode_plain(run, chosen.pieces)
+            rows = None if self.options.whole_transaction else chosen.rows
+            yield from self._decode_plain(run, chosen.pieces, rows)
         else:
             yield from self._decode_transaction(run)
 
@@ -202,11 +204,15 @@ class ChangeDecoder:
             self._generation = generation
             self._walker.forget_tables()
 
-    def _decode_plain(self, run: PlainRun, pieces: Iterable[Piece]) -> Iterator[Changes]:
-        """Decode pieces of a run; there may be thousands, so the work for each one counts."""
+    def _decode_plain(
+        self, run: PlainRun, pieces: Iterable[Piece], selected: RowSelection | None = None
+    ) -> Iterator[Changes]:
+        """Decode pieces of a run, or the selected rows in them; there may be thousands, so the work for each one
+        counts.
+        """
         self._follow_history(run)
         self._row_origins.begin(run.window.file, self._walker.rows)
-        rows = partial(self._walker.run_groups, groups=run.plain)
+        rows = partial(self._walker.run_groups, groups=run.plain, rows=selected)
         yield from self._walk(run.window, pieces, rows)
 
     def _decode_transaction(self, run: Transaction) -> Iterator[Changes]:
@@ -424,6 +430,7 @@ def _row_facts(buffers: TableBuffers, row_origins: list[RowOrigin]) -> RowFacts:
         transaction=column(pa.int32(), buffers.txn),
         row_origin=row_origin_of(sequence, row_origins),
         sequence=sequence,
+        start=column(pa.uint32(), buffers.start),
     )
 
 

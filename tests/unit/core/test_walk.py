@@ -553,7 +553,8 @@ def test_held_bytes_are_those_of_the_buffers() -> None:
     walked = made.finish()
     ((_, found),) = walked.tables
     t = walked.transactions
-    buffers = [found.op, found.pos, found.end_pos, found.row, found.txn, found.seq, found.server_id]
+    buffers = [found.op, found.pos, found.end_pos, found.row, found.txn, found.seq]
+    buffers += [found.server_id, found.start]
     buffers += [found.before.validity, found.after.validity]
     for c in (
         *found.before.columns,

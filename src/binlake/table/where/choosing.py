@@ -1,7 +1,8 @@
 """Which transactions and row changes of a run the option `where` chooses.
 
 The rows of a run are decoded twice: first only the columns that the condition names, of all rows;
-then everything that the reader wants, of the transactions in which a row matches.
+then everything that the reader wants, of the rows that match. Where only whole transactions can be decoded (a transaction
+that is not plain, the option whole_transaction), those in which a row matches.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import Buffer
 
+from binlake.core.row_selection import RowSelection
 from binlake.errors import OptionError, UnsupportedError
 from binlake.source.arrays import scalar
-from binlake.stream.runs import Piece, PlainRun, Run
+from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import Changes, TableChanges
 from binlake.table.plan import TableTypes
 from binlake.table.where.binding import BoundCondition
@@ -63,22 +65,26 @@ class ChoosesRows(Protocol):
 
 
 class ChosenRows(NamedTuple):
-    """The row changes of the transactions in a run that have a match. `matches` has a bool for each of
-    these changes, in their order. `pieces` are the frames of these transactions, if the run is plain.
+    """What is to be decoded of a run: of a plain one `pieces`, the frames of the transactions in which a row
+    matches, and of these only `rows`, unless that is None. `matches` has a bool for each row change that is then
+    decoded, in the order of the log: whether it matches.
     """
 
     pieces: list[Piece]
+    rows: RowSelection | None
     matches: pa.Array
 
 
-class _ProbedRows(NamedTuple):
-    """For each of some row changes of one table: its number, where its transaction starts, and if it
-    matches. The values that decided are not kept: a run may have any number of them.
+class _Matches(NamedTuple):
+    """Row changes that match, and what tells where they are: facts of each (RowFacts), and where its transaction
+    starts.
     """
 
     sequence: pa.Array
-    starts: pa.Array
-    matches: pa.Array
+    transaction_start: pa.Array
+    pos: pa.Array
+    row: pa.Array
+    start: pa.Array
 
 
 def probe_options(options: ReadOptions) -> ReadOptions:
@@ -136,29 +142,41 @@ class RunChooser:
         self._bound: dict[int, tuple[TableTypes, DecidesRows | None]] = {}
 
     def choose(self, run: Run) -> ChosenRows | None:
-        """Return the transactions of a run that have a matching row; None if no row matches.
+        """Return what is to be decoded of a run; None if no row matches.
 
         Raises BinlogError.
         """
-        probed = [
-            _ProbedRows(
-                table.facts.sequence,
-                changes.transactions.start.take(table.facts.transaction),
-                self._rows(changes, table),
-            )
-            for changes in self._probe.decode([run])
-            for table in changes.tables
+        return self._choose_of_plain(run) if isinstance(run, PlainRun) else self._choose_of_one(run)
+
+    def _choose_of_plain(self, run: PlainRun) -> ChosenRows | None:
+        found = [
+            _matches_of(changes, table, matches)
+            for changes, table, matches in self._probed(run)
+            if pc.any(matches).as_py()
         ]
-        if not any(pc.any(part.matches).as_py() for part in probed):
+        if not found:
             return None
-        starts, matches = _in_order(probed)
-        if not isinstance(run, PlainRun):
-            return ChosenRows([], matches)
-        chosen = pc.unique(starts.filter(matches))
+        rows = _in_order(found)
         return ChosenRows(
-            list(_pieces(run, _groups(run, chosen))),
-            matches.filter(pc.is_in(starts, value_set=chosen)),
+            list(_pieces(run, _groups(run, pc.unique(rows.transaction_start)))),
+            RowSelection(_values(rows.pos, "q"), _values(rows.row, "i"), _values(rows.start, "I")),
+            pa.repeat(scalar(True), len(rows.pos)),
         )
+
+    def _choose_of_one(self, run: Transaction) -> ChosenRows | None:
+        """The same of a transaction, which is decoded as a whole."""
+        probed = [(table.facts.sequence, matches) for _, table, matches in self._probed(run)]
+        if not any(pc.any(matches).as_py() for _, matches in probed):
+            return None
+        order = pc.array_sort_indices(pa.concat_arrays([sequence for sequence, _ in probed]))
+        matches = pa.concat_arrays([matches for _, matches in probed])
+        return ChosenRows([], None, matches.take(order))
+
+    def _probed(self, run: Run) -> Iterator[tuple[Changes, TableChanges, pa.Array]]:
+        """The columns that decide, of all rows of a run, and which of these match."""
+        for changes in self._probe.decode([run]):
+            for table in changes.tables:
+                yield changes, table, self._rows(changes, table)
 
     def _rows(self, changes: Changes, table: TableChanges) -> pa.Array:
         bound = self._bound_to(table.types)
@@ -198,14 +216,30 @@ def _no_column(types: TableTypes, name: str) -> OptionError:
     )
 
 
-def _in_order(probed: Sequence[_ProbedRows]) -> tuple[pa.Array, pa.Array]:
-    """For each row change, in the order of the log: where its transaction starts, and if it matches."""
-    starts = pa.concat_arrays([part.starts for part in probed])
-    matches = pa.concat_arrays([part.matches for part in probed])
-    if len(probed) == 1:
-        return starts, matches
-    order = pc.array_sort_indices(pa.concat_arrays([part.sequence for part in probed]))
-    return starts.take(order), matches.take(order)
+def _matches_of(changes: Changes, table: TableChanges, matches: pa.Array) -> _Matches:
+    facts = table.facts
+    return _Matches(
+        facts.sequence.filter(matches),
+        changes.transactions.start.take(facts.transaction.filter(matches)),
+        facts.pos.filter(matches),
+        facts.row.filter(matches),
+        facts.start.filter(matches),
+    )
+
+
+def _in_order(found: Sequence[_Matches]) -> _Matches:
+    """The matches of all tables in the order of the log."""
+    if len(found) == 1:
+        return found[0]
+    columns = [pa.concat_arrays(parts) for parts in zip(*found, strict=True)]
+    order = pc.array_sort_indices(columns[0])
+    return _Matches(*(column.take(order) for column in columns))
+
+
+def _values(column: pa.Array, kind: Literal["q", "i", "I"]) -> memoryview:
+    """The values of a column that has no nulls, without a copy; `kind` as in the module struct."""
+    values: memoryview = memoryview(column.buffers()[1]).cast(kind)
+    return values[column.offset : column.offset + len(column)]
 
 
 def _groups(run: PlainRun, starts: pa.Array) -> list[int]:

@@ -1,0 +1,4 @@
+from typing_extensions import Buffer
+
+class RowSelection:
+    def __init__(self, pos: Buffer, row: Buffer, start: Buffer) -> None: ...
