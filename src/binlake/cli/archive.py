@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["archive"]
 
-_KEEP = "What is kept"
-_WATCH = "Watching it"
+_KEEP = "Retention"
+_WATCH = "Monitoring"
 _LINE_SECONDS = 60.0
 _TERMINAL_LINE_SECONDS = 1.0
 

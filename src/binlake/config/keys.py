@@ -81,9 +81,9 @@ ARCHIVE_KEYS: dict[str, Key] = {
     "index": Key(flag, "write an index beside each complete log", "true"),
     "key_index": Key(flag, "also write a key index", "false"),
     "from": Key(text, "first log of a new server: a name, oldest or newest", "oldest"),
-    "sync_seconds": Key(number, "how often data is made durable while more is coming", "1; object store: 10"),
-    "restart_if_lost": Key(flag, "if the server has purged the next log, begin another directory", "false"),
-    "keep_days": Key(number, "retention: remove logs that ended earlier"),
+    "sync_seconds": Key(number, "seconds between syncs while data is arriving", "1; object store: 10"),
+    "restart_if_lost": Key(flag, "if the server has purged the next log, continue in a new directory", "false"),
+    "keep_days": Key(number, "retention: remove logs that ended more than so many days ago"),
     "keep_bytes": Key(size, 'retention: remove the oldest logs above this size ("500GB")'),
 }  # fmt: skip
 #: Only in `[archive.servers.NAME]`.
@@ -92,8 +92,8 @@ SERVER_KEYS: dict[str, Key] = {
 }
 #: Only in `[archive]`.
 METRICS_KEYS: dict[str, Key] = {
-    "metrics_port": Key(_PORT, "port for Prometheus, for all servers together"),
-    "metrics_address": Key(text, "address on which it listens", "127.0.0.1"),
+    "metrics_port": Key(_PORT, "port for Prometheus metrics of all servers"),
+    "metrics_address": Key(text, "address to listen on for Prometheus", "127.0.0.1"),
 }
 #: In `[archive.connection]` for all servers, and in `[archive.servers.NAME.connection]` for one.
 CONNECTION_KEYS: dict[str, Key] = {
@@ -106,11 +106,11 @@ SERVE_KEYS: dict[str, Key] = {
     "bind": Key(text, "address to listen on; 0.0.0.0 is all", "127.0.0.1"),
     "user": Key(text, "user name for replicas", "replica"),
     "password_file": Key(path, "file whose first line is the password of that user"),
-    "password_variable": Key(text, "environment variable that holds it"),
+    "password_variable": Key(text, "environment variable that holds the password"),
     "ssl_cert": Key(path, "certificate (PEM); by default binlake creates one"),
     "ssl_key": Key(path, "its private key (PEM)"),
     "require_tls": Key(flag, "refuse connections without TLS", "false"),
-    "max_connections": Key(whole_number(1, 100_000), "maximum number of replicas", "100"),
+    "max_connections": Key(whole_number(1, 100_000), "maximum number of connections", "100"),
     "keyring": Key(path, "keyring of encrypted logs"),
     "keyring_password_file": Key(path, "file with the password of the keyring"),
 }
@@ -121,5 +121,5 @@ LISTENER_KEYS: dict[str, Key] = {
     "source": Key(text, "the server to serve, if the archive contains several"),
     "server_id": Key(whole_number(1, (1 << 32) - 1), "the server_id to answer with"),
     "server_uuid": Key(_uuid, "the server_uuid to answer with (MySQL)"),
-    "metrics_port": Key(whole_number(1, 65535), "port for Prometheus, for this listener"),
+    "metrics_port": Key(whole_number(1, 65535), "port for Prometheus metrics of this listener"),
 }

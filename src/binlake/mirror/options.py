@@ -106,14 +106,14 @@ class MirrorOptions:
     )
     hash_columns: tuple[str, ...] = _option(
         (),
-        "Write a keyed hash (HMAC-SHA256) in the place of these columns' values.",
+        "Replace the values of these columns with a keyed hash (HMAC-SHA256).",
         flag="--hash-column",
         metavar=_COLUMNS,
         parse=parse_column_pattern,
     )
     hash_key_file: str = _option(
         "",
-        "The key of these hashes.",
+        "File with file with the key of these hashes.",
         flag="--hash-key-file",
         metavar="FILE",
         is_file=True,
@@ -136,7 +136,7 @@ class MirrorOptions:
     )
     shard_column: str = _option(
         "_source",
-        "Column of a merged table with the name of the table that a row is from.",
+        "Column of a merged table that names the source table of each row.",
         flag="--shard-column",
         metavar="NAME",
     )
@@ -199,7 +199,7 @@ class MirrorOptions:
     )
     round_bytes: int = _size(64 << 20, "Limit on the log that one round reads.", "--round-bytes")
     commit_bytes: int = _size(
-        512 << 20, "Limit on the changes of one table that are in memory.", "--commit-bytes"
+        512 << 20, "Limit on the changes of one table held in memory.", "--commit-bytes"
     )
     chunk_rows: int = _option(250_000, "Rows of a chunk of a copy.", least=1)
     max_rows_per_s: int = _option(
@@ -217,10 +217,14 @@ class MirrorOptions:
         least=0,
     )
     max_snapshots: int = _option(
-        1000, "Snapshots of a table at most.", flag="--max-snapshots", metavar="N", least=1
+        1000,
+        "Maximum number of snapshots of a table.",
+        flag="--max-snapshots",
+        metavar="N",
+        least=1,
     )
     compact: str = _choice(
-        "--compact", "HOW", "Compact tables beside the rounds: auto, or off.", "auto", "off"
+        "--compact", "HOW", "Compact tables while the mirror runs: auto or off.", "auto", "off"
     )
     compact_files: int = _option(16, "Files of one size that become one.", least=2)
     compact_deleted: float = _option(
@@ -233,14 +237,14 @@ class MirrorOptions:
     )
     verify_every_s: int = _option(
         0,
-        "Compare the tables with the server so often.",
+        "How often to compare the tables with the server.",
         flag="--verify-every",
         metavar="SECONDS",
         least=1,
     )
     verify_sample: float = _option(
         1.0,
-        "Share of the rows to compare then.",
+        "Share of the rows that a comparison reads.",
         flag="--verify-sample",
         metavar="SHARE",
         shown="1",

@@ -135,7 +135,7 @@ def mysqlbinlog(
     ] = None,
     ignore_server_ids: Annotated[
         list[str] | None,
-        Option(metavar="N[,N]", panel=_CHOICE, help="No events of these servers."),
+        Option(metavar="N[,N]", panel=_CHOICE, help="Leave out events of these servers."),
     ] = None,
     include_gtids: Annotated[
         list[str] | None,
@@ -151,7 +151,7 @@ def mysqlbinlog(
     ] = None,
     ignore_domain_ids: Annotated[
         list[str] | None,
-        Option(metavar="N[,N]", panel=_CHOICE, help="MariaDB: not these domains."),
+        Option(metavar="N[,N]", panel=_CHOICE, help="MariaDB: leave out these domains."),
     ] = None,
     verbose: Annotated[
         int,
@@ -304,14 +304,17 @@ def mysqlbinlog(
             "--raw", help="Copy the logs byte for byte; --result-file is a prefix for their names."
         ),
     ] = False,
-    host: Annotated[str, _server("--host", "-h", metavar="HOST", help="The server.")] = "",
+    host: Annotated[
+        str, _server("--host", "-h", metavar="HOST", help="Server to connect to.")
+    ] = "",
     port: Annotated[
-        int, _server("--port", "-P", metavar="PORT", help="Its port.", min=0, max=65535)
+        int, _server("--port", "-P", metavar="PORT", help="Port of the server.", min=0, max=65535)
     ] = 0,
     socket: Annotated[
-        str, _server("--socket", "-S", metavar="FILE", help="Its socket on this machine.")
+        str,
+        _server("--socket", "-S", metavar="FILE", help="Unix socket of a server on this machine."),
     ] = "",
-    user: Annotated[str, _server("--user", "-u", metavar="USER", help="Log in as.")] = "",
+    user: Annotated[str, _server("--user", "-u", metavar="USER", help="User to log in as.")] = "",
     password: Annotated[
         str | None,
         _server(
@@ -352,7 +355,11 @@ def mysqlbinlog(
     compress: Annotated[bool, _server("--compress", "-C", help="Compress the connection.")] = False,
     algorithms: Annotated[
         str | None,
-        _server("--compression-algorithms", metavar="LIST", help="How: zlib|zstd|uncompressed."),
+        _server(
+            "--compression-algorithms",
+            metavar="LIST",
+            help="Compression to use: zlib, zstd or uncompressed.",
+        ),
     ] = None,
     defaults_file: Annotated[
         str | None,

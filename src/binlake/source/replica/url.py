@@ -92,7 +92,7 @@ URL_OPTIONS: dict[str, UrlOption] = {
          "events with that flag; with filter, the server leaves them out"),
         ("gtid-strict", "on|off", "off: accept a MariaDB position that the server never had"),
         ("gtid-ignore-duplicates", "on|off",
-         "on: follow a MariaDB server that is behind our position, and leave out the events up to it"),
+         "on: accept a MariaDB server that is behind the position of binlake, and leave out the events up to it"),
         ("until-gtid", "GTIDS", "MariaDB: the server ends the stream at these GTIDs"),
     )
 }  # fmt: skip
