@@ -3,7 +3,7 @@
 A row per round: where in the log it ended, and which snapshot each table had then, so that all
 tables can be read as of one moment. The newest round's properties also say how far tables came that
 the log had no changes of: their own snapshots stay as they are. The table's properties hold the
-options, and which tables are quarantined.
+options, which tables are quarantined, and which the server no longer has.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,7 +36,7 @@ from binlake.values.position import Position
 __all__ = [
     "NAMESPACE",
     "Control",
-    "Quarantine",
+    "SetAside",
     "offset_of",
     "place_key",
     "position_properties",
@@ -57,11 +57,13 @@ _SCHEMA = pa.schema(
     ]
 )
 _OFFSET = "binlake.offset"
+_QUARANTINE = "binlake.quarantine"
+_GONE = "binlake.gone"
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantine:
-    """Why a table is quarantined, and since when (ISO 8601, UTC)."""
+class SetAside:
+    """Why the mirror does not follow a table, and since when (ISO 8601, UTC)."""
 
     reason: str
     since: str
@@ -158,24 +160,36 @@ class Control:
         self._set({"binlake.paused": "true" if paused else "false"})
 
     @property
-    def quarantined(self) -> dict[str, Quarantine]:
+    def quarantined(self) -> dict[str, SetAside]:
         """The quarantined tables, by name."""
-        found = json.loads(self._properties.get("binlake.quarantine", "{}"))
-        return {name: Quarantine(**entry) for name, entry in found.items()}
+        return self._set_aside(_QUARANTINE)
 
     def quarantine(self, name: str, reason: str) -> None:
         """Leave a table unchanged until it is copied again."""
-        entry = Quarantine(reason, datetime.now(UTC).isoformat(timespec="seconds"))
-        self._set_quarantined({**self.quarantined, name: entry})
+        self._set({_QUARANTINE: _with(self.quarantined, name, reason)})
 
     def release(self, name: str) -> None:
         """The table is sound again."""
         if name in self.quarantined:
-            self._set_quarantined({n: e for n, e in self.quarantined.items() if n != name})
+            self._set({_QUARANTINE: _without(self.quarantined, name)})
 
-    def _set_quarantined(self, entries: Mapping[str, Quarantine]) -> None:
-        found = {n: {"reason": e.reason, "since": e.since} for n, e in entries.items()}
-        self._set({"binlake.quarantine": json.dumps(found, sort_keys=True)})
+    @property
+    def gone(self) -> dict[str, SetAside]:
+        """The tables that the server dropped or renamed, by the names that they had."""
+        return self._set_aside(_GONE)
+
+    def leave(self, name: str, reason: str) -> None:
+        """Do not change a lake table any more: the server no longer has a table of this name."""
+        self._set({_GONE: _with(self.gone, name, reason)})
+
+    def returned(self, name: str) -> None:
+        """A new table of this name has been copied."""
+        if name in self.gone:
+            self._set({_GONE: _without(self.gone, name)})
+
+    def _set_aside(self, name: str) -> dict[str, SetAside]:
+        found = json.loads(self._properties.get(name, "{}"))
+        return {table: SetAside(**entry) for table, entry in found.items()}
 
     @property
     def to_resync(self) -> set[str]:
@@ -294,3 +308,18 @@ class Control:
     def orphans_removed(self) -> None:
         """Record the time of this search."""
         self._set({"binlake.orphans-removed": str(int(time.time()))})
+
+
+def _with(entries: Mapping[str, SetAside], name: str, reason: str) -> str:
+    """The entries and a new one, as JSON."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return _shown({**entries, name: SetAside(reason, now)})
+
+
+def _without(entries: Mapping[str, SetAside], name: str) -> str:
+    """The entries but one, as JSON."""
+    return _shown({other: entry for other, entry in entries.items() if other != name})
+
+
+def _shown(entries: Mapping[str, SetAside]) -> str:
+    return json.dumps({name: asdict(entry) for name, entry in entries.items()}, sort_keys=True)

@@ -18,11 +18,11 @@ import pyarrow as pa
 from binlake.errors import BinlogError, SchemaError, UnsupportedError
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.control import place_key
+from binlake.mirror.control import offset_of, place_key
 from binlake.mirror.copy_state import CopyState
 from binlake.mirror.followed import Followed
 from binlake.mirror.iceberg.data_files import DataFileWriter
-from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.iceberg.jvm import IcebergTable, Lake
 from binlake.mirror.iceberg.partitions import Partitioning, check_partition
 from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
 from binlake.mirror.iceberg.table import MirrorTable
@@ -167,7 +167,7 @@ class FirstCopy:
         made = Followed(table.schema, table.name, target, start, shards)
         properties = made.position_properties(start, round_number) | {"binlake.copied": "true"}
         if target.snapshot is not None and self._mode(table).fields:  # rows that no copy has
-            target.iceberg.tag(f"before-copy-{start.position.file}-{start.position.offset}")
+            self._tag_as_before(target.iceberg)
         kept = table_properties(table, create_table, self.rules, self._mode(table).name, until)
         if made.shard_column:
             only = (made.shard_column, table.full_name)
@@ -325,7 +325,10 @@ class FirstCopy:
             self.note(
                 f"{table.full_name}: its columns or options have changed: the lake table is made anew"
             )
-            self.lake.drop(*name)
+            if not self._keeps_snapshots(table, name):
+                self.lake.drop(*name)
+            elif mode.fields:
+                self._tag_as_before(self.lake.load(*name))
         return MirrorTable.create(
             self.lake,
             *name,
@@ -375,6 +378,24 @@ class FirstCopy:
                 hint="make the same change to all of them, then `binlake mirror resync` all of them",
             )
         return bool(same)
+
+    @staticmethod
+    def _tag_as_before(there: IcebergTable) -> None:
+        """Keep the rows that a table has and that no copy will have."""
+        place = offset_of(there.describe().get("summary", {}))
+        if place is not None:
+            there.tag(f"before-copy-{place.position.file}-{place.position.offset}")
+
+    def _keeps_snapshots(self, table: SourceTable, name: tuple[str, str]) -> bool:
+        """Whether the earlier snapshots of a lake table that gets other columns may stay.
+
+        A column that is now left out or hashed must not stay readable. Iceberg does not go back to format v2.
+        """
+        properties = self.lake.load(*name).describe()["properties"]
+        same = (
+            treated_columns(kept) == self._treated(table) for kept in sources(properties).values()
+        )
+        return all(same) and properties["binlake.deletes"] == self.options.deletes
 
     def _drop_renamed(self, table: SourceTable, target: MirrorTable) -> None:
         """Remove lake tables of the same table under other names; those of other shards, too, forget it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from binlake.errors import (
     SourceError,
     UnsupportedError,
 )
-from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
+from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_hidden, is_special
 from binlake.mirror.apply.decode import TableName
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, offset_of, place_key, position_properties
@@ -58,8 +57,6 @@ __all__ = ["OF_ONE_TABLE", "Followed", "followed_tables", "widens"]
 OF_ONE_TABLE = (SchemaError, UnsupportedError, IncompleteError, MissingContextError)
 
 _NAMES = pa.list_(pa.string())
-# MariaDB's hash of a long unique value, which it logs and does not show
-_HIDDEN = re.compile(r"DB_ROW_HASH_\d+")
 
 
 @dataclass
@@ -262,8 +259,7 @@ class Followed:
     def _conformed(self, batch: pa.RecordBatch) -> pa.Table:
         """The rows in the lake's types, without a change of any value."""
         lake = self.lake.schema
-        hidden = [name for name in batch.schema.names if _HIDDEN.fullmatch(name)]
-        hidden = [name for name in hidden if name not in lake.names]
+        hidden = [n for n in batch.schema.names if is_hidden(n) and n not in lake.names]
         names = [n for n in batch.schema.names if not is_special(n) and n not in hidden]
         if set(names) != set(self.columns):
             here, there = sorted({*names} - {*self.columns}), sorted({*self.columns} - {*names})
@@ -345,7 +341,7 @@ def followed_tables(
         database, _, plain = full_name.partition(".")
         if offset is not None:
             found[full_name] = Followed(database, plain, table, offset, found)
-        elif full_name not in {*control.quarantined, *control.to_resync}:
+        elif full_name not in {*control.quarantined, *control.gone, *control.to_resync}:
             raise SourceError(f"{table.full_name} has no position in a log")
     return found
 

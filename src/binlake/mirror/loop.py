@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from binlake.errors import (
+    BinlogError,
     FormatError,
     IncompleteError,
     MissingContextError,
@@ -127,6 +128,7 @@ class Mirror:
             self._source,
             self._copy_table,
             self._quarantine,
+            self._leave,
             self._forget,
             note,
         )
@@ -188,6 +190,8 @@ class Mirror:
                 break
             if not self._control.paused:
                 self._verification.work(self)
+                if not self._tables:  # there is no round that sees a CREATE TABLE
+                    self._add_tables()
             if time.monotonic() - self._recorded > _HEARTBEAT_S:
                 self._record()
             self._stop.wait(interval_s)
@@ -226,12 +230,19 @@ class Mirror:
         self._control.refresh()
         return {name: entry.reason for name, entry in self._control.quarantined.items()}
 
+    @property
+    def gone(self) -> dict[str, str]:
+        """How the server's tables went that it no longer has, by name."""
+        return {name: entry.reason for name, entry in self._control.gone.items()}
+
     def _open_tables(self) -> None:
         """The tables of the lake that a mirror has copied, where they came to."""
         opened: dict[tuple[str, str], dict[str, Followed]] = {}
         for full_name, names in mirrored_tables(self._lake).items():
             database, _, plain = full_name.partition(".")
-            if full_name in self._control.quarantined or not self._source.wants(database, plain):
+            if full_name in {*self._control.quarantined, *self._control.gone}:
+                continue
+            if not self._source.wants(database, plain):
                 continue
             wanted = self.options.lake_name(database, plain)
             name = wanted if wanted in names else names[0]
@@ -271,15 +282,18 @@ class Mirror:
             self._note(f"{pattern} matches no column of the mirrored tables")
 
     def _copy_table(self, full_name: str) -> None:
-        if not self._source.has(full_name):
-            self._quarantine(full_name, "the server has no such table, or the options leave it out")
-            return
         self._unfinished.discard(full_name)
+        if not self._source.has(full_name):
+            self._missing(full_name)
+            return
         for attempt in range(_TRIES):
             try:
                 table, create_table = self._source.read(full_name)
                 made = self._copy.make(table, create_table, self._control.round)
                 if made is None:  # interrupted: it is continued after a pause, or at the next start
+                    self._forget(
+                        full_name
+                    )  # rounds would take it beyond what makes the copy necessary
                     self._unfinished.add(full_name)
                     return
             except OF_ONE_TABLE as error:
@@ -289,9 +303,30 @@ class Mirror:
                 if attempt == _TRIES - 1:
                     raise
                 continue
+            except BinlogError:
+                if self._source.has(full_name):
+                    raise
+                self._missing(full_name)  # dropped or renamed while it was read
+                return
             self._forget(full_name)
             self._take(made)
+            self._control.returned(full_name)
             return
+
+    def _missing(self, full_name: str) -> None:
+        """Do without a table that was to be copied and that the server does not have."""
+        why = "the server has no such table, or the options leave it out"
+        if full_name in self._tables:
+            self._leave(full_name, "not on the server any more when it was to be copied again")
+        elif full_name in self._control.to_resync and full_name not in self._control.gone:
+            self._quarantine(full_name, why)
+        else:
+            self._note(f"{full_name} is not copied: {why}")
+
+    def _leave(self, full_name: str, how: str) -> None:
+        self._forget(full_name)
+        self._control.leave(full_name, how)
+        self._note(f"{full_name} is gone, its lake table stays: {how}")
 
     def _take(self, table: Followed) -> None:
         self._tables[table.full_name] = table

@@ -33,9 +33,9 @@ __all__ = ["MirrorStatus", "TableStatus", "mirror_status"]
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One table. `state`: mirrored, quarantined, resync (asked for), or copying.
+    """One table. `state`: mirrored, quarantined, gone (from the server), resync (asked for), or copying.
 
-    `reason` and `since` are those of a quarantine. `rows` are those that are there, `deleted_rows` those
+    `reason` and `since` are those of a quarantine, or how and when the table went. `rows` are those that are there, `deleted_rows` those
     that the data files hold beside them; `bytes` is of data files, `index_bytes` of the key index on
     this machine. `mode`: mirror; soft deletes, whose `rows` include the deleted ones; append, whose `rows` are changes; history, whose `rows` are versions. `left_out` and `hashed` are columns of the server's table. `lake_table`: its name in the lake. `shards`: the tables whose rows it has, if they are several; `table` is then its name in the lake, and the position that of the shard which is furthest behind. `compaction_due`:
     how many data files the next compaction rewrites, 0: none is due. `log_file`, `log_pos` and `gtid_set`: all before is in the table. Times are ISO 8601, UTC.
@@ -151,7 +151,7 @@ def _lag_s(commit_us: int | None, beat: Beat | None) -> float | None:
 
 
 def _tables(lake: Lake, control: Control, indexes: Path | None) -> list[TableStatus]:
-    quarantined, wanted = control.quarantined, control.to_resync
+    wanted = control.to_resync
     found: dict[str, TableStatus] = {}
     for namespace, name in lake.tables():
         if namespace == NAMESPACE:
@@ -166,11 +166,11 @@ def _tables(lake: Lake, control: Control, indexes: Path | None) -> list[TableSta
         index_bytes = 0 if indexes is None else _bytes_in(indexes / namespace / name)
         due = _due(table, known, control.options.compaction)
         found[full_name] = _status(table, full_name, state, known, control, index_bytes, due)
-    for full_name, entry in quarantined.items():
-        if entry is not None:
+    for state, entries in (("gone", control.gone), ("quarantined", control.quarantined)):
+        for full_name, entry in entries.items():
             known_status = found.get(full_name, TableStatus(full_name, ""))
             found[full_name] = _with(
-                known_status, state="quarantined", reason=entry.reason, since=entry.since
+                known_status, state=state, reason=entry.reason, since=entry.since
             )
     for full_name in wanted:
         found[full_name] = _with(found.get(full_name, TableStatus(full_name, "")), state="resync")

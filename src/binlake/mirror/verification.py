@@ -96,17 +96,18 @@ def compare_tables(
     """The same, of a mirror that is running: its rounds wait meanwhile."""
     with exact_session(mirror.url) as source:
         mirror.reach(source.position)
-        quarantined = mirror.quarantined
-        known = {*mirror.tables, *quarantined}
-        if unknown := sorted(set(names) - known):
+        left_alone = mirror.quarantined
+        known = {*mirror.tables, *left_alone}
+        left_alone |= {name: why for name, why in mirror.gone.items() if name in names}
+        if unknown := sorted(set(names) - known - left_alone.keys()):
             raise SourceError(
                 f"the mirror has no table {', '.join(unknown)}",
                 hint="`binlake mirror status` lists its tables",
             )
         found = []
         for name in sorted(names or known):
-            if name in quarantined:
-                found.append(TableVerification(name, "not compared", quarantined[name]))
+            if name in left_alone:
+                found.append(TableVerification(name, "not compared", left_alone[name]))
                 continue
             progress(name)
             found.append(_verified(source, mirror.tables[name], mirror, options))

@@ -27,7 +27,16 @@ from binlake.mirror.wanted_tables import WantedTables
 from dev.servers import Server
 from support.servers.live import url_of
 
-__all__ = ["Lake", "Writer", "chunk_by_chunk", "iceberg_jar", "quarantined", "rows_of", "states"]
+__all__ = [
+    "Lake",
+    "Writer",
+    "chunk_by_chunk",
+    "gone",
+    "iceberg_jar",
+    "quarantined",
+    "rows_of",
+    "states",
+]
 
 _PATIENCE_S = 300
 
@@ -152,9 +161,7 @@ class Lake:
             self.options,
             catalog=self.catalog,
             logs=logs,
-            note=self.notes.append,
-            watch=self.progress.append,
-            **more,
+            **{"note": self.notes.append, "watch": self.progress.append, **more},
         )
 
     def catch_up(self, logs: str | None = None) -> Mirror:
@@ -186,6 +193,12 @@ class Lake:
 def quarantined(lake: Lake) -> dict[str, str]:
     """Which tables, and why."""
     found = Control(Catalog(lake.spark, lake.catalog), None, None).quarantined
+    return {name: entry.reason for name, entry in found.items()}
+
+
+def gone(lake: Lake) -> dict[str, str]:
+    """The tables that the server no longer has, and how they went."""
+    found = Control(Catalog(lake.spark, lake.catalog), None, None).gone
     return {name: entry.reason for name, entry in found.items()}
 
 

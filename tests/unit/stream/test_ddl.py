@@ -11,7 +11,7 @@ from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import may_change
+from binlake.stream.sql.ddl_targets import may_change, renamed_tables, without_comments
 from binlake.stream.sql.statements import statement_kind, without_set_statement
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -64,6 +64,47 @@ def test_which_tables_a_statement_may_change(sql: str, tables: list[str]) -> Non
     assert [name for name in ("t", "p", "s") if may_change(ddl, "shop", name)] == sorted(
         tables, key="tps".index
     )
+
+
+SWAP = "RENAME TABLE t TO old.`t 2`, p TO t, old.`t 2` TO p"
+GHOST = "rename /* gh-ost */ table `shop`.`t` to `shop`.`_t_del`, `shop`.`_t_gho` to `shop`.`t`"
+
+
+@pytest.mark.parametrize(("sql", "renamed"), [
+    ("RENAME TABLE t TO p", {"shop.t": "shop.p"}),
+    ("RENAME TABLES IF EXISTS t TO away.t;", {"shop.t": "away.t"}),
+    (SWAP, {"shop.t": "shop.p", "shop.p": "shop.t"}),
+    ("RENAME TABLE t TO p, p TO t", {}),
+    (GHOST, {"shop.t": "shop._t_del", "shop._t_gho": "shop.t"}),
+    ("ALTER TABLE t RENAME p", {"shop.t": "shop.p"}),
+    ("ALTER TABLE t RENAME = p", {"shop.t": "shop.p"}),
+    ("ALTER ONLINE TABLE other.t RENAME AS `a``b`", {"other.t": "shop.a`b"}),
+    ("ALTER TABLE t ADD c INT, RENAME TO p, COMMENT = 1", {"shop.t": "shop.p"}),
+    ("ALTER TABLE t RENAME COLUMN a TO b, RENAME INDEX c TO d", {}),
+    ("ALTER TABLE t ADD COLUMN (a INT, rename INT, b INT)", None),
+    ("ALTER TABLE t COMMENT ', RENAME TO p'", None),
+    ("RENAME TABLE t TO p -- really", None),
+    ("RENAME TABLE t WAIT 5 TO p", None),
+    ("DROP TABLE t", {}),
+])  # fmt: skip
+def test_which_tables_a_statement_renames(sql: str, renamed: dict[str, str] | None) -> None:
+    text = without_comments(sql)
+    ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", text, 1, None, False)
+    found = renamed_tables(ddl)
+    named = found and {".".join(old): ".".join(new) for old, new in found.items()}
+    assert named == renamed
+
+
+@pytest.mark.parametrize(("sql", "text"), [
+    ("DROP /* a */ TABLE/* 'b */t", "DROP   TABLE t"),
+    ('DROP TABLE `/* a */`, "/* b */"', 'DROP TABLE `/* a */`, "/* b */"'),
+    ("ALTER TABLE t COMMENT '''/* a */'", "ALTER TABLE t COMMENT '''/* a */'"),
+    (r"ALTER TABLE t COMMENT '\' /* a */'", r"ALTER TABLE t COMMENT '\' /* a */'"),
+    ("DROP TABLE t /*!50100 , p */ /*M! , q */", "DROP TABLE t /*!50100 , p */ /*M! , q */"),
+    ("DROP TABLE t /* open", "DROP TABLE t /* open"),
+])  # fmt: skip
+def test_comments_that_the_server_ignores(sql: str, text: str) -> None:
+    assert without_comments(sql) == text
 
 
 def test_filters_do_not_lose_it(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ them, under names that no column of a server has:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -22,13 +23,14 @@ from binlake.mirror.columns.hashing import NOTHING_HASHED, HashedColumns
 from binlake.table.batches import OPERATIONS, TableChanges
 from binlake.table.images import has_column
 
-__all__ = ["ABSENT", "BEFORE", "OP", "change_rows", "fact", "is_special"]
+__all__ = ["ABSENT", "BEFORE", "OP", "change_rows", "fact", "is_hidden", "is_special"]
 
 _SPECIAL = "\0"
 OP = f"{_SPECIAL}op"
 ABSENT = f"{_SPECIAL}absent"
 _FACT = f"{_SPECIAL}fact "
 BEFORE = f"{_SPECIAL}before "
+_HIDDEN = re.compile(r"DB_ROW_HASH_\d+")
 _DELETE = OPERATIONS.index("delete")
 _NAMES = pa.list_(pa.field("element", pa.string()))
 
@@ -36,6 +38,11 @@ _NAMES = pa.list_(pa.field("element", pa.string()))
 def is_special(name: str) -> bool:
     """Whether a column is binlake's own, not the server's."""
     return name.startswith(_SPECIAL)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a column is one that MariaDB logs and does not show: the hash of a long unique value."""
+    return _HIDDEN.fullmatch(name) is not None
 
 
 def fact(name: str) -> str:
@@ -92,7 +99,8 @@ def _refuse_uncomputed(changes: TableChanges, absent: pa.Array) -> None:
     kinds out of both images of updates and deletes. MySQL logs the values that change.
     """
     definition = changes.types.definition
-    generated = [column.name for column in definition.columns if column.generated]
+    names = (column.name for column in definition.columns if column.generated)
+    generated = [name for name in names if not is_hidden(name)]  # the lake does not have those
     if definition.flavour != "mariadb" or not generated:
         return
     written = absent.filter(pc.not_equal(changes.facts.op, _DELETE))

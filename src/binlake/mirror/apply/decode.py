@@ -24,6 +24,7 @@ from binlake.spark.log_part import LogPart, packed
 from binlake.stream.positions.splits import Split
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.ddl_targets import without_comments
 from binlake.stream.sql.statements import DML, INCIDENT, LOAD_DATA, ORPHAN_XA_COMMIT
 from binlake.table.decode import ChangeDecoder
 from binlake.table.schema.declared import DeclaredSchema
@@ -108,7 +109,11 @@ def _decode(
     part: LogPart, options: ReadOptions, wanted: Wanted, ledger: Ledger, into: Decoded
 ) -> None:
     """Decode one part here."""
-    runs = chain.from_iterable(r.runs(into.ddl.append) for r in part.readers(options, ledger))
+
+    def take(ddl: DdlStatement) -> None:
+        into.ddl.append(ddl._replace(sql=without_comments(ddl.sql)))
+
+    runs = chain.from_iterable(r.runs(take) for r in part.readers(options, ledger))
     with closing(wanted.declared()) as schema:
         for changes in ChangeDecoder(options, Target.TYPED, ledger, schema).decode(runs):
             for table in changes.tables:

@@ -20,6 +20,7 @@ from binlake.errors import BinlogError
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import Followed, widens
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
+from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.definition import definition_of
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.plan import TableTypes
@@ -33,6 +34,8 @@ from binlake.table.schema.ddl_effects import (
     creates_if_new,
     drops,
     items_of,
+    moves_partitions,
+    new_name,
     replaces,
     truncates,
     why_not_followed,
@@ -43,7 +46,9 @@ from binlake.table.schema.schema_text import create_table_text
 from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
 
-__all__ = ["Effect", "effect_of"]
+__all__ = ["Effect", "departure_of", "effect_of"]
+
+_UNCERTAIN = "it is not certain which tables the statement names"
 
 _NEEDS_ROWS = re.compile(
     r"\b(?:DEFAULT|NOT\s+NULL|AUTO_INCREMENT|AS\s*\(|SERIAL|PRIMARY|ON\s+UPDATE)", re.IGNORECASE
@@ -52,18 +57,22 @@ _NEEDS_ROWS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What to do: nothing (all empty), empty the table, change its schema, `drop` it; or why not, `refused`."""
+    """What to do: nothing (all empty), empty the table, change its schema, copy it again because of `recopied`, leave
+    it because it is `gone` (and how; its rows go if the server has `dropped` it); or why not, `refused`.
+    """
 
     steps: tuple[tuple[dict[str, Any], ...], ...] = ()
     create_table: str | None = None
     truncate: bool = False
-    drop: bool = False
+    dropped: bool = False
+    gone: str = ""
+    recopied: str = ""
     refused: str = ""
 
     @property
     def is_none(self) -> bool:
         """Whether the lake table stays as it is."""
-        return not (self.steps or self.create_table or self.truncate or self.drop or self.refused)
+        return self == Effect()
 
 
 def effect_of(
@@ -73,11 +82,12 @@ def effect_of(
     sql = ddl.sql
     if creates_if_new(sql):
         return Effect()
-    is_truncate = truncates(sql)
-    if is_truncate or _drops_rows(sql, table):
-        if not concerns_certainly(ddl):
-            return Effect(refused="it is not certain which tables the statement names")
-        return Effect(truncate=is_truncate, drop=not is_truncate)
+    if truncates(sql):
+        return Effect(truncate=True) if concerns_certainly(ddl) else Effect(refused=_UNCERTAIN)
+    if (departure := departure_of(ddl, table)) is not None:
+        return departure
+    if moves_partitions(sql) and table.mode.name == MIRROR:
+        return Effect(recopied="rows of partitions come or go without row events")
     if table.key and {part.lower() for part in table.key} != {
         part.lower() for part in table.declared.primary_key
     }:
@@ -92,11 +102,18 @@ def effect_of(
         return Effect(refused=error.message)
 
 
-def _drops_rows(sql: str, table: Followed) -> bool:
-    """Whether a statement drops a table whose rows are to go, or to be marked, in the lake."""
-    if table.mode.keeps_gone and replaces(sql):
-        return True
-    return bool(table.shard_column or table.mode.keeps_gone) and drops(sql)
+def departure_of(ddl: DdlStatement, table: Followed) -> Effect | None:
+    """The effect of a statement that `concerns` a table and drops, replaces or renames it; None: it does not."""
+    if creates_if_new(ddl.sql):
+        return None
+    if drops(ddl.sql) or replaces(ddl.sql):
+        certain = concerns_certainly(ddl)
+        return Effect(gone="dropped", dropped=True) if certain else Effect(refused=_UNCERTAIN)
+    try:
+        name = new_name(ddl, *table.id)
+    except BinlogError as error:
+        return Effect(refused=error.message)
+    return None if name is None else Effect(gone=f"renamed away to {'.'.join(name)}")
 
 
 def _altered(

@@ -9,7 +9,7 @@ from binlake.errors import SourceError
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied
 from binlake.mirror.control import Control
-from binlake.mirror.ddl.effects import Effect, effect_of
+from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.followed import OF_ONE_TABLE, Followed
 from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.iceberg.table import Change
@@ -17,8 +17,9 @@ from binlake.mirror.kept import definition_properties
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.wanted_tables import WantedTables
 from binlake.spark.offsets import StreamOffset
+from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.table.schema.ddl_effects import changes_no_column, concerns, why_not_followed
+from binlake.table.schema.ddl_effects import changes_no_column, concerns
 from binlake.values.position import Position
 
 __all__ = ["SchemaChanges"]
@@ -29,7 +30,8 @@ class SchemaChanges:
     """Does to tables what statements do to their sources.
 
     `copy_again` and `quarantine` take the name of a table whose change cannot be followed, the latter with the
-    reason, too; `forget` that of a shard that is dropped. `note` takes sentences for people.
+    reason, too; `leave` that of a table that the server no longer has, and how it went; `forget` that of a shard that
+    is gone with its rows. `note` takes sentences for people.
     """
 
     options: MirrorOptions
@@ -38,6 +40,7 @@ class SchemaChanges:
     source: WantedTables
     copy_again: Callable[[str], None]
     quarantine: Callable[[str, str], None]
+    leave: Callable[[str, str], None]
     forget: Callable[[str], None]
     note: Callable[[str], None]
 
@@ -65,6 +68,7 @@ class SchemaChanges:
             if concerns(ddl, table.database, table.name)
             and table.was_copied_after(place)
             and not changes_no_column(ddl)
+            and not _departs(ddl, table)
         ]
         for table in again:
             self.note(f"{table.full_name}: it was altered while it was copied: it is copied again")
@@ -90,19 +94,17 @@ class SchemaChanges:
         if effect.refused:
             self._refused(table, ddl, effect.refused)
             return
-        if effect.drop and not table.shard_column:
-            # still at the place before: after a kill the statement is read again, and is refused again
-            self._empty(table, ddl, table.offset, end.commit_us)
-            self._refused(table, ddl, why_not_followed(ddl.sql))
-            return
-        if effect.drop or effect.truncate:
-            self._remove_rows(table, effect, ddl, end)
+        if effect.recopied:
+            self._copied_again(table, ddl, effect.recopied)
+        elif effect.gone:
+            self._gone(table, effect, ddl, end)
         else:
-            self._alter(table, effect, end)
-        table.offset = end
-        if effect.drop:
-            self.forget(table.full_name)
-        self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
+            if effect.truncate:
+                self._truncate(table, ddl, end)
+            else:
+                self._alter(table, effect, end)
+            table.offset = end
+            self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
 
     def _alter(self, table: Followed, effect: Effect, end: StreamOffset) -> None:
         kept = {}
@@ -111,16 +113,37 @@ class SchemaChanges:
         change = Change(schema=effect.steps, table_properties=table.kept_as(kept))
         table.lake.commit(change, table.position_properties(end, self.control.round + 1))
 
-    def _remove_rows(
-        self, table: Followed, effect: Effect, ddl: DdlStatement, end: StreamOffset
-    ) -> None:
+    def _truncate(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         if table.mode.holds_rows and not table.mode.keeps_gone:
-            what = "drop" if effect.drop else "truncate"
-            table.lake.iceberg.tag(f"before-{what}-{ddl.position.file}-{ddl.position.offset}")
+            self._tag(table, "truncate", ddl)
         if table.shard_column:
-            table.empty(end, self.control.round + 1, forget=effect.drop)
+            table.empty(end, self.control.round + 1, forget=False)
         else:
             self._empty(table, ddl, end, end.commit_us)
+
+    def _gone(self, table: Followed, effect: Effect, ddl: DdlStatement, end: StreamOffset) -> None:
+        """Keep the state of a table that the server no longer has by this name, under a tag.
+
+        The table stays at the place before: after a kill the statement is read again. A new table of the old name,
+        and the table under its new one, are copied by themselves.
+        """
+        self._tag(table, "drop" if effect.dropped else "rename", ddl)
+        if table.shard_column:
+            table.empty(end, self.control.round + 1, forget=True)
+            self.forget(table.full_name)
+            self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
+            return
+        if effect.dropped and table.mode.keeps_gone:
+            self._empty(table, ddl, table.offset, end.commit_us)
+        before, after = (GtidProgress(at.position.gtid_set) for at in (table.offset, end))
+        gtid = before.lacks(after)
+        place = f"GTID {gtid} ({ddl.position})" if gtid else f"{ddl.position}"
+        self.leave(table.full_name, f"{effect.gone} at {place}")
+
+    def _tag(self, table: Followed, what: str, ddl: DdlStatement) -> None:
+        """Keep the snapshot before a statement, which the first of two attempts sees."""
+        position = ddl.position
+        table.lake.iceberg.tag(f"before-{what}-{position.file}-{position.offset}")
 
     def _empty(
         self, table: Followed, ddl: DdlStatement, end: StreamOffset, commit_us: int | None
@@ -134,12 +157,23 @@ class SchemaChanges:
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
         if self.options.on_alter == "resync" and self.source.has(table.full_name):
-            self.note(f"{table.full_name}: {what}: the table is copied again")
-            self.copy_again(table.full_name)
+            self._copied_again(table, ddl, why)
         else:
             self.quarantine(
                 table.full_name, f"{what}; `binlake mirror resync` makes the table anew"
             )
+
+    def _copied_again(self, table: Followed, ddl: DdlStatement, why: str) -> None:
+        """Copy the table; until that is done, it is at the place before the statement."""
+        what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
+        self.note(f"{table.full_name}: {what}: the table is copied again")
+        self.copy_again(table.full_name)
+
+
+def _departs(ddl: DdlStatement, table: Followed) -> bool:
+    """Whether the server certainly has no such table, or a new one, after a statement."""
+    departure = departure_of(ddl, table)
+    return departure is not None and bool(departure.gone)
 
 
 def _shortened(sql: str) -> str:

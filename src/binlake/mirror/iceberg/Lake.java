@@ -68,18 +68,45 @@ public class Lake {
       spaces.createNamespace(space, new HashMap());
     }
     Schema schema = SchemaParser.fromJson((JsonNode) request.get("schema"));
+    return catalog.createTable(
+        TableIdentifier.of(space, text(request, "table")),
+        schema,
+        partitioned(schema, list(request, "partition")),
+        (String) null,
+        properties(request));
+  }
+
+  /** An empty table in the place of one that is there, whose snapshots stay until they expire, or with their tags. */
+  public Table replace(Catalog catalog, String json) throws Exception {
+    JsonNode request = mapper.readTree(json);
+    TableIdentifier name = name(text(request, "namespace"), text(request, "table"));
+    Schema schema = SchemaParser.fromJson((JsonNode) request.get("schema"));
+    Map properties = properties(request);
+    PartitionSpec spec = partitioned(schema, list(request, "partition"));
+    Table old = catalog.loadTable(name);
+    Transaction transaction =
+        catalog.newReplaceTableTransaction(name, schema, spec, old.location(), properties, false);
+    UpdateProperties update = transaction.updateProperties();
+    Iterator known = old.properties().keySet().iterator();
+    while (known.hasNext()) {
+      String key = (String) known.next();
+      if (key.startsWith("binlake.") && !properties.containsKey(key)) {
+        update.remove(key);
+      }
+    }
+    update.commit();
+    transaction.commitTransaction();
+    return catalog.loadTable(name);
+  }
+
+  private Map properties(JsonNode request) {
     Map properties = new HashMap();
     Iterator fields = ((JsonNode) request.get("properties")).fields();
     while (fields.hasNext()) {
       Map.Entry entry = (Map.Entry) fields.next();
       properties.put(entry.getKey(), ((JsonNode) entry.getValue()).asText());
     }
-    return catalog.createTable(
-        TableIdentifier.of(space, text(request, "table")),
-        schema,
-        partitioned(schema, list(request, "partition")),
-        (String) null,
-        properties);
+    return properties;
   }
 
   private PartitionSpec partitioned(Schema schema, JsonNode fields) {

@@ -68,7 +68,10 @@ class Lake:
         properties: Mapping[str, str],
         partition: Sequence[PartitionField] = (),
     ) -> IcebergTable:
-        """Make a table; `schema` as Iceberg's JSON. Raises SourceError."""
+        """Make a table, in the place of one that is there; `schema` as Iceberg's JSON. Raises SourceError.
+
+        The snapshots of a table that was there stay until they expire, and under their tags.
+        """
         request = {
             "namespace": namespace,
             "table": table,
@@ -76,8 +79,10 @@ class Lake:
             "properties": dict(properties),
             "partition": [asdict(one) for one in partition],
         }
+        is_there = self.exists(namespace, table)
         with _in_one_line(f"{namespace}.{table}"):
-            made = self._helper.create(self._catalog, json.dumps(request))
+            make = self._helper.replace if is_there else self._helper.create
+            made = make(self._catalog, json.dumps(request))
             return IcebergTable(self._helper, made, namespace, table)
 
     def drop(self, namespace: str, table: str) -> None:

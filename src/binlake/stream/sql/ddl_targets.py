@@ -11,7 +11,14 @@ import re
 from binlake.format.sql_names import NAME
 from binlake.stream.sql.ddl import DdlStatement
 
-__all__ = ["changed_tables", "may_change", "names", "possible_tables"]
+__all__ = [
+    "changed_tables",
+    "may_change",
+    "names",
+    "possible_tables",
+    "renamed_tables",
+    "without_comments",
+]
 
 _TABLE = rf"(?:{NAME}\s*\.\s*)?{NAME}"
 _TABLES = rf"{_TABLE}(?:\s*,\s*{_TABLE})*"
@@ -38,6 +45,13 @@ _RENAME = re.compile(
     rf"(?:\s*,\s*{_TABLE}\s+TO\s+{_TABLE})*)\s*;?\s*",
     _FLAGS,
 )
+_PAIR = re.compile(rf"(?P<old>{_TABLE})\s+TO\s+(?P<new>{_TABLE})", _FLAGS)
+# Beside the new name, only items without quotes and parentheses: what these enclose may look like an item.
+_ALTER_RENAME = re.compile(
+    rf"\s*ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_IF_EXISTS}\s+(?P<old>{_TABLE})\s+(?:[^'\"`()]*,\s*)?"
+    rf"RENAME(?:\s+(?:TO|AS)\s+|\s*=\s*|\s+)(?P<new>{_TABLE})(?:\s*,[^'\"`()]*)?\s*;?\s*",
+    _FLAGS,
+)
 # RENAME of a column or an index names no other table.
 _TO_OTHERS = re.compile(r"\b(?:RENAME(?!\s+(?:COLUMN|INDEX|KEY)\s)|EXCHANGE)\b", re.IGNORECASE)
 # These change no row when they run.
@@ -48,6 +62,10 @@ _NO_TABLE = re.compile(
     re.IGNORECASE,
 )
 _OF_A_DATABASE = re.compile(r"\b(?:ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+_COMMENT_OR_QUOTED = re.compile(
+    r"""'(?:[^']|'')*+'|"(?:[^"]|"")*+"|`(?:[^`]|``)*+`|(?P<comment>/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)""",
+    re.DOTALL,
+)
 _ONE_TABLE = re.compile(rf"(?:(?P<database>{NAME})\s*\.\s*)?(?P<table>{NAME})")
 
 
@@ -62,6 +80,8 @@ def changed_tables(ddl: DdlStatement) -> list[tuple[str, str]] | None:
         return []
     if (renamed := _RENAME.fullmatch(sql)) is not None:
         return _names(re.sub(r"(?i)\sTO\s", ",", renamed["pairs"]), ddl.database)
+    if (altered := _ALTER_RENAME.fullmatch(sql)) is not None:
+        return _names(f"{altered['old']}, {altered['new']}", ddl.database)
     for statement in _STATEMENTS:
         found = statement.fullmatch(sql)
         if found is not None:
@@ -69,6 +89,36 @@ def changed_tables(ddl: DdlStatement) -> list[tuple[str, str]] | None:
                 return None
             return _names(found["tables"], ddl.database)
     return None
+
+
+def renamed_tables(ddl: DdlStatement) -> dict[tuple[str, str], tuple[str, str]] | None:
+    """Return the new (database, table) of each table that a statement renames, when it has ended: a RENAME TABLE
+    may move a name several times. None if the text does not tell.
+    """
+    sql = _GENERATED.sub("", ddl.sql)
+    if changed_tables(ddl) is None:
+        return None
+    if (renamed := _RENAME.fullmatch(sql)) is not None:
+        pairs = _PAIR.finditer(renamed["pairs"])
+    elif (altered := _ALTER_RENAME.fullmatch(sql)) is not None:
+        pairs = iter((altered,))
+    else:
+        return {}
+    first: dict[tuple[str, str], tuple[str, str]] = {}  # the first name of what has a name now
+    for pair in pairs:
+        [old], [new] = (_names(pair[side], ddl.database) for side in ("old", "new"))
+        first[new] = first.pop(old, old)
+    return {old: new for new, old in first.items() if old != new}
+
+
+def without_comments(sql: str) -> str:
+    """Return a statement without the comments that the server ignores, where it is certain what they are.
+
+    Tools that change schemas write them: ``rename /* gh-ost */ table``.
+    """
+    if "/*" not in sql or "\\" in sql:  # a backslash may or may not escape a quote
+        return sql
+    return _COMMENT_OR_QUOTED.sub(lambda found: " " if found["comment"] else found[0], sql)
 
 
 def may_change(ddl: DdlStatement, database: str, table: str) -> bool:

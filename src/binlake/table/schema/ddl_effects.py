@@ -7,7 +7,7 @@ from typing import Any
 
 from binlake.errors import UnsupportedError
 from binlake.stream.sql.ddl import DdlStatement
-from binlake.stream.sql.ddl_targets import changed_tables, may_change, names
+from binlake.stream.sql.ddl_targets import changed_tables, may_change, names, renamed_tables
 from binlake.table.schema.catalogue import Catalogue
 from binlake.table.schema.ddl import apply_ddl
 from binlake.table.schema.declared import DeclaredColumn, DeclaredTable, ForeignKey
@@ -24,6 +24,8 @@ __all__ = [
     "creates_if_new",
     "drops",
     "items_of",
+    "moves_partitions",
+    "new_name",
     "replaces",
     "truncates",
     "why_not_followed",
@@ -43,10 +45,12 @@ _ONE_DATABASE = re.compile(
     re.IGNORECASE,
 )
 # changes of rows that no row event shows
-_MOVES_ROWS = re.compile(
-    r"\b(?:(?:TRUNCATE|DROP|EXCHANGE|IMPORT|DISCARD)\s+(?:PARTITION|SUBPARTITION|TABLESPACE)"
-    r"|CONVERT\s+(?:PARTITION|TABLE))\b",
+_MOVES_PARTITIONS = re.compile(
+    r"\b(?:(?:TRUNCATE|DROP|EXCHANGE)\s+(?:PARTITION|SUBPARTITION)|CONVERT\s+(?:PARTITION|TABLE))\b",
     re.IGNORECASE,
+)
+_MOVES_TABLESPACE = re.compile(
+    r"\b(?:IMPORT|DISCARD)\s+(?:PARTITION|SUBPARTITION|TABLESPACE)\b", re.IGNORECASE
 )
 _RENAME_TABLE = re.compile(
     r"(?:^\s*RENAME\s+TABLE|\bRENAME\s+(?:TO\b|AS\b|=|(?!COLUMN\b|INDEX\b|KEY\b)[`\w]))",
@@ -114,9 +118,28 @@ def why_not_followed(sql: str) -> str:
     if not _ALTER.match(sql):
         return "the statement replaces, renames or drops it"
     text = _without_strings(sql)
-    if _MOVES_ROWS.search(text):
+    if _MOVES_PARTITIONS.search(text) or _MOVES_TABLESPACE.search(text):
         return "rows come or go without row events"
     return "the table is renamed" if _RENAME_TABLE.search(text) else ""
+
+
+def moves_partitions(sql: str) -> bool:
+    """Whether an ALTER TABLE removes or exchanges the rows of partitions, which no row event shows."""
+    return bool(_ALTER.match(sql) and _MOVES_PARTITIONS.search(_without_strings(sql)))
+
+
+def new_name(ddl: DdlStatement, database: str, table: str) -> tuple[str, str] | None:
+    """The new database and name of a table that a statement renames; None if it certainly renames others only, or
+    none. Raises UnsupportedError if the text does not tell.
+    """
+    renamed = renamed_tables(ddl)
+    if renamed is None:
+        if _RENAME_TABLE.search(_without_strings(ddl.sql)):
+            raise UnsupportedError("it is not certain which tables the statement renames")
+        return None
+    if (name := renamed.get((database, table))) is not None:
+        return name
+    return next((new for old, new in renamed.items() if _same(old, (database, table))), None)
 
 
 def altered_table(ddl: DdlStatement, table: tuple[str, str], old: DeclaredTable) -> DeclaredTable:
