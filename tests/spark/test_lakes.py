@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import binlake
 from binlake.table.metadata import METADATA
 from binlake.values.options import ReadOptions
+from support.logs.log_builder import TABLE_MAP
+from support.logs.table_log import INSERT, STMT_END, Log, short
 from support.spark.spark_processes import PATIENCE, PATIENT
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -200,3 +204,56 @@ def test_intervals_are_why_there_is_the_option_time(lake: Lake) -> None:
     frame = lake.spark.read.format("binlog").option("view", "transactions").load(LOGS["mysql-9.7"])
     with pytest.raises(Exception, match=r"(?i)interval"):
         lake.write(frame, "iceberg", "refused")
+
+
+INT, DOUBLE = 3, 5
+
+
+def _inserted(columns: dict[str, int], *values: float) -> list[tuple[int, bytes]]:
+    """Events that insert a row into shop.t, whose columns have these types."""
+    kinds = bytes(columns.values())
+    table = (7).to_bytes(6, "little") + struct.pack("<H", 1) + short(b"shop") + b"\0"
+    table += short(b"t") + b"\0" + short(kinds) + short(b"\x08" * kinds.count(DOUBLE)) + b"\0"
+    names = b"".join(short(name.encode()) for name in columns)
+    table += bytes([1, 1, 0]) + bytes([4]) + short(names)  # all signed
+    row = struct.pack("<" + "".join("i" if kind == INT else "d" for kind in kinds), *values)
+    rows = (7).to_bytes(6, "little") + struct.pack("<HH", STMT_END, 2)
+    rows += bytes([len(kinds), (1 << len(kinds)) - 1]) + b"\0" + row
+    return [(TABLE_MAP, table), (INSERT, rows)]
+
+
+@pytest.mark.lakes
+@pytest.mark.spark_line("4.1")
+def test_a_stream_into_tables_whose_source_changes(lake: Lake, tmp_path: Path) -> None:
+    """The settings of docs/streaming.md: new columns arrive, and no digit is lost without an error."""
+    log = Log()
+    log.commit(*_inserted({"id": INT, "a": INT}, 1, 1))
+    path = str(log.save(tmp_path))
+    for format_name in ("iceberg", "delta"):
+        lake.write(lake.load(path, table="shop.t").limit(0), format_name, "followed")
+    log.commit(*_inserted({"id": INT, "a": DOUBLE, "c": INT}, 2, 3.5, 4))
+    log.save(tmp_path)
+    source = lake.spark.readStream.format("binlog").option("table", "shop.t")
+
+    def follow(format_name: str, table: str, **options: str) -> list[dict[str, Any]]:
+        into = source.load(path).writeStream.format(format_name).options(**options)
+        into.option("checkpointLocation", str(tmp_path / f"_{format_name}"))
+        into.trigger(availableNow=True).toTable(table).awaitTermination()
+        rows = lake.spark.table(table).orderBy("id").toArrow().to_pylist()
+        return [{name: row[name] for name in ("id", "a", "c")} for row in rows]
+
+    expected = [{"id": 1, "a": 1.0, "c": None}, {"id": 2, "a": 3.5, "c": 4}]
+    property_of = "ALTER TABLE {} SET TBLPROPERTIES ('{}' = 'true')"
+    lake.spark.sql("ALTER TABLE ice.db.followed DROP COLUMN a")  # its type cannot become DOUBLE
+    lake.spark.sql(property_of.format("ice.db.followed", "write.spark.accept-any-schema"))
+    merging = {"mergeSchema": "true", "check-ordering": "false"}
+    assert follow("iceberg", "ice.db.followed", **merging) == expected
+
+    lake.spark.conf.set("spark.sql.storeAssignmentPolicy", "STRICT")
+    try:
+        with pytest.raises(StreamingQueryException, match=r'up cast a from "DOUBLE" to "INT"'):
+            follow("delta", "followed", mergeSchema="true")
+    finally:
+        lake.spark.conf.unset("spark.sql.storeAssignmentPolicy")
+    lake.spark.sql(property_of.format("followed", "delta.enableTypeWidening"))
+    assert follow("delta", "followed", mergeSchema="true") == expected
