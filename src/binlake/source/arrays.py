@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array as machine_array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -55,6 +56,13 @@ def array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
 
 def scalar(value: Any, kind: pa.DataType | None = None) -> pa.Scalar:
     """Return the scalar `pyarrow.scalar(value, kind)`; the default type is that of the value."""
+    if value is None or isinstance(value, int):
+        return _kept_scalar(value, kind)
+    return array([value], kind or _TYPES[type(value)])[0]
+
+
+@lru_cache(maxsize=256, typed=True)  # the same few come with every batch
+def _kept_scalar(value: int | None, kind: pa.DataType | None) -> pa.Scalar:
     return array([value], kind or _TYPES[type(value)])[0]
 
 
