@@ -76,7 +76,7 @@ class WantedTables:
         table = found[0]
         with open_session(self._url) as server:
             quoted = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
-            text = server.rows(f"SHOW CREATE TABLE {quoted}", 2)[0][1] or ""
+            text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
             logs_cascades = _logs_cascades(server)
         try:
             declared = parse_create_table(text, table.schema, {}, 1)

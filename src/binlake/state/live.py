@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pyarrow as pa
 
-from binlake.errors import UnsupportedError
+from binlake.errors import ServerError, UnsupportedError
 from binlake.mirror.source.read_session import begin_snapshot, open_session, take_raw_text
 from binlake.mirror.source.table_rows import BatchLimits, RowSelect
 from binlake.mirror.source.tables import read_tables
@@ -41,11 +41,12 @@ class LiveTable(Base):
                     " snapshot"
                 )
             sql = f"SHOW CREATE TABLE {self._table.sql_name}"
-            self.create_table = self._server.rows(sql, 2)[0][1] or ""
+            self.create_table = self._server.row(sql, 2)[1] or ""
             take_raw_text(self._server)
             self._open = stack.pop_all()
         declared = parse_create_table(self.create_table, database, {}, 0)
-        assert declared is not None, "read_tables has read it"
+        if declared is None:  # `read_tables` has read it
+            raise ServerError(f"{self.name} answers SHOW CREATE TABLE in two ways")
         flavour = self._server.flavour
         self.shape = TableShape.of(
             declared,

@@ -17,7 +17,7 @@ import pyarrow as pa
 from binlake.mirror.equality.texts import NULL, SEPARATOR, Hash, Texts, sql_text, texts_of
 from binlake.mirror.source.table_rows import text_rows
 from binlake.mirror.source.tables import SourceTable
-from binlake.source.replica.answers import whole_number
+from binlake.source.replica.answers import large_number, whole_number
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.text.sql_text import quoted_name
 
@@ -84,7 +84,7 @@ class Parts:
             # a row without a digest is larger than max_allowed_packet: its part is compared by rows
             whole = rows == digests
             parts[whole_number(number, "part")] = Part(
-                whole_number(rows, "COUNT(*)"), int(total or "0") if whole else -1
+                whole_number(rows, "COUNT(*)"), large_number(total, "SUM") if whole else -1
             )
         return parts
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from binlake.errors import ServerError
 from binlake.format import column_types as ct
 from binlake.format.charsets import BINARY
 from binlake.mirror.source.tables import SourceTable
+from binlake.source.replica.answers import integer
 from binlake.source.replica.connection import ServerConnection
 from binlake.table.types.base import ColumnType
 from binlake.table.types.registry import STRING_TYPES
@@ -31,6 +33,8 @@ _INTEGERS = (
 _NUMBERS = (*_INTEGERS, ct.MYSQL_TYPE_YEAR, ct.MYSQL_TYPE_NEWDECIMAL)
 _AS_UNSIGNED = (ct.MYSQL_TYPE_BIT, ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
 _REALS = (ct.MYSQL_TYPE_FLOAT, ct.MYSQL_TYPE_DOUBLE)
+#: More parts than any table needs: a bound is a query, and a part is held until it is copied.
+_MOST_BOUNDS = 1 << 20
 _INTRODUCERS = {"utf8mb3": "utf8"}  # the name that every server knows
 
 
@@ -51,7 +55,7 @@ def walked_bounds(server: ServerConnection, table: SourceTable, rows: int) -> It
     names = ", ".join(kind.sql_name for kind in types)
     literals = ", ".join(map(_literal, types))
     bound: Bound | None = None
-    while True:
+    for _ in range(_MOST_BOUNDS):
         beyond = f" WHERE {between(table, bound, None)}" if bound is not None else ""
         found = server.rows(
             f"SELECT {literals} FROM {table.sql_name}{beyond} ORDER BY {names} LIMIT 1 OFFSET {rows - 1}",
@@ -64,6 +68,9 @@ def walked_bounds(server: ServerConnection, table: SourceTable, rows: int) -> It
             return
         bound = after
         yield bound
+    raise ServerError(
+        f"{server.where}: {table.full_name} divides into more than {_MOST_BOUNDS:,} parts: refused"
+    )
 
 
 def even_bounds(server: ServerConnection, table: SourceTable, rows: int) -> list[Bound] | None:
@@ -75,13 +82,14 @@ def even_bounds(server: ServerConnection, table: SourceTable, rows: int) -> list
     if len(types) != 1 or types[0].column.type_code not in _INTEGERS:
         return None
     name = types[0].sql_name
-    least, most = server.rows(
+    least, most, *_ = server.row(
         f"SELECT CONCAT(MIN({name}) + 0), CONCAT(MAX({name}) + 0) FROM {table.sql_name}", 2
-    )[0]
+    )
     if least is None or most is None:
         return []
-    first, last = int(least), int(most)
-    parts = min(-(-table.rows // rows), last - first + 1)
+    first, last = integer(least, "MIN"), integer(most, "MAX")
+    # the server estimates the rows, so it may be any number
+    parts = min(-(-table.rows // rows), last - first + 1, _MOST_BOUNDS)
     return [(str(first + (last - first + 1) * i // parts - 1),) for i in range(1, parts)]
 
 

@@ -126,7 +126,7 @@ def _mariadb_snapshot(server: ServerConnection) -> Position:
 def _in_flight(server: ServerConnection) -> set[str]:
     """InnoDB's transactions between the first step of their commit and the last. Raises ServerError."""
     try:
-        text = server.rows("SHOW ENGINE INNODB STATUS", 3)[0][2] or ""
+        text = server.row("SHOW ENGINE INNODB STATUS", 3)[2] or ""
     except ServerError as error:
         raise error.hinted(_NEEDS_PROCESS) if error.code == _DENIED else error from None
     if _CUT in text:

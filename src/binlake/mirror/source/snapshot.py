@@ -23,7 +23,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from binlake.errors import OptionError, UnsupportedError
+from binlake.errors import OptionError, ServerError, UnsupportedError
 from binlake.mirror.source.bounds import Bound, between, even_bounds, walked_bounds
 from binlake.mirror.source.read_session import (
     begin_snapshot,
@@ -200,6 +200,9 @@ class ChunkReading:
 
 def _moment_us(server: ServerConnection) -> int:
     """The server's clock."""
-    [[text]] = server.rows("SELECT UTC_TIMESTAMP(6)", 1)
-    moment = datetime.fromisoformat(text or "").replace(tzinfo=UTC)
+    text = server.row("SELECT UTC_TIMESTAMP(6)")[0] or ""
+    try:
+        moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        raise ServerError(f"{server.where} answers {text[:40]!r} for its clock") from None
     return (moment - _EPOCH) // timedelta(microseconds=1)

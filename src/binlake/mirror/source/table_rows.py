@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from binlake.core.image import ImageBuffers
-from binlake.errors import BinlogError, UnsupportedError
+from binlake.errors import BinlogError, ServerError, UnsupportedError
 from binlake.format import column_types as ct
 from binlake.mirror.source.tables import SourceTable
 from binlake.source.replica.connection import ServerConnection
@@ -19,6 +19,7 @@ from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 
 __all__ = ["BatchLimits", "RowSelect", "text_rows"]
 
+_MOST_TEXT_BYTES = 64 << 20
 _AS_NUMBERS = (ct.MYSQL_TYPE_ENUM, ct.MYSQL_TYPE_SET)
 
 
@@ -71,17 +72,26 @@ class RowSelect:
 def text_rows(server: ServerConnection, sql: str, columns: int) -> list[tuple[str, ...]]:
     """The rows of a query that takes the server long; every column must be text, NULL becomes "".
 
-    Raises ServerError.
+    Raises ServerError, also for rows of more than 64 MB.
     """
     plan = ColumnPlan(ColumnDefinition(0, "text", ct.MYSQL_TYPE_VARCHAR), Kernel.BYTES, 4)
     rows: list[tuple[str, ...]] = []
-    for buffers, _ in query_rows(server, sql, [plan] * columns, BatchLimits()):
+    left = _MOST_TEXT_BYTES
+    for buffers, received in query_rows(server, sql, [plan] * columns, BatchLimits()):
+        left -= received
+        if left < 0:
+            raise ServerError(
+                f"{server.where} answers {sql[:80]} with more than {_MOST_TEXT_BYTES >> 20} MB: refused"
+            )
         found = [
             var_width(pa.binary(), column).to_pylist()
             for column in buffers.columns
             if column is not None
         ]
-        rows += [tuple((one or b"").decode() for one in row) for row in zip(*found, strict=True)]
+        rows += [
+            tuple((one or b"").decode(errors="replace") for one in row)
+            for row in zip(*found, strict=True)
+        ]
     return rows
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from binlake.errors import SchemaError, SourceError, UnsupportedError
+from binlake.errors import SchemaError, ServerError, SourceError, UnsupportedError
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.source.read_session import open_session
 from binlake.source.replica.answers import whole_number
@@ -32,6 +32,7 @@ _TABLES = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES"
     " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY 1, 2"
 )
+_KEY_COLUMNS = frozenset(("key_name", "column_name", "non_unique", "sub_part", "null"))
 # every engine whose reads are of one moment, and whose commits the binary log orders
 _TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
 
@@ -124,7 +125,7 @@ def _table(
     server: ServerConnection, schema: str, name: str, engine: str, rows: int, options: ReadOptions
 ) -> SourceTable:
     quoted = f"{quoted_name(schema)}.{quoted_name(name)}"
-    text = server.rows(f"SHOW CREATE TABLE {quoted}", 2)[0][1] or ""
+    text = server.row(f"SHOW CREATE TABLE {quoted}", 2)[1] or ""
     try:
         declared = parse_create_table(text, schema, {}, 1)
     except UnreadableTableError as error:
@@ -143,6 +144,8 @@ def _key(
 ) -> tuple[str, ...]:
     """The columns of the primary key, or else of the first unique key that no NULL can enter."""
     names = [name.lower() for name in listed[0]]
+    if listed[1] and not _KEY_COLUMNS.issubset(names):
+        raise ServerError(f"the server answers SHOW KEYS without {', '.join(sorted(_KEY_COLUMNS))}")
     spelled = {column.name.lower(): column.name for column in definition.columns}
     keys: dict[str, list[str]] = {}
     unfit = set()

@@ -9,10 +9,12 @@ import re
 
 from binlake.errors import ServerError
 
-__all__ = ["decimal_number", "whole_number"]
+__all__ = ["decimal_number", "integer", "large_number", "whole_number"]
 
 _MOST_SHOWN = 40
 _WHOLE = re.compile(r"\d{1,20}", re.ASCII)
+_LARGE = re.compile(r"\d{1,64}", re.ASCII)
+_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
 
 
 def whole_number(text: str | None, name: str) -> int:
@@ -20,9 +22,23 @@ def whole_number(text: str | None, name: str) -> int:
 
     Raises ServerError.
     """
+    return _number(text, name, _WHOLE)
+
+
+def integer(text: str | None, name: str) -> int:
+    """Return a whole number, also a negative one; else as `whole_number`."""
+    return _number(text, name, _INTEGER)
+
+
+def large_number(text: str | None, name: str) -> int:
+    """Return a sum of numbers of 64 bits; else as `whole_number`."""
+    return _number(text, name, _LARGE)
+
+
+def _number(text: str | None, name: str, form: re.Pattern[str]) -> int:
     if not text:
         return 0
-    if not _WHOLE.fullmatch(text):
+    if not form.fullmatch(text):
         raise ServerError(
             f"the server answers {text[:_MOST_SHOWN]!r} for {name}, which is a number"
         )

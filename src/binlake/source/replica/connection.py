@@ -216,11 +216,16 @@ def server_error(error: Exception, where: str) -> BinlogError:
         return ServerError(f"{where} asks for a file of this machine (LOAD DATA LOCAL): refused")
     if not isinstance(error, pymysql.MySQLError):
         # what a greeting or an answer can do to a parser that trusts it
-        return ServerError(f"{where} does not speak the protocol: {type(error).__name__}: {error}")
+        said = f"{type(error).__name__}: {error}"[:_MOST_SAID]
+        return ServerError(f"{where} does not speak the protocol: {said}")
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     if isinstance(error, pymysql.InterfaceError) and not code:  # what PyMySQL says of a closed one
         return ConnectionLostError(f"{where}: the connection was lost")
-    said = str(error.args[-1]) if error.args else str(error)
+    return told_error(code, str(error.args[-1]) if error.args else str(error), where)
+
+
+def told_error(code: int, said: str, where: str) -> BinlogError:
+    """What a server reports, as one of our errors."""
     said = " ".join(said.split())[:_MOST_SAID]
     text = said if where in said else f"{where}: {said}"
     if code in _ACCESS_DENIED:
@@ -257,6 +262,13 @@ class ServerConnection:
                 f"{self.where} answers {sql[:80]} with {len(names)} columns, not {columns}"
             )
         return rows
+
+    def row(self, sql: str, columns: int = 1) -> tuple[str | None, ...]:
+        """The only row of one query, which always has one. Raises ServerError."""
+        rows = self.rows(sql, columns)
+        if len(rows) != 1:
+            raise ServerError(f"{self.where} answers {sql[:80]} with {len(rows)} rows, not one")
+        return rows[0]
 
     def table(self, sql: str) -> tuple[list[str], list[tuple[str | None, ...]]]:
         """The names of the columns and the rows of one query. Raises ServerError."""

@@ -20,7 +20,12 @@ from binlake.core.binary_rows import DURATION, FULL, MOMENT, MORE, STRING, Binar
 from binlake.core.image import ImageBuffers
 from binlake.errors import FormatError, ServerError
 from binlake.format import column_types as ct
-from binlake.source.replica.connection import ConnectionLostError, ServerConnection, server_error
+from binlake.source.replica.connection import (
+    ConnectionLostError,
+    ServerConnection,
+    server_error,
+    told_error,
+)
 from binlake.source.replica.receiver import Receiver, SilenceError
 from binlake.values.plan import ColumnPlan
 
@@ -196,6 +201,5 @@ def _check_end(server: ServerConnection, payload: bytes) -> None:
         text = payload[3:]
         if text[:1] == b"#":
             text = text[6:]
-        said = text.decode("utf-8", "replace")
-        raise ServerError(f"{server.where}: {said}", code=code)
+        raise told_error(code, text.decode("utf-8", "replace"), server.where)
     raise ServerError(f"{server.where} does not speak the protocol among the rows of a result")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from binlake.errors import BinlogError, SchemaError, UnsupportedError
+from binlake.source.replica.answers import whole_number
 from binlake.table.schema.declared import ForeignKey
 from binlake.table.sql.row_sql import Shape, SqlTable
 from binlake.table.text.sql_text import SESSION
@@ -173,7 +174,10 @@ def _differing(
             for number, (_, condition, _) in enumerate(part)
         )
         try:
-            counts = {int(number or 0): int(count or 0) for number, count in server.rows(query)}
+            counts = {
+                whole_number(number, "the number of a row"): whole_number(count, "COUNT(*)")
+                for number, count in server.rows(query, 2)
+            }
         except BinlogError as error:
             hint = "--verify needs the privilege SELECT, and tables with the logged columns"
             raise error.hinted(hint) from None

@@ -1,0 +1,221 @@
+"""What a mirror, `state --from URL` and `verify` read from a server that answers anything at all."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pymysql")
+
+from binlake.errors import BinlogError, ServerError
+from binlake.mirror.source import bounds, table_rows
+from binlake.mirror.source.bounds import even_bounds, walked_bounds
+from binlake.mirror.source.snapshot import _moment_us
+from binlake.mirror.source.table_rows import RowSelect, text_rows
+from binlake.mirror.source.tables import SourceTable
+from binlake.source.replica.connection import ServerConnection, connect
+from binlake.source.replica.url import ServerUrl
+from binlake.values.plan import ColumnDefinition, TableDefinition
+from support.servers.fake_server import OK, Conversation, fake_server
+
+EOF = b"\xfe\0\0\2\0"
+_LONG, _VARCHAR = 3, 253
+COLUMNS = (_LONG, _VARCHAR)
+TABLE = SourceTable(
+    "shop", "t",
+    TableDefinition(
+        "shop", "t",
+        (ColumnDefinition(0, "id", 3, 4, unsigned=False), ColumnDefinition(1, "name", 15, 80, collation_id=255)),
+        primary_key=(0,),
+    ),
+    ("id",),
+)  # fmt: skip
+CREATE = "CREATE TABLE `t` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB"
+
+CASES = int(os.environ.get("BINLAKE_FUZZ_CASES", "0")) // 10 or 60
+
+
+def column(code: int) -> bytes:
+    return (
+        b"\3def" + b"\0" * 3 + b"\1c\1c" + b"\x0c"
+        + struct.pack("<HIBHB", 255, 999, code, 0, 0) + b"\0\0"
+    )  # fmt: skip
+
+
+def row(number: int, name: bytes) -> bytes:
+    """A row in the binary protocol."""
+    return b"\0\0" + struct.pack("<i", number) + bytes([len(name)]) + name
+
+
+def send_all(talk: Conversation, packets: list[bytes]) -> None:
+    for sequence, packet in enumerate(packets, 1):
+        talk.send(packet, sequence & 255)
+
+
+def prepared(codes: tuple[int, ...]) -> list[bytes]:
+    head = b"\0" + struct.pack("<IHHBH", 1, len(codes), 0, 0, 0)
+    return [head, *map(column, codes), EOF]
+
+
+def result(codes: tuple[int, ...], rows: list[bytes]) -> list[bytes]:
+    return [bytes([len(codes)]), *map(column, codes), EOF, *rows, EOF]
+
+
+@contextmanager
+def connected(talk: Callable[[Conversation], None]) -> Iterator[ServerConnection]:
+    """A connection to a server that believes every login, then talks so."""
+
+    def converse(conversation: Conversation) -> None:
+        conversation.login()
+        conversation.hear()
+        conversation.send(OK, 1)
+        talk(conversation)
+
+    with fake_server(converse) as (port, _):
+        url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
+        with connect(ServerUrl.parse(url)) as server:
+            yield server
+
+
+def binary(*answers: list[bytes], patience_s: float = 5) -> Callable[[Conversation], None]:
+    """A server that answers one command after the other, and leaves a client that waits for more."""
+
+    def talk(conversation: Conversation) -> None:
+        conversation.sock.settimeout(
+            0.2
+        )  # of a client that waits for more it closes the connection
+        for packets in answers:
+            conversation.hear()
+            send_all(conversation, packets)
+
+    return talk
+
+
+def text(*rows: tuple[str, ...]) -> Callable[[Conversation], None]:
+    def talk(conversation: Conversation) -> None:
+        conversation.hear()
+        if rows:
+            conversation.result(*rows)
+        else:
+            send_all(conversation, [b"\1", column(_VARCHAR), EOF, EOF])
+
+    return talk
+
+
+def read(server: ServerConnection) -> list[pa.RecordBatch]:
+    limits = table_rows.BatchLimits()
+    return list(RowSelect(TABLE, limits, TABLE.types).batches(server))
+
+
+def test_rows_of_an_honest_server_are_read() -> None:
+    rows = [row(7, b"seven"), row(8, b"eight")]
+    with connected(binary(prepared(COLUMNS), result(COLUMNS, rows))) as server:
+        assert pa.Table.from_batches(read(server)).to_pylist() == [
+            {"id": 7, "name": "seven"},
+            {"id": 8, "name": "eight"},
+        ]
+
+
+def test_mutated_answers_are_errors_of_binlake() -> None:
+    """Lengths, counts, types and values: conversations, each with a few changed bytes."""
+    chance = random.Random(11)
+    honest = [prepared(COLUMNS), result(COLUMNS, [row(n, b"name") for n in range(5)])]
+    failed = 0
+    for _ in range(CASES):
+        answers = [[bytearray(packet) for packet in packets] for packets in honest]
+        for _change in range(chance.randint(1, 3)):
+            packet = chance.choice(chance.choice(answers))
+            at = chance.randrange(len(packet))
+            packet[at] = chance.choice((0, 1, 0x7F, 0xFB, 0xFC, 0xFE, 0xFF, chance.randrange(256)))
+        if chance.random() < 0.2:
+            chance.choice(answers).pop()
+        with connected(
+            binary(*[[bytes(p) for p in packets] for packets in answers], patience_s=0.05)
+        ) as server:
+            try:
+                read(server)
+            except BinlogError as error:
+                assert len(str(error)) < 3000
+                failed += 1
+    assert failed > CASES // 4
+
+
+def test_the_text_of_an_error_among_rows_is_short() -> None:
+    refused = b"\xff" + struct.pack("<H", 1317) + b"#70100" + b"x\n" * 1_000_000
+    answer = [bytes([2]), *map(column, COLUMNS), EOF, row(1, b"one"), refused]
+    with (
+        connected(binary(prepared(COLUMNS), answer)) as server,
+        pytest.raises(BinlogError) as raised,
+    ):
+        read(server)
+    assert len(str(raised.value)) < 3000
+
+
+@pytest.mark.parametrize("value", [b"\xff\xfe", b"9" * 200])
+def test_sums_that_are_no_text_are_no_crash(value: bytes) -> None:
+    codes = (_VARCHAR,)
+    rows = [b"\0\0" + bytes([len(value)]) + value]
+    with connected(binary(prepared(codes), result(codes, rows))) as server:
+        [[found]] = text_rows(server, "SELECT CONCAT(1)", 1)
+    assert found == value.decode(errors="replace")
+
+
+def test_sums_without_an_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_rows, "_MOST_TEXT_BYTES", 1 << 20)
+    codes = (_VARCHAR,)
+
+    def talk(conversation: Conversation) -> None:
+        binary(prepared(codes))(conversation)
+        conversation.hear()
+        send_all(conversation, [b"\1", column(_VARCHAR), EOF])
+        packet = b"\0\0\xc8" + b"x" * 200
+        block = (len(packet).to_bytes(3, "little") + b"\0" + packet) * 1000
+        while True:
+            conversation.sock.sendall(block)
+
+    with connected(talk) as server, pytest.raises(ServerError, match="more than 1 MB: refused"):
+        text_rows(server, "SELECT CONCAT(1)", 1)
+
+
+HOSTILE: dict[str, tuple[Callable[[ServerConnection], Any], Callable[[Conversation], None]]] = {
+    "no clock": (_moment_us, text()),
+    "two clocks": (_moment_us, text(("2026-01-01",), ("2026-01-02",))),
+    "a clock of words": (_moment_us, text(("noon",))),
+    "no least key": (lambda s: even_bounds(s, TABLE, 10), text()),
+    "keys of words": (lambda s: even_bounds(s, TABLE, 10), text(("least", "most"))),
+    "a key of 5,000 digits": (
+        lambda s: even_bounds(s, TABLE, 10), binary([b"\2", column(253), column(253), EOF,
+        (b"\xfc" + struct.pack("<H", 5000) + b"9" * 5000) * 2, EOF]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_answers_of_another_shape_are_errors(name: str) -> None:
+    ask, talk = HOSTILE[name]
+    with connected(talk) as server, pytest.raises(ServerError):
+        ask(server)
+
+
+def test_a_table_does_not_divide_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "_MOST_BOUNDS", 10)
+    huge = SourceTable("shop", "t", TABLE.definition, ("id",), rows=10**19)
+    with connected(text(("0", "9" * 19))) as server:
+        found = even_bounds(server, huge, 10)
+    assert found is not None
+    assert len(found) == 9
+
+    def talk(conversation: Conversation) -> None:
+        for number in range(100):
+            conversation.hear()
+            conversation.result((str(number),))
+
+    with connected(talk) as server, pytest.raises(ServerError, match="more than 10 parts"):
+        list(walked_bounds(server, TABLE, 10))
