@@ -6,12 +6,14 @@ One pass over the logs finds the definitions. It decodes no row, and reads what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from binlake.errors import OptionError, SchemaError
+from binlake.errors import BinlogError, OptionError, SchemaError
 from binlake.source.chain import Chain
+from binlake.source.log_file import Damage
 from binlake.stream.log_reader import LogReader
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.batches import typed_schema
@@ -60,6 +62,10 @@ def find_tables(
 
     Columns and metadata columns are those that `options` adds to typed rows. Raises BinlogError.
     """
+    if options.verify_checksum and options.on_error != Damage.SKIP:
+        # checksums cost more than all else, and the scan of the rows verifies them
+        with suppress(BinlogError):  # what is wrong is best said by a pass that verifies them
+            return find_tables(chains, replace(options, verify_checksum=False), schema)
     # to find statements costs more than all else, and this shows none
     scope = replace(options, where=None, whole_transaction=False, query=False, on_unshown="count")
     ledger = Ledger()

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from binlake.errors import OptionError
+from binlake.errors import MalformedError, OptionError
+from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import plan_splits
 from binlake.stream.runs import PlainRun
@@ -83,6 +84,22 @@ def test_start_and_stop_are_where_transactions_start(tmp_path: Path) -> None:
     assert chosen(path, stop=str(at[2] + 1)) == [1, 2, 3]
     assert chosen(path, start=str(at[1]), stop=str(at[4])) == [2, 3, 4]
     assert chosen(path, start=str(len(log.data))) == []
+
+
+def test_groups_after_the_stop_are_not_read(tmp_path: Path) -> None:
+    log = log_of_six()
+    at = starts(log)
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(log.bytes() + b"\1" * 40)
+
+    def groups(**options: str) -> list[int]:
+        chains = resolve([str(path)])
+        (reader,) = LogReader.of_chains(chains, ReadOptions.parse(options), Ledger())
+        return [ended.group.start.offset for ended in reader.groups()]
+
+    assert groups(stop=str(at[4])) == at[:4]
+    with pytest.raises(MalformedError):
+        groups()
 
 
 def test_a_bare_position_is_in_the_first_file_for_start_in_the_last_for_stop(

@@ -184,12 +184,16 @@ class TransactionReader:
         """
         grouper = self._grouper = Grouper(every_group_alone, self._on_damage)
         for part in ranges:
-            with part.file:
+            with part.file as file:
+                stop_at = None if self._at is not None else self._stops_at(file)
                 for window in self._windows(part):
                     for item in grouper.window(window):
                         if isinstance(item, Ended):
                             yield from self._group(item)
-                self._say_tail(part.file)
+                    if stop_at is not None and window.end >= stop_at and grouper.open is None:
+                        break
+                else:
+                    self._say_tail(file)
         for ended in grouper.finish():
             yield from self._group(ended)
 
@@ -280,8 +284,7 @@ class TransactionReader:
 
     def _read_range(self, grouper: Grouper, part: FileRange) -> Iterator[Run]:
         file = part.file
-        wanted = self._filters.byte_range(file.ordinal)
-        stop_at = wanted[1] if wanted is not None else FIRST_EVENT
+        stop_at = self._stops_at(file)
         self._ordinal = file.ordinal
         if part.passed:
             self._ledger.transactions[Outcome.COMMITTED] += part.passed
@@ -292,6 +295,11 @@ class TransactionReader:
             if passed and grouper.open is None and not self.expects_more:
                 return
         self._say_tail(file)
+
+    def _stops_at(self, file: LogFile) -> int | None:
+        """Return the offset from which on no wanted transaction starts in a file; None: none before its end."""
+        wanted = self._filters.byte_range(file.ordinal)
+        return FIRST_EVENT if wanted is None else wanted[1]
 
     def _say_tail(self, file: LogFile) -> None:
         """Warn about the torn tail of a file in use. Any other torn tail is an error, or a skipped

@@ -81,16 +81,14 @@ def read_schema_file(path: str) -> DeclaredSchema:
     """
     try:
         with Path(path).open("rb") as file:
-            if Path(path).stat().st_size == 0:
-                raise SchemaError(f"schema file {path} is empty", file=path)
             if not Path(path).is_file():  # a pipe
                 return parse_schema(file.read(), path)
+            if Path(path).stat().st_size == 0:
+                raise SchemaError(f"schema file {path} is empty")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return parse_schema(data, path)
     except OSError as error:
-        raise SchemaError(
-            f"cannot read schema file {path}: {error.strerror or error}", file=path
-        ) from None
+        raise SchemaError(f"cannot read schema file {path}: {error.strerror or error}") from None
 
 
 def declared_schema(options: ReadOptions, inputs: Iterable[str] = ()) -> DeclaredSchema:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -187,8 +189,20 @@ def test_files(tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(SchemaError, match="is empty"):
         read_schema_file(str(file))
-    with pytest.raises(SchemaError, match="cannot read schema file"):
-        read_schema_file(str(tmp_path / "missing.sql"))
+    missing = str(tmp_path / "missing.sql")
+    with pytest.raises(SchemaError, match="cannot read schema file") as caught:
+        read_schema_file(missing)
+    assert str(caught.value).count(missing) == 1
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    """As the shell makes one for --schema <(mysqldump --no-data shop)."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as writer:
+        written = writer.submit(pipe.write_text, MYSQLDUMP)
+        assert len(read_schema_file(str(pipe)).tables) == 3
+        written.result()
 
 
 def test_every_table_of_the_corpus(corpus: Path) -> None:
