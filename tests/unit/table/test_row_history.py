@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import binlake
-from binlake.errors import MissingContextError, OptionError
+from binlake.errors import MissingContextError, OptionError, UnsupportedError
+from binlake.table.row_history import history
 from binlake.table.row_history.entries import NOT_LOGGED, RowChange
 from binlake.table.row_history.lives import KeyChange, keys_of_others, lives_of, other_keys
 
@@ -53,6 +54,14 @@ def test_threads_and_batches_make_no_difference(how: dict[str, Any]) -> None:
     expected = list(binlake.open(str(LOGS)).history("shop.orders", 2).to_json())
     assert list(binlake.open(str(LOGS), **how).history("shop.orders", 2).to_json()) == expected
     assert len(expected) > 2
+
+
+def test_the_memory_for_changes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload of a few kB may contain millions of changes of one row."""
+    monkeypatch.setattr(history, "_CHANGE_BYTES", 100 << 20)
+    with pytest.raises(UnsupportedError, match="more than 2 changes together") as raised:
+        binlake.open(str(LOGS)).history("shop.orders", 2)
+    assert "max_memory" in str(raised.value.hint)
 
 
 def test_only_columns_with_another_value_are_shown() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from binlake.errors import OptionError
+from binlake.errors import OptionError, UnsupportedError
 from binlake.source.chain import Chain
 from binlake.table.batches import Changes
 from binlake.table.reading import read_changes
@@ -29,6 +29,9 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions, parse_table_pattern
 
 __all__ = ["HistoryReader", "history_options"]
+
+# What a change takes as an object, its values with it: a few columns.
+_CHANGE_BYTES = 2048
 
 _Batch = tuple[list[Found], tuple[str, ...]]
 
@@ -129,7 +132,10 @@ class HistoryReader:
     ) -> tuple[list[Found], tuple[str, ...]]:
         rows = FoundRows(self._key, self._ledger.warn, all_rows=others is not None)
 
+        most = self._options.max_memory // _CHANGE_BYTES
+
         def shape(changes: Changes) -> _Batch:
+            _refuse_more(changes.count, most)
             return rows.of(changes), rows.names(changes.tables[-1].types)
 
         batches = read_changes(
@@ -140,10 +146,19 @@ class HistoryReader:
         names: tuple[str, ...] = ()
         for batch, names in seen(batches):  # noqa: B007 (the newest definition names the key)
             found += batch
+            _refuse_more(len(found), most)
         return found, names
 
     def _asked(self, names: Sequence[str]) -> dict[str, Any]:
         return dict(zip(names or self._key.columns, self._key.values, strict=False))
+
+
+def _refuse_more(count: int, most: int) -> None:
+    if count > most:
+        raise UnsupportedError(
+            f"the row, and rows that changed their keys, have more than {most:,} changes together",
+            hint="read less of the log (since, until), or set the option max_memory to more",
+        )
 
 
 def _merged(
