@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MirrorSizes", "mirror", "mirror_goals"]
 
 _LARGE, _SMALL = 1_000_000, 100_000
-_RATE, _SECONDS, _IDLE_SECONDS = 5_000, 30, 30
+_RATE, _SECONDS, _IDLE_SECONDS = 5_000, 30, 60
 _FRESHNESS = "freshness at 5,000 changes a second"
 _DEBEZIUM = "Debezium engine into nothing"
 _MERGE = "MERGE of 100 k"

@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Self
 
-__all__ = ["PeakMemory"]
+__all__ = ["PeakMemory", "cpu_seconds_of"]
 
 _EVERY_S = 0.5
 _PARENT, _CPU = 1, slice(11, 15)  # fields of /proc/PID/stat behind the name
@@ -25,27 +25,28 @@ def _fields() -> dict[int, list[str]]:
     return found
 
 
-def _family(fields: dict[int, list[str]]) -> list[int]:
-    """The numbers of this process and its descendants."""
+def _family(fields: dict[int, list[str]], first: int) -> list[int]:
+    """The numbers of a process and its descendants."""
     children = defaultdict(list)
     for pid, of in fields.items():
         children[int(of[_PARENT])].append(pid)
-    family = [os.getpid()]
+    family = [first]
     for pid in family:
         family += children[pid]
     return family
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds_of(process: int) -> float:
+    """User and system time of a process and its descendants so far, that of ended children included."""
     fields = _fields()
-    ticks = sum(int(tick) for pid in _family(fields) for tick in fields[pid][_CPU])
+    ticks = sum(int(tick) for pid in _family(fields, process) for tick in fields[pid][_CPU])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_bytes() -> int:
     """Resident memory of the family; a page that several of them share counts once."""
     size = 0
-    for pid in _family(_fields()):
+    for pid in _family(_fields(), os.getpid()):
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss:"):
@@ -73,7 +74,7 @@ class PeakMemory:
 
     def cpu_seconds(self) -> float:
         """User and system time of the family so far, that of ended children included, without the looks."""
-        return _cpu_seconds() - self._own_cpu
+        return cpu_seconds_of(os.getpid()) - self._own_cpu
 
     def __enter__(self) -> Self:
         self._thread.start()

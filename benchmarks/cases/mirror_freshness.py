@@ -3,7 +3,8 @@
 A real server changes rows at a rate, ten in a transaction: every other transaction inserts, the others
 update. A mirror follows it. Freshness of an inserted row: the time of the lake commit that has it, less the
 time of its commit on the server. Prints median and 99th percentile in seconds without the first five seconds,
-the rate that the server reached, and then, without writes, the lake's commits and the share of a core.
+the rate that the server reached, and then, without writes, the lake's commits and the share of a core that the
+mirror takes: this process, its JVM and its Python workers, without the server.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from typing import Any
 
 from benchmarks.mirror_session import followed
-from benchmarks.processes import PeakMemory
+from benchmarks.processes import PeakMemory, cpu_seconds_of
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 
@@ -92,14 +93,19 @@ def measured(
     wait_for(mirror, _FIRST_ROWS + len(writer.committed) * _PER_TRANSACTION)
     time.sleep(_SETTLED_S)  # the last rewrite of a compaction
     iceberg = mirror.tables[_TABLE].lake.iceberg
-    before, cpu = iceberg.history(), peak.cpu_seconds()
+    server_process = int((server.run / "pid").read_text())
+
+    def cpu_seconds() -> float:
+        return peak.cpu_seconds() - cpu_seconds_of(server_process)
+
+    before, cpu = iceberg.history(), cpu_seconds()
     time.sleep(idle)
     found = ages(writer, before)
     return {
         "seconds": statistics.median(found), "p99": found[int(0.99 * (len(found) - 1))],
         "changes": writer.changes, "changes_per_second": round(writer.changes / writer.took_s),
         "idle_commits": len(iceberg.history()) - len(before),
-        "idle_cpu": (peak.cpu_seconds() - cpu) / idle,
+        "idle_cpu": (cpu_seconds() - cpu) / idle,
     }  # fmt: skip
 
 

@@ -26,15 +26,23 @@ def test_every_type_and_random_changes(server: Server, iceberg_spark: Any, tmp_p
     lake = Lake(iceberg_spark, tmp_path, server, tables=(f"{DATABASE}.*",))
     lake.catch_up()
     # the only server that logs what foreign keys change
-    unlogged = "" if server.name == "mysql-9.7" else f"{DATABASE}.child"
-    assert "".join(quarantined(lake)) == unlogged, quarantined(lake)
-    assert len(lake.equals_source(f"{DATABASE}.*", unlogged)) > 20
+    unlogged = [] if server.name == "mysql-9.7" else [f"{DATABASE}.child"]
+    assert sorted(quarantined(lake)) == unlogged, quarantined(lake)
+    assert len(lake.equals_source(f"{DATABASE}.*", *unlogged)) > 20
     with server.session(DATABASE) as session:
         session.execute(*SESSION, *work.changes())
+    if _leaves_out_generated_columns(server):
+        unlogged.append(f"{DATABASE}.made")
     lake.catch_up()
-    assert "".join(quarantined(lake)) == unlogged, quarantined(lake)
-    lake.equals_source(f"{DATABASE}.*", unlogged)
+    assert sorted(quarantined(lake)) == unlogged, quarantined(lake)
+    lake.equals_source(f"{DATABASE}.*", *unlogged)
     server.execute(f"DROP DATABASE {DATABASE}")
+
+
+def _leaves_out_generated_columns(server: Server) -> bool:
+    """Whether updates of the server have no values of generated columns."""
+    version = str(server.rows("SELECT VERSION()")[0][0]).partition("-")[0]
+    return server.flavour == "mariadb" and tuple(map(int, version.split("."))) >= (11, 8, 9)
 
 
 IMAGES = {

@@ -179,10 +179,9 @@ class Lake:
         found: pa.Table = self.spark.sql(f"SELECT * FROM {self.catalog}.{quoted}").toArrow()
         return found
 
-    def equals_source(self, pattern: str, but: str = "") -> list[str]:
-        """The tables that were compared. Raises AssertionError for one that is not equal."""
-        left_out = (but,) if but else ()
-        options = MirrorOptions.of({"tables": (pattern,), "exclude_tables": left_out})
+    def equals_source(self, pattern: str, *but: str) -> list[str]:
+        """The tables that were compared, all but some. Raises AssertionError for one that is not equal."""
+        options = MirrorOptions.of({"tables": (pattern,), "exclude_tables": but})
         names = [".".join(name) for name in WantedTables(url_of(self.server), options).names()]
         for name in names:
             here, there = rows_of(self.table(name)), source_rows(self.server, name, self.options)

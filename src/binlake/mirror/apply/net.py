@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP
-from binlake.mirror.iceberg.keys import keys_of, row_hashes
+from binlake.mirror.iceberg.keys import Keys, keys_of, row_hashes
 
 __all__ = [
     "DELETE",
@@ -52,10 +52,15 @@ RowsOf = Callable[[pa.Table], tuple[Indices, pa.Table]]
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """`upserts`: whole rows, at most one per key; `deletes`: key columns, without a key whole rows."""
+    """`upserts`: whole rows, at most one per key; `deletes`: key columns, without a key whole rows.
+
+    `upsert_keys` and `delete_keys` are the keys of these rows, if they are known.
+    """
 
     upserts: pa.Table
     deletes: pa.Table
+    upsert_keys: Keys | None = None
+    delete_keys: Keys | None = None
 
     @property
     def rows(self) -> int:
@@ -73,17 +78,28 @@ def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsO
     last = found.steps.last_of_key()
     upserted = last[last & 1 == 1] >> 1
     deleted = last[last & 1 == 0] >> 1
-    return Net(found.rows_after(table, upserted, rows_of), found.before.take(pa.array(deleted)))
+    return Net(
+        found.rows_after(table, upserted, rows_of),
+        found.before.take(pa.array(deleted)),
+        found.keys.take(upserted),
+        found.keys.take(found.places[deleted]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class KeySteps:
-    """What `changes` do to each key. `before` has the key of each change before it, `old` that key's id in `steps`."""
+    """What `changes` do to each key. `before` has the key of each change before it, `old` that key's id in `steps`.
+
+    `keys` are those after each change, then others that changes had before them: the key before a change is at its
+    number in `places`.
+    """
 
     changes: pa.Table
     before: pa.Table
     old: Indices
     steps: Steps
+    keys: Keys
+    places: Indices
 
     @classmethod
     def of(cls, changes: pa.Table, key: Sequence[str]) -> KeySteps:
@@ -99,16 +115,21 @@ class KeySteps:
             names=names,
         )
         rows = len(op)
-        both = pa.concat_tables([before, after.cast(before.schema)])
-        ids = keys_of([both[name] for name in names], names).ids()
-        old, new = ids[:rows], ids[rows:]
+        # the hash of a key takes time, and few updates change the key
+        moved = np.flatnonzero(_keys_differ(before, after))
+        both = pa.concat_tables([after, before.take(pa.array(moved)).cast(after.schema)])
+        keys = keys_of([both[name] for name in names], names)
+        ids = keys.ids()
+        places = np.arange(rows)
+        places[moved] = rows + np.arange(len(moved))
+        old, new = ids[places], ids[:rows]
         puts = np.flatnonzero(op != DELETE)
         gone = np.flatnonzero((op == DELETE) | ((op == UPDATE) & (old != new)))
         steps = Steps.of(
             np.concatenate([old[gone], new[puts]]),
             np.concatenate([2 * gone, 2 * puts + 1]),
         )
-        return cls(changes, before, old, steps)
+        return cls(changes, before, old, steps, keys, places)
 
     def rows_after(self, table: str, chosen: Indices, rows_of: RowsOf) -> pa.Table:
         """The whole rows after some changes, by their numbers.
@@ -147,6 +168,17 @@ class KeyShare:
         numbers = keys_of([rows[name] for name in names], names).high.astype(np.uint64)
         found: npt.NDArray[np.bool_] = numbers % np.uint64(self.parts) == self.part
         return found
+
+
+def _keys_differ(before: pa.Table, after: pa.Table) -> npt.NDArray[np.bool_]:
+    """A mask of the rows whose keys are not certainly equal, byte for byte."""
+    found = np.zeros(before.num_rows, bool)
+    for name in before.column_names:
+        kind = before[name].type
+        if pa.types.is_floating(kind) or pa.types.is_nested(kind):  # -0.0 equals 0.0
+            return ~found
+        found |= differs(before[name], after[name])
+    return found
 
 
 def moves_without_columns(changes: pa.Table, key: Sequence[str]) -> bool:
@@ -210,8 +242,10 @@ class Steps:
 
     @classmethod
     def of(cls, ids: Indices, steps: Indices) -> Steps:
-        order = np.lexsort((steps, ids))
-        return cls(ids[order], steps[order])
+        packed = np.sort(
+            ids.astype(np.int64) << np.int64(32) | steps
+        )  # six times as fast as lexsort
+        return cls(packed >> np.int64(32), packed & np.int64(0xFFFFFFFF))
 
     def last_of_key(self) -> Indices:
         """The last step of each key, in the order of the keys."""

@@ -245,9 +245,10 @@ class KeyIndex:
 def _in_run(run: _Run, keys: Keys) -> tuple[npt.NDArray[np.int64], Locations]:
     """(row of sorted `keys`, place) of every entry of a run that has one of the keys."""
     first = np.searchsorted(run.high, keys.high, "left")
-    last = np.searchsorted(run.high, keys.high, "right")
-    counts = last - first
-    rows = np.repeat(np.arange(len(keys)), counts)
+    there = np.flatnonzero(run.high[np.minimum(first, len(run) - 1)] == keys.high)
+    first = first[there]
+    counts = np.searchsorted(run.high, keys.high[there], "right") - first
+    rows = np.repeat(there, counts)
     ends = np.cumsum(counts)
     at = np.arange(len(rows)) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
     if run.low is not None and keys.low is not None:

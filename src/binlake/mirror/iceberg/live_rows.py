@@ -16,7 +16,7 @@ from pyroaring import BitMap
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.iceberg.data_files import file_system
 from binlake.mirror.iceberg.key_index import SortedKeys, sorted_keys
-from binlake.mirror.iceberg.keys import keys_of_rows
+from binlake.mirror.iceberg.keys import Keys, keys_of_rows
 from binlake.mirror.iceberg.puffin import decode_vector
 from binlake.mirror.iceberg.schema import FIELD_ID
 
@@ -136,16 +136,18 @@ class Lookup:
         parts = [rows for rows, _ in live_batches(path, BitMap(), schema, names)]
         return self.keys_of(pa.concat_tables(parts), schema) if parts else None
 
-    def keys_of(self, rows: pa.Table, schema: pa.Schema) -> SortedKeys | None:
-        """The same of the rows of a data file, in their order."""
-        positions = np.arange(rows.num_rows)
-        if self.open_column is not None:
-            is_open = pc.is_null(rows[self.open_column])
-            rows = rows.filter(is_open)
-            positions = positions[is_open.to_numpy()]
+    def keys_of(
+        self, rows: pa.Table, schema: pa.Schema, keys: Keys | None = None
+    ) -> SortedKeys | None:
+        """The same of the rows of a data file, in their order. `keys`: of all of them, if they are known."""
+        if self.open_column is None:
+            known = keys_of_rows(rows, schema, self.key) if keys is None else keys
+            return sorted_keys(known) if len(known) else None
+        is_open = pc.is_null(rows[self.open_column])
+        rows = rows.filter(is_open)
         if not rows.num_rows:
             return None
-        return sorted_keys(keys_of_rows(rows, schema, self.key), positions)
+        return sorted_keys(keys_of_rows(rows, schema, self.key), np.flatnonzero(is_open.to_numpy()))
 
 
 def rows_at(path: str, positions: Sequence[int], schema: pa.Schema) -> pa.Table:

@@ -68,13 +68,15 @@ class Change:
     """What a commit does to a table, in this order: empty it, change its schema, delete, insert.
 
     With a key: `upserts` has at most one row per key (of those that can be found), and replaces the row of that key; `deletes`
-    are key columns. Without a key: `upserts` are inserted, and each row of `deletes`, which are whole
+    are key columns; `upsert_keys` and `delete_keys` are the keys of both, if they are known. Without a key: `upserts` are inserted, and each row of `deletes`, which are whole
     rows, removes one row that equals it. `appended` are rows of a table without an index, which are read once. `schema` are steps as `Lake.java` takes them, in groups
     that are done one after the other; `table_properties` are set.
     """
 
     upserts: pa.Table | None = None
     deletes: pa.Table | None = None
+    upsert_keys: Keys | None = None
+    delete_keys: Keys | None = None
     appended: Iterable[pa.Table] | None = None
     truncate: bool = False
     schema: Sequence[Sequence[Mapping[str, Any]]] = ()
@@ -198,14 +200,12 @@ class MirrorTable:
     @property
     def deleted(self) -> int:
         """How many rows of the data files are deleted."""
-        counts: list[int] = [len(positions) for positions in self._deleted.values()]
-        return sum(counts)
+        return sum(map(len, self._deleted.values()))
 
     @property
     def data_bytes(self) -> int:
         """Bytes of the data files."""
-        sizes: list[int] = [file["file-size-in-bytes"] for file in self._files.values()]
-        return sum(sizes)
+        return sum(int(file["file-size-in-bytes"]) for file in self._files.values())
 
     def reload(self) -> None:
         """Look at the table anew, and complete the index."""
@@ -350,15 +350,16 @@ class MirrorTable:
         if self._index.snapshot != self._snapshot:
             self.reload()  # the index was not completed after the last commit
         upserts = None if change.upserts is None else conformed(change.upserts, self._schema)
-        marks = self._marked(upserts, change.deletes)
+        upsert_keys = self._known(upserts, change.upsert_keys)
+        marks = self._marked(upsert_keys, change)
         added = list(self._written(upserts))
-        files = [file for file, _ in added]
-        request: dict[str, Any] = {"add": files, "properties": dict(properties)}
+        request: dict[str, Any] = {"add": [file for file, _ in added], "properties": {**properties}}
         request.update(self._delete_files(marks, {}))
         self._commit(request, marks)
         for file, rows in added if self._lookup is not None else ():
             assert self._lookup is not None
-            keys = self._lookup.keys_of(rows, self._schema)
+            of_all = upsert_keys if len(added) == 1 else None  # of a partition
+            keys = self._lookup.keys_of(rows, self._schema, of_all)
             if keys is not None:
                 self._index.add(file["file-path"], keys)
         self._index.save(self._snapshot)
@@ -498,16 +499,20 @@ class MirrorTable:
             assert file is not None
             yield file, rows
 
-    def _marked(self, upserts: pa.Table | None, deletes: pa.Table | None) -> dict[str, BitMap]:
+    def _known(self, rows: pa.Table | None, keys: Keys | None) -> Keys | None:
+        """The keys of rows of a change; None if there are no rows, or no key."""
+        if not self.key or rows is None or not rows.num_rows:
+            return None
+        return self._keys(self._typed(rows.select(list(self.key)))) if keys is None else keys
+
+    def _marked(self, upsert_keys: Keys | None, change: Change) -> dict[str, BitMap]:
         """All deleted positions, old and new, of the data files in which a change deletes rows."""
         if self.key:
-            parts = [
-                self._live(self._keys(self._typed(rows)))[1]
-                for rows in self._touched(upserts, deletes)
-            ]
+            touched = (upsert_keys, self._known(change.deletes, change.delete_keys))
+            parts = [self._live(keys)[1] for keys in touched if keys is not None]
             places = np.concatenate(parts) if parts else np.empty(0, np.uint64)
         else:
-            places = self._one_each(deletes)
+            places = self._one_each(change.deletes)
         marks: dict[str, BitMap] = {}
         numbers = (places >> _NUMBER_BITS).astype(np.int64)
         for number in np.unique(numbers):
@@ -517,11 +522,6 @@ class MirrorTable:
                 array("I", positions.tobytes())
             )
         return marks
-
-    def _touched(self, upserts: pa.Table | None, deletes: pa.Table | None) -> Iterator[pa.Table]:
-        for rows in (upserts, deletes):
-            if rows is not None and rows.num_rows:
-                yield rows.select(list(self.key))
 
     def _one_each(self, deletes: pa.Table | None) -> np.ndarray[Any, Any]:
         """For each row to delete the place of one that equals it. Raises IncompleteError."""

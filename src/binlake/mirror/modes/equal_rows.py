@@ -39,7 +39,9 @@ class EqualRows(Mode):
 
 
 def _change(net: Net) -> Change:
-    return Change(net.upserts, net.deletes)
+    return Change(
+        net.upserts, net.deletes, upsert_keys=net.upsert_keys, delete_keys=net.delete_keys
+    )
 
 
 def _net(of: RowChanges) -> Net:

@@ -160,3 +160,25 @@ def test_moves_without_columns(old: int, new: int, absent: list[str], moves: boo
     step = {"op": UPDATE, "row": (new, "x", 1), "old": (old, "x", 1), "absent": absent}
     other = {"op": INSERT, "row": (7, "x", 1), "old": None, "absent": []}
     assert moves_without_columns(changes_of([other, step], ("id",)), ("id",)) is moves
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), [
+    (pa.float64(), -0.0, 0.0),  # equal, but other bytes: another row of the lake
+    (pa.list_(pa.string()), ["a"], ["a", "b"]),
+    (pa.string(), "a", "A"),
+])  # fmt: skip
+def test_a_key_that_changes_is_gone(kind: pa.DataType, old: Any, new: Any) -> None:
+    changes = pa.table(
+        {
+            "k": pa.array([new, new], kind),
+            OP: pa.array([UPDATE, INSERT], pa.uint8()),
+            ABSENT: pa.nulls(2, pa.list_(pa.string())),
+            BEFORE + "k": pa.array([old, None], kind),
+        }
+    )
+    net = net_by_key("t", changes, ("k",), lambda _keys: pytest.fail("no image lacks columns"))
+    assert (str(net.upserts["k"].to_pylist()), str(net.deletes["k"].to_pylist())) == (
+        str([new]),
+        str([old]),
+    )
+    assert [keys and len(keys) for keys in (net.upsert_keys, net.delete_keys)] == [1, 1]
