@@ -26,6 +26,7 @@ from pyarrow import fs as pafs
 
 from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.source.bytes import file_system_for, is_uri, local_path
+from binlake.source.stores.errors import hint_of_store
 from binlake.values.ledger import counted
 
 __all__ = ["NOTHING_KEPT", "Directory", "Findings", "IfExists", "table_path"]
@@ -230,7 +231,10 @@ class Directory:
             yield
         except OSError as error:
             reason = _ERRNO.sub("", error.strerror or str(error))
-            raise BinlogError(f"cannot write {self.shown}: {reason}", hint=hint) from None
+            hints = filter(None, (hint, hint_of_store(self.shown, reason)))
+            raise BinlogError(
+                f"cannot write {self.shown}: {reason}", hint="; ".join(hints) or None
+            ) from None
 
     def write_json(self, path: str, value: Mapping[str, Any]) -> None:
         """Write a small JSON file in one go: whole under its name, or not at all."""

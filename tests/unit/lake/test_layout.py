@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs as pafs
 
-from binlake.errors import OptionError, SourceError
+from binlake.errors import BinlogError, OptionError, SourceError
 from binlake.lake.export_directory import Directory, Findings, encode_name, table_path
 from binlake.lake.staging import Staging
 
@@ -239,3 +239,17 @@ def test_json_files_have_a_line_for_each_entry(tmp_path: Path) -> None:
         '  "one",',
         '  "say \\"two\\""',
     ]
+
+
+def test_a_store_that_refuses_a_write_advises_as_for_a_read(tmp_path: Path) -> None:
+    directory = Directory(str(tmp_path))
+    directory.shown = "s3://lake/shop"
+    with pytest.raises(BinlogError) as caught, directory.writing("nothing was kept"):
+        raise OSError("AWS Error UNKNOWN (HTTP status 400) during HeadObject operation")
+    assert str(caught.value).endswith(
+        "nothing was kept; check that the credentials are valid and have not expired: they come from"
+        " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of the machine"
+    )
+    busy = pytest.raises(BinlogError, match="nothing was kept; the store refused several attempts")
+    with busy, directory.writing("nothing was kept"):
+        raise OSError("AWS Error SLOW_DOWN during PutObject operation")
