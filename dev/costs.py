@@ -45,6 +45,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "schema": ("schema", "LOG"),
     "verify": ("verify", "LOG"),
     "index": ("index", "--again", "LOG"),
+    "query": ("query", "SELECT max(length(after)) FROM changes", "LOG"),
+    "stats --html": ("stats", "--html", "PAGE", "LOG"),
     "export": ("export", "--engine", "local", "LOG", "DIR"),
 }  # fmt: skip
 
@@ -53,7 +55,7 @@ def measure(folder: Path, command: str, log: Path) -> tuple[int, float, int]:
     """Exit code, seconds of processor time and megabytes that a command takes."""
     target = folder / "export"
     shutil.rmtree(target, ignore_errors=True)
-    places = {"LOG": str(log), "DIR": str(target)}
+    places = {"LOG": str(log), "DIR": str(target), "PAGE": str(folder / "page.html")}
     if command == "changes":
         argv = [sys.executable, "-c", _CHANGES, str(log)]
     else:
