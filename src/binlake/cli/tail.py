@@ -24,6 +24,7 @@ from binlake.table.checks.column_check import ColumnCheck
 from binlake.table.decode import ChangeDecoder
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
+from binlake.table.where.choosing import WhereRowsNow
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
@@ -87,7 +88,9 @@ def tail(
     following = FollowOptions.of(server[0], until_current=until_current)
     ledger = Ledger()
     columns = ColumnCheck(options)
-    decoder = ChangeDecoder(options, Target.TEXT, ledger, schema)
+    starts_now = not (options.start or after or from_start)
+    rows = WhereRowsNow(options) if options.where and starts_now else None
+    decoder = ChangeDecoder(options, Target.TEXT, ledger, schema, rows=rows)
     with (
         hinting(options),
         Interrupts() as interrupts,

@@ -43,6 +43,7 @@ from binlake.stream.log_ddl import LogDdl
 from binlake.table.schema.newest_names import unnamed_renames
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
+from binlake.table.where.choosing import check_where_columns
 from binlake.values.builds import installed_version
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -177,6 +178,7 @@ def export(
         ledger = _proven_ledger(partitions, results)
         files = [file for result in results for file in files_from_json(result)]
         _check_columns(files, options)
+        check_where_columns(options.where, ledger)
         tables = _united(engine, files, staging, target_file_bytes, ledger, options.columns)
         moved = {table.path: [file.name for file in table.files] for table in tables}
         with directory.writing(NOTHING_KEPT):

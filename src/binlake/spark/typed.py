@@ -43,6 +43,7 @@ from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, RenamedColumn
 from binlake.values.options import ReadOptions
+from binlake.values.where import names_in
 
 __all__ = ["InferredView", "PinnedView", "options_for_schema"]
 
@@ -345,12 +346,14 @@ def _bodies(piece: Piece) -> Iterator[bytes]:
 def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> None:
     names = [column.name for types in found for column in types.definition.columns]
     known = {name.casefold() for name in names}
-    for column in read.columns:
+    in_where = () if read.where is None else names_in(read.where)
+    asked = [("columns", name) for name in read.columns] + [("where", name) for name in in_where]
+    for option, column in asked:
         if column.casefold() not in known:
             near = difflib.get_close_matches(column, names, n=1)
             raise OptionError(
-                f"table {table} has no column {column!r}",
-                name="columns",
+                f"option {option}: table {table} has no column {column!r}",
+                name=option,
                 hint=f"did you mean {near[0]}?"
                 if near
                 else f"it has {', '.join(dict.fromkeys(names))}",

@@ -13,7 +13,7 @@ from binlake.source.arrays import array, scalar
 from binlake.state.shape import TableShape
 from binlake.table.batches import RowFacts, TableChanges
 from binlake.table.images import Image
-from binlake.table.where.choosing import WhereRows
+from binlake.table.where.choosing import WhereRowsNow
 from binlake.table.where.images import Rows
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -40,7 +40,7 @@ def row_filter(
     if where is None:
         return lambda batch: batch
     options = replace(options, where=where, table=(shape.full_name,))
-    bound = WhereRows(options).bind(shape.types, ledger)
+    bound = WhereRowsNow(options).bind(shape.types, ledger)
     assert bound is not None, "a missing column of the only table is an error"
 
     def keep(batch: pa.RecordBatch) -> pa.RecordBatch:

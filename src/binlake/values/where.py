@@ -36,6 +36,7 @@ __all__ = [
     "OneOf",
     "Operand",
     "column_names",
+    "names_in",
     "parse_where",
 ]
 
@@ -191,6 +192,11 @@ def parse_where(text: str) -> Condition:
     if not any(True for _ in column_names(condition)):
         raise ValueError("it names no column")
     return condition
+
+
+def names_in(where: str) -> tuple[str, ...]:
+    """The columns that an expression names, each once. Raises OptionError."""
+    return tuple(dict.fromkeys(name.name for name in column_names(parse_where(where))))
 
 
 def column_names(condition: Condition) -> Iterator[ColumnName]:

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
-from binlake.mirror.iceberg.keys import Keys
+from binlake.mirror.iceberg.keys import Keys, keys_of
+from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
+
+_TIMES = [datetime.datetime(1970, 1, 1), datetime.datetime(2026, 11, 23, 18, 0, 0, 123456)]
+VALUES: list[tuple[pa.DataType, list[object]]] = [
+    *((kind, [0, 1, 127]) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())),
+    (pa.uint32(), [0, (1 << 32) - 1]),
+    (pa.uint64(), [0, (1 << 64) - 1]),
+    (pa.int64(), [-(1 << 63), 0]),
+    (pa.decimal128(12, 4), [Decimal("0.0000"), Decimal("-12345678.9000")]),
+    (pa.decimal128(38, 0), [Decimal(0), Decimal(10**37)]),
+    (pa.float32(), [0.0, -0.0, 0.1]),
+    (pa.float64(), [0.0, -0.0, 0.1]),
+    (pa.bool_(), [True, False]),
+    (pa.string(), ["", "Zürich", "a,b"]),
+    (pa.large_string(), ["", "Zürich"]),
+    (pa.dictionary(pa.int32(), pa.string()), ["new", "paid", "new"]),
+    (pa.binary(), [b"", b"\0\xff"]),
+    (pa.date32(), [datetime.date(1000, 1, 1), datetime.date(9999, 12, 31)]),
+    (pa.timestamp("us"), list(_TIMES)),
+    (pa.timestamp("us", "UTC"), list(_TIMES)),
+    (pa.list_(pa.string()), [["a", "b"], []]),
+]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 500])
@@ -20,3 +46,18 @@ def test_ids_of_hashes(rows: int, highs: int) -> None:
     pairs = list(zip(high.tolist(), low.tolist(), strict=True))
     numbers = {pair: number for number, pair in enumerate(sorted(set(pairs)))}
     assert Keys(high, low).ids().tolist() == [numbers[pair] for pair in pairs]
+
+
+@pytest.mark.parametrize(("kind", "values"), VALUES, ids=lambda value: str(value)[:20])
+def test_the_key_of_a_decoded_value_is_that_of_the_value_in_the_lake(
+    kind: pa.DataType, values: list[object]
+) -> None:
+    """Keys of changes are looked up among keys of the rows of data files, which have other types."""
+    decoded = pa.table({"a": pa.array(values, kind), "b": pa.array(range(len(values)), pa.uint8())})
+    stored = conformed(decoded, storage_schema(iceberg_schema(decoded.schema)))
+    for names in (["a"], ["a", "b"]):
+        keys, same = (keys_of([rows[name] for name in names], names) for rows in (decoded, stored))
+        assert keys.high.tolist() == same.high.tolist()
+        assert (keys.low is None) == (same.low is None)
+        if keys.low is not None and same.low is not None:
+            assert keys.low.tolist() == same.low.tolist()

@@ -176,6 +176,8 @@ def test_unknown_table_and_columns() -> None:
         reader(table="golden.zzz")
     with pytest.raises(OptionError, match=r"table golden.a has no column 'ids'; did you mean id"):
         reader(table="golden.a", columns="ids")
+    with pytest.raises(OptionError, match=r"where: table golden.a has no column 'ids'; did you"):
+        reader(table="golden.a", where="ids = 1")
 
 
 def test_the_look_for_columns_is_bounded() -> None:

@@ -168,6 +168,31 @@ def test_a_wrong_column_or_type_is_one_line(table: str, condition: str, message:
         list(binlake.open(str(LOGS), table=table, where=condition).changes())
 
 
+def test_rows_from_before_a_column_was_added_do_not_match() -> None:
+    def has_channel(row: Row) -> bool:
+        return bool((row["after"] or row["before"]).get("channel"))
+
+    rows = read(table=ORDERS)
+    expected = [row for row in rows if has_channel(row)]
+    assert 0 < len(expected) < len(rows)
+    assert read(table=ORDERS, where="channel IS NOT NULL") == expected
+
+
+@pytest.mark.parametrize("table", [["--table", ORDERS], []])
+@pytest.mark.parametrize("command", [["rows"], ["sql"], ["export", "--engine", "local"]])
+def test_a_column_that_no_table_has_is_an_error_everywhere(
+    command: list[str], table: list[str], tmp_path: Path
+) -> None:
+    target = [str(tmp_path / "lake")] if command[0] == "export" else []
+    run = run_binlake(*command, str(LOGS), *target, *table, "--where", "sate = 'new'")
+    assert run.returncode == 2
+    assert run.stdout == ""
+    what = "table shop.orders has no" if table else "no table that was read has a"
+    assert f"binlake: --where: {what} column 'sate'; " in run.stderr
+    assert "did you mean state? it has id, customer_id, state, channel" in run.stderr
+    assert not list(tmp_path.glob("lake/*"))
+
+
 def test_a_text_that_cannot_be_compared_is_an_error_with_its_place() -> None:
     log = binlake.open(str(LOGS), table="shop.customers", where="name LIKE '%ê%'")
     with pytest.raises(UnsupportedError, match=r"write BINARY name.*file binlog.000001, event at"):

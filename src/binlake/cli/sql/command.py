@@ -32,6 +32,7 @@ from binlake.table.schema.schema_file import declared_schema
 from binlake.table.sql.row_sql import Redo
 from binlake.table.sql.sql_script import ForeignKeys, forward_script
 from binlake.table.sql.undo_run import UndoChoices, UndoRun
+from binlake.table.where.choosing import check_where_columns
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -142,6 +143,7 @@ def sql(
                 for sentence in ledger.warnings:
                     note(sentence)
             raise
+    check_where_columns(options.where, ledger)
     ledger.json_differences.clear()  # as SQL functions, differences are complete
     say_result(ledger)
     if script is None or not script.printed:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from binlake.errors import OptionError
 from binlake.table.batches import Changes
+from binlake.table.where.choosing import check_where_columns
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
-from binlake.values.where import column_names, parse_where
 
 __all__ = ["ColumnCheck", "unknown_column"]
 
@@ -53,22 +53,8 @@ class ColumnCheck:
 
     def finish(self, ledger: Ledger) -> None:
         """Raise OptionError for a name that no table had; if no table was read, there is no check."""
-        if self._where is not None:
-            for name in dict.fromkeys(name.name for name in column_names(parse_where(self._where))):
-                if not ledger.where_columns.get(name, True):
-                    raise _unknown_in_where(name, ledger)
+        check_where_columns(self._where, ledger)
         self.check_names()
-
-
-def _unknown_in_where(name: str, ledger: Ledger) -> OptionError:
-    """Return the error for a column of the option where that no table has."""
-    listed = [sentence for sentence in ledger.warnings if f"has no column {name!r}" in sentence]
-    return OptionError(
-        f"option where: no table that was read has a column {name!r}",
-        name="where",
-        value=name,
-        hint="; ".join(listed[:_SHOWN_TABLES]),
-    )
 
 
 def unknown_column(name: str, tables: dict[str, dict[str, None]]) -> OptionError:

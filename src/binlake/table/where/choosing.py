@@ -28,12 +28,24 @@ from binlake.table.where.truth import Truth
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.plan import TableDefinition
-from binlake.values.where import Condition, column_names, parse_where
+from binlake.values.where import Condition, names_in, parse_where
 
 if TYPE_CHECKING:
     from binlake.stream.index.key_lookup import LooksUpBlocks
 
-__all__ = ["ChoosesRows", "ChosenRows", "RunChooser", "WhereRows", "probe_options"]
+__all__ = [
+    "ChoosesRows",
+    "ChosenRows",
+    "RunChooser",
+    "WhereRows",
+    "WhereRowsNow",
+    "check_where_columns",
+    "probe_options",
+]
+
+_MATCHES_NONE = ", so option where matches no row of this definition"
+_DID_YOU_MEAN = "did you mean "
+_SHOWN_TABLES = 3
 
 
 class DecodesRuns(Protocol):
@@ -100,36 +112,79 @@ def probe_options(options: ReadOptions) -> ReadOptions:
 
 
 class WhereRows:
-    """The rows that the option where chooses."""
+    """The rows that the option where chooses.
+
+    A table may get a column later, or lose one. So a name is wrong only if no definition of any table has it, which
+    is known at the end of a read (`table/checks/column_check.py`).
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         assert options.where is not None
         self._condition: Condition = parse_where(options.where)
-        self._names = tuple(dict.fromkeys(name.name for name in column_names(self._condition)))
-        self._is_one_table = len(options.table) == 1 and not set("*?") & set(options.table[0])
+        self._names = names_in(options.where)
 
     def columns(self, _definition: TableDefinition) -> tuple[str, ...]:
         """The columns that the expression names."""
         return self._names
 
     def bind(self, types: TableTypes, ledger: Ledger) -> BoundCondition | None:
-        """The condition for a table; None if the table lacks a column. Raises OptionError."""
+        """The condition for a table; None if the table lacks a column, which is a warning. Raises OptionError."""
         names = [column.name for column in types.definition.columns]
         ledger.look_for_where(self._names, names)
         there = {name.casefold() for name in names}
         missing = [name for name in self._names if name.casefold() not in there]
         if not missing:
             return BoundCondition(self._condition, types)
-        if self._is_one_table:
-            raise _no_column(types, missing[0])
+        near = difflib.get_close_matches(missing[0], names, n=1)
         ledger.warn(
-            f"table {types.definition.full_name} has no column {missing[0]!r}, so option where "
-            f"matches none of its changes; it has {', '.join(names)}"
+            f"table {types.definition.full_name} has no column {missing[0]!r}{_MATCHES_NONE}; "
+            + (f"{_DID_YOU_MEAN}{near[0]}? " if near else "")
+            + f"it has {', '.join(names)}"
         )
         return None
 
     def lookup(self, _options: ReadOptions) -> None:
         """Readers take it from the option."""
+
+
+class WhereRowsNow(WhereRows):
+    """The same where the definitions of tables are the current ones: a column that the only wanted table lacks is an
+    error at once.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        super().__init__(options)
+        self._where = options.where
+        self._is_one_table = len(options.table) == 1 and not set("*?") & set(options.table[0])
+
+    def bind(self, types: TableTypes, ledger: Ledger) -> BoundCondition | None:
+        """As WhereRows; raises OptionError for a missing column of the only table."""
+        bound = super().bind(types, ledger)
+        if bound is None and self._is_one_table:
+            check_where_columns(self._where, ledger)
+        return bound
+
+
+def check_where_columns(where: str | None, ledger: Ledger) -> None:
+    """Raise OptionError for a column of the option where that no table of a read has; if no table was read, there is
+    no check.
+    """
+    for name in () if where is None else names_in(where):
+        if ledger.where_columns.get(name, True):
+            continue
+        lacking = [
+            sentence.replace(_MATCHES_NONE, "")
+            for sentence in ledger.warnings
+            if f"has no column {name!r}{_MATCHES_NONE}" in sentence
+        ]
+        newest = {sentence.partition(" has no column ")[0]: sentence for sentence in lacking}
+        if len(newest) == 1:
+            what, _, hint = lacking[-1].partition("; ")
+        else:
+            what = f"no table that was read has a column {name!r}"
+            near_first = sorted(newest.values(), key=lambda each: _DID_YOU_MEAN not in each)
+            hint = "; ".join(near_first[:_SHOWN_TABLES])
+        raise OptionError(f"option where: {what}", name="where", value=name, hint=hint)
 
 
 class RunChooser:
@@ -203,17 +258,6 @@ class RunChooser:
             bound = self._choosing.bind(types, self._ledger)
             known = self._bound[id(types)] = (types, bound)  # the types stay, and so their id
         return known[1]
-
-
-def _no_column(types: TableTypes, name: str) -> OptionError:
-    names = [column.name for column in types.definition.columns]
-    near = difflib.get_close_matches(name, names, n=1)
-    return OptionError(
-        f"option where: table {types.definition.full_name} has no column {name!r}",
-        name="where",
-        value=name,
-        hint=(f"did you mean {near[0]}? " if near else "") + f"it has {', '.join(names)}",
-    )
 
 
 def _matches_of(changes: Changes, table: TableChanges, matches: pa.Array) -> _Matches:
