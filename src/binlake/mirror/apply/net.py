@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP
-from binlake.mirror.iceberg.keys import Keys, keys_of, row_hashes
+from binlake.mirror.iceberg.keys import Keys, keys_of, row_hashes, value_bytes
 
 __all__ = [
     "DELETE",
@@ -171,12 +171,9 @@ class KeyShare:
 
 
 def _keys_differ(before: pa.Table, after: pa.Table) -> npt.NDArray[np.bool_]:
-    """A mask of the rows whose keys are not certainly equal, byte for byte."""
+    """A mask of the rows whose keys differ between two tables of the same columns."""
     found = np.zeros(before.num_rows, bool)
     for name in before.column_names:
-        kind = before[name].type
-        if pa.types.is_floating(kind) or pa.types.is_nested(kind):  # -0.0 equals 0.0
-            return ~found
         found |= differs(before[name], after[name])
     return found
 
@@ -184,12 +181,17 @@ def _keys_differ(before: pa.Table, after: pa.Table) -> npt.NDArray[np.bool_]:
 def moves_without_columns(changes: pa.Table, key: Sequence[str]) -> bool:
     """Whether an update changes a key and has an image that lacks columns."""
     lacking = changes.filter(pc.and_(pc.is_in(changes[OP], _UPDATES), pc.is_valid(changes[ABSENT])))
-    moved = (pc.not_equal(lacking[name], lacking[BEFORE + name]) for name in key)
-    return any(pc.any(differs).as_py() for differs in moved)
+    return any(differs(lacking[name], lacking[BEFORE + name]).any() for name in key)
 
 
 def differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """A mask of the rows whose values differ between two columns; NULL differs from every value."""
+    """A mask of the rows whose values differ between two columns of one type, byte for byte; NULL differs from every
+    value.
+    """
+    if pa.types.is_floating(one.type) or pa.types.is_nested(
+        one.type
+    ):  # -0.0 equals 0.0; no list equals another
+        one, other = value_bytes(one), value_bytes(other)
     same = pc.fill_null(pc.equal(one, other), fill_value=False)
     found: npt.NDArray[np.bool_] = ~same.combine_chunks().to_numpy(zero_copy_only=False)
     return found

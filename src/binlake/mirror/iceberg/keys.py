@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import SchemaError
 
-__all__ = ["Keys", "is_whole", "keys_of", "keys_of_rows", "row_hashes"]
+__all__ = ["Keys", "is_whole", "keys_of", "keys_of_rows", "row_hashes", "value_bytes"]
 
 Numbers = npt.NDArray[np.generic]
 
@@ -88,7 +88,7 @@ def row_hashes(rows: pa.Table) -> Keys:
 def _hashed(columns: list[pa.ChunkedArray]) -> Keys:
     parts: list[pa.ChunkedArray] = []
     for column in columns:
-        data = _bytes(column)
+        data = value_bytes(column)
         if len(columns) > 1:  # a length before each, so that no two rows look the same
             length = pc.cast(pc.binary_length(data), pa.string())
             mark = pc.if_else(pc.is_null(data), "-", pc.binary_join_element_wise(length, ":", ""))
@@ -107,7 +107,7 @@ def _hashed(columns: list[pa.ChunkedArray]) -> Keys:
     return Keys(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
 
 
-def _bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def value_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Each value as bytes that no other value of the type has."""
     kind = column.type
     if pa.types.is_nested(kind):
@@ -115,13 +115,9 @@ def _bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array(texts, pa.string())]).cast(pa.binary())
     if pa.types.is_floating(kind):  # the bits: -0.0 is not 0.0 to who compares bytes
         width = kind.bit_width // 8
-        return (
-            column.cast(pa.float64() if width == 2 else kind)
-            .combine_chunks()
-            .view(pa.int32() if width == 4 else pa.int64())
-            .cast(pa.string())
-            .cast(pa.binary())
-        )
+        values = column.cast(pa.float64() if width == 2 else kind).combine_chunks()
+        bits = values.view(pa.int32() if width == 4 else pa.int64())
+        return pa.chunked_array([bits.cast(pa.string()).cast(pa.binary())])
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return column.cast(pa.binary())
     if pa.types.is_timestamp(kind):

@@ -15,7 +15,13 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP
-from binlake.mirror.apply.net import KeyShare, moves_without_columns, net_by_key, net_of_rows
+from binlake.mirror.apply.net import (
+    KeyShare,
+    differs,
+    moves_without_columns,
+    net_by_key,
+    net_of_rows,
+)
 
 INSERT, UPDATE, DELETE = range(3)
 COLUMNS = ("id", "a", "b")
@@ -162,11 +168,24 @@ def test_moves_without_columns(old: int, new: int, absent: list[str], moves: boo
     assert moves_without_columns(changes_of([other, step], ("id",)), ("id",)) is moves
 
 
-@pytest.mark.parametrize(("kind", "old", "new"), [
+KEY_CHANGES: list[tuple[pa.DataType, Any, Any]] = [
     (pa.float64(), -0.0, 0.0),  # equal, but other bytes: another row of the lake
     (pa.list_(pa.string()), ["a"], ["a", "b"]),
+    (pa.dictionary(pa.int32(), pa.string()), "new", "paid"),
     (pa.string(), "a", "A"),
-])  # fmt: skip
+]
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), KEY_CHANGES)
+def test_values_that_differ(kind: pa.DataType, old: Any, new: Any) -> None:
+    one, other = (
+        pa.chunked_array([pa.array(values, kind)])
+        for values in ([old, new, None, None, old], [old, old, None, new, new])
+    )
+    assert differs(one, other).tolist() == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), KEY_CHANGES)
 def test_a_key_that_changes_is_gone(kind: pa.DataType, old: Any, new: Any) -> None:
     changes = pa.table(
         {
