@@ -7,6 +7,7 @@ row.
 
 from __future__ import annotations
 
+import os
 import pickle
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,8 +96,8 @@ class LogPart:
         except SourceError:
             try:
                 now = split.found()
-            except SourceError:  # this host does not see their directory either
-                check_visible(split.log.path)
+            except SourceError:
+                check_visible(os.path.dirname(split.log.path))  # noqa: PTH120 -- may be a URI
                 raise
             check_visible(now.log.path)
             if now is split:
