@@ -10,10 +10,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Self
 
-__all__ = ["PeakMemory", "cpu_seconds_of"]
+__all__ = ["PeakMemory", "cpu_seconds_of_each"]
 
 _EVERY_S = 0.5
-_PARENT, _CPU = 1, slice(11, 15)  # fields of /proc/PID/stat behind the name
+# fields of /proc/PID/stat behind the name
+_PARENT, _OWN_CPU, _CPU = 1, slice(11, 13), slice(11, 15)
 
 
 def _fields() -> dict[int, list[str]]:
@@ -36,11 +37,22 @@ def _family(fields: dict[int, list[str]], first: int) -> list[int]:
     return family
 
 
-def cpu_seconds_of(process: int) -> float:
-    """User and system time of a process and its descendants so far, that of ended children included."""
+def _cpu_seconds() -> float:
+    """User and system time of this process and its descendants so far, that of ended children included."""
     fields = _fields()
-    ticks = sum(int(tick) for pid in _family(fields, process) for tick in fields[pid][_CPU])
+    ticks = sum(int(tick) for pid in _family(fields, os.getpid()) for tick in fields[pid][_CPU])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds_of_each(but: int) -> dict[int, float]:
+    """User and system time so far of this process and each descendant, without process `but` and its descendants.
+
+    Differences of these stay right when a process ends, other than differences of the sum with ended children.
+    """
+    fields = _fields()
+    wanted = set(_family(fields, os.getpid())) - set(_family(fields, but))
+    per_second = os.sysconf("SC_CLK_TCK")
+    return {pid: sum(map(int, fields[pid][_OWN_CPU])) / per_second for pid in wanted}
 
 
 def _resident_bytes() -> int:
@@ -74,7 +86,12 @@ class PeakMemory:
 
     def cpu_seconds(self) -> float:
         """User and system time of the family so far, that of ended children included, without the looks."""
-        return cpu_seconds_of(os.getpid()) - self._own_cpu
+        return _cpu_seconds() - self._own_cpu
+
+    @property
+    def look_seconds(self) -> float:
+        """CPU time of the looks so far."""
+        return self._own_cpu
 
     def __enter__(self) -> Self:
         self._thread.start()

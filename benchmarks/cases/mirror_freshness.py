@@ -19,7 +19,7 @@ import time
 from typing import Any
 
 from benchmarks.mirror_session import followed
-from benchmarks.processes import PeakMemory, cpu_seconds_of
+from benchmarks.processes import PeakMemory, cpu_seconds_of_each
 from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 
@@ -94,18 +94,19 @@ def measured(
     time.sleep(_SETTLED_S)  # the last rewrite of a compaction
     iceberg = mirror.tables[_TABLE].lake.iceberg
     server_process = int((server.run / "pid").read_text())
-
-    def cpu_seconds() -> float:
-        return peak.cpu_seconds() - cpu_seconds_of(server_process)
-
-    before, cpu = iceberg.history(), cpu_seconds()
+    before, looks = iceberg.history(), peak.look_seconds
+    cpu = cpu_seconds_of_each(but=server_process)
     time.sleep(idle)
+    spent = sum(
+        after - cpu.get(pid, 0) for pid, after in cpu_seconds_of_each(but=server_process).items()
+    )
+    spent -= peak.look_seconds - looks
     found = ages(writer, before)
     return {
         "seconds": statistics.median(found), "p99": found[int(0.99 * (len(found) - 1))],
         "changes": writer.changes, "changes_per_second": round(writer.changes / writer.took_s),
         "idle_commits": len(iceberg.history()) - len(before),
-        "idle_cpu": (cpu_seconds() - cpu) / idle,
+        "idle_cpu": spent / idle,
     }  # fmt: skip
 
 
