@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import site
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import binlake
+from support.spark.spark_processes import Cluster
 
 LOGS = str(Path(__file__).parents[1] / "golden" / "mysql-9.7" / "rotation" / "binlog.index")
 
@@ -70,6 +78,25 @@ try:
 except SourceError as error:
     answer(str(error))
 """
+WITHOUT_PACKAGE = """
+from binlake.lake.export import export
+from binlake.lake.jobs import SparkEngine
+from binlake.values.options import ReadOptions
+def message_of(job):
+    try:
+        job()
+    except Exception as error:
+        return str(error)
+def read():
+    spark.read.format("binlog").load(sys.argv[2]).count()
+def stream():
+    rows = spark.readStream.format("binlog").load(sys.argv[2]).writeStream.format("noop")
+    rows.option("checkpointLocation", sys.argv[3]).trigger(availableNow=True).start().awaitTermination()
+def write():
+    export(SparkEngine(spark), [sys.argv[2]], sys.argv[4], ReadOptions(),
+           max_partition_bytes=2000, progress=lambda done, of: None)
+answer([message_of(job) for job in (read, stream, write)])
+"""
 
 
 def test_a_read_uses_both_workers(cluster: Any, run_script: Any) -> None:
@@ -109,3 +136,49 @@ def test_hosts_are_checked(cluster: Any, run_script: Any, tmp_path: Path) -> Non
     assert told.startswith("host ")
     assert "does not see" in told
     assert "\n" not in told
+
+
+@pytest.fixture
+def cluster_without_binlake(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A cluster, and a Python that has binlake on the driver, but not in executors."""
+    bare, python = tmp_path / "bare", tmp_path / "python"
+    venv.create(bare)
+    packages = next(bare.glob("lib/python*/site-packages"))
+    # a folder that a .pth file adds: the .pth files in it, such as that of binlake, are not read
+    (packages / "others.pth").write_text("\n".join(site.getsitepackages()))
+    python.write_text(
+        "#!/bin/sh\n"
+        f'case "$PWD" in {tmp_path}/workers/*) exec {bare}/bin/python "$@" ;; esac\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    imported = subprocess.run(
+        [bare / "bin" / "python", "-c", "import pyarrow, pyspark, binlake"],
+        capture_output=True, text=True, cwd="/", check=False, env={},
+    )  # fmt: skip
+    assert "No module named 'binlake'" in imported.stderr
+    made = Cluster(tmp_path / "workers", PYTHONPATH="")
+    yield made.url, python
+    made.stop()
+
+
+def test_an_executor_without_the_package_is_named_with_advice(
+    cluster_without_binlake: tuple[str, Path], run_script: Any, tmp_path: Path
+) -> None:
+    url, python = cluster_without_binlake
+    lake = tmp_path / "lake"
+    messages = run_script(
+        SESSION.replace('"spark.cores.max"', '"spark.task.maxFailures": "1", "spark.cores.max"')
+        + WITHOUT_PACKAGE,
+        *(url, LOGS, str(tmp_path / "checkpoint"), str(lake)),
+        PYSPARK_PYTHON=str(python),
+    )
+    for message in messages:
+        assert "RuntimeError: host" in message or message.startswith("host ")
+        assert (
+            f"({tmp_path}/bare/bin/python): the package binlake is not installed; install it"
+            in message
+        )
+        assert "spark.archives" in message
+        assert "ModuleNotFoundError" not in message
+    assert not lake.exists()

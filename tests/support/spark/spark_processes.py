@@ -48,9 +48,13 @@ def run_script(folder: Path, text: str, *arguments: str, **variables: str) -> An
 
 
 class Cluster:
-    """Spark's own standalone master and two workers of one core each, on this machine."""
+    """Spark's own standalone master and two workers of one core each, on this machine.
 
-    def __init__(self, folder: Path) -> None:
+    `variables`: environment variables of the daemons, and so of the executors.
+    """
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self._variables = variables
         self._daemons: list[subprocess.Popen[str]] = []
         common = "--host", "127.0.0.1", "--webui-port", "0"
         self.url = self._start(
@@ -68,7 +72,9 @@ class Cluster:
         daemon = subprocess.Popen(
             [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env=environment(SPARK_HOME=str(SPARK_HOME), SPARK_DAEMON_MEMORY="256m"),
+            env=environment(
+                SPARK_HOME=str(SPARK_HOME), SPARK_DAEMON_MEMORY="256m", **self._variables
+            ),
         )  # fmt: skip
         self._daemons.append(daemon)
         assert daemon.stderr is not None
