@@ -25,7 +25,8 @@ from binlake.format.event_types import EVENT_TYPES
 from binlake.source.replica.login_rules import rules_table
 from binlake.spark.options import SPARK_OPTIONS, STREAM_OPTIONS
 from binlake.values.option_forms import FORMS
-from binlake.values.options import READ_OPTIONS, OptionSpec, parse_bytes
+from binlake.values.option_spec import OptionSpec
+from binlake.values.options import READ_OPTIONS
 from dev.known_faults import KNOWN_FAULTS
 from dev.tested import (
     COLUMN_PROPERTIES,
@@ -43,7 +44,7 @@ def _default(spec: OptionSpec) -> str:
         return ""
     if isinstance(spec.default, bool):
         return "yes" if spec.default else "no"
-    if spec.parse is parse_bytes:
+    if spec.metavar == "SIZE":
         return f"{spec.default >> 20} MB"
     return f"`{spec.default}`"
 

@@ -84,7 +84,7 @@ def _readers(options: ReadOptions) -> Iterator[LogReader]:
 
 
 def _read_rows() -> None:
-    """As far as possible: the readers below stop at what is damaged."""
+    """Read as far as possible: the readers below stop at what is damaged."""
     for reader in _readers(_LENIENT):
         for changes in ChangeDecoder(_LENIENT, Target.TEXT, Ledger()).read(reader):
             json_lines(changes, _LENIENT)

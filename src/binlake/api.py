@@ -33,7 +33,8 @@ from binlake.source.chain_names import of_source
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url, without_password
 from binlake.values.ledger import Ledger, counted
-from binlake.values.options import ReadOptions, parse_table_pattern
+from binlake.values.option_texts import parse_table_pattern
+from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -42,7 +42,7 @@ def key_file(folder: Path, key: str = KEY) -> str:
 
 
 def hashed(text: str | None, key: str = KEY) -> str | None:
-    """As the documentation says how to compute it."""
+    """Compute it as the documentation describes."""
     if text is None:
         return None
     return hmac.new(key.encode(), text.encode(), "sha256").hexdigest()

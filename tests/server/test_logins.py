@@ -94,7 +94,7 @@ def test_each_plugin(server: Server, users: dict[str, str], mode: str, compress:
 
 
 def test_each_plugin_by_default(server: Server, users: dict[str, str]) -> None:
-    """As the newest client of each server: MariaDB's proves its certificate with the password."""
+    """The default is that of each server's newest client: MariaDB's proves its certificate with the password."""
     for plugin, user in users.items():
         forget(server)
         login = f"{user}:{quote(SECRET, safe='')}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import binlake as binlog
-from binlake.values.options import parse_file_position
+from binlake.values.option_texts import parse_file_position
 from dev.servers import Server
 
 pytestmark = pytest.mark.server

@@ -53,7 +53,7 @@ class Archive:
         self.grow()
 
     def grow(self) -> None:
-        """As `archive` does: what is new, at the end of files under their final names."""
+        """Append what is new to files under their final names, as `archive` does."""
         self.source.execute("FLUSH TABLES")
         self.source.settle()
         for log in self.source.log_files():

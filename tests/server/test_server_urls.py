@@ -281,7 +281,7 @@ def test_tail_until_a_gtid(filled: Server, capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_tail_ends_with_who_reads_it(filled: Server) -> None:
-    """As in `tail | head`: nothing more is written that would tell it."""
+    """`tail | head`: nothing more is written that would show that the reader has gone."""
     command = [sys.executable, "-m", "binlake.cli.main", "tail", url_of(filled), "--from-start"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None

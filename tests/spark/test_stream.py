@@ -67,7 +67,7 @@ class Streamed:
         return sorted(sink_keys(self.sink))
 
     def uncommit(self) -> None:
-        """As a process leaves it that is killed after a batch and before its commit."""
+        """Leave what a process leaves that is killed after a batch and before its commit."""
         commits = sorted(
             (p for p in (self.checkpoint / "commits").iterdir() if p.name.isdigit()),
             key=lambda p: int(p.name),

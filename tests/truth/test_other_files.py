@@ -122,7 +122,7 @@ def _read_index(path: Path) -> object:
 
 
 def _read_keys(path: Path) -> None:
-    """As servers of both kinds would: one of them has another keyring."""
+    """Servers of both kinds decrypt them; one of the keyrings is another one."""
     password = path.with_name("secret")
     keys = Keyring(str(path), str(password))
     found: list[bytes] = []

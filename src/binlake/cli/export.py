@@ -27,7 +27,8 @@ from binlake.cli.common.terminal import (
 )
 from binlake.errors import BinlogError, OptionError
 from binlake.source.chain import resolve
-from binlake.values.options import ReadOptions, parse_bytes
+from binlake.values.option_texts import parse_bytes
+from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
     from binlake.lake.engine import Engine, Progress

@@ -149,7 +149,7 @@ def whole_number(least: int, most: int) -> Parse:
 
 def size(value: Any, folder: Path) -> int:
     """Read a number of bytes, or a text such as "500GB"."""
-    from binlake.values.options import parse_bytes
+    from binlake.values.option_texts import parse_bytes
 
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError('expected a size such as "500GB"')

@@ -47,7 +47,7 @@ from binlake.mirror.source.tables import SourceTable
 from binlake.spark.offsets import StreamOffset
 from binlake.spark.planner import StreamPlanner
 from binlake.values.ledger import counted
-from binlake.values.options import FilePosition
+from binlake.values.option_texts import FilePosition
 from binlake.values.position import Position
 
 __all__ = ["CopyProgress", "FirstCopy"]

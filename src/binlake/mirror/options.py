@@ -21,7 +21,8 @@ from binlake.mirror.table_rules import (
     parse_rename,
 )
 from binlake.values.column_patterns import parse_column_pattern
-from binlake.values.options import ReadOptions, parse_table_pattern
+from binlake.values.option_texts import parse_table_pattern
+from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
 if TYPE_CHECKING:
@@ -364,7 +365,7 @@ class MirrorOptions:
         return replace(read, exclude_column=self.exclude_columns)
 
     def to_json(self) -> str:
-        """As the lake keeps them."""
+        """Return the text in which the lake keeps the options."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod

@@ -107,7 +107,7 @@ class MirrorStatus:
         return [table.table for table in self.tables if table.state == "quarantined"]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Return the report as values that the json module can write."""
         return asdict(self)
 
 

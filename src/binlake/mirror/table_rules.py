@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from binlake.values.options import ReadOptions, parse_table_pattern
+from binlake.values.option_texts import parse_table_pattern
+from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
 __all__ = [

@@ -67,7 +67,7 @@ class Verification:
         return all(table.state == "equal" for table in self.tables)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Return the result as values that the json module can write."""
         return asdict(self)
 
 

@@ -41,7 +41,7 @@ _ALTER = FL_START_ALTER | FL_COMMIT_ALTER | FL_ROLLBACK_ALTER
 
 
 class MariadbPrinter(Printer):
-    """As mariadb-binlog 11.8."""
+    """Prints events in the form of mariadb-binlog 11.8."""
 
     session_class = MariadbSession
     hex_literal = "X'{}'"

@@ -49,7 +49,7 @@ _FIRST_WITH_INVISIBLE_KEYS = 80030
 
 
 class MysqlPrinter(Printer):
-    """As MySQL's mysqlbinlog 9.7."""
+    """Prints events in the form of MySQL's mysqlbinlog 9.7."""
 
     session_class = MysqlSession
     hex_literal = "0x{}"

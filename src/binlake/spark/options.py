@@ -21,16 +21,15 @@ from binlake.source.bytes import is_uri, local_path, refuse_secrets
 from binlake.source.replica.url import ServerUrl, holds_password, is_server_url
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.values.builds import PickledByName
-from binlake.values.options import (
-    READ_OPTIONS,
+from binlake.values.option_spec import OptionSpec, option, specs_of
+from binlake.values.option_texts import (
     FilePosition,
-    OptionSpec,
-    ReadOptions,
     parse_bytes,
     parse_count,
     parse_file_position,
     parse_time_us,
 )
+from binlake.values.options import READ_OPTIONS, ReadOptions
 
 __all__ = [
     "SPARK_OPTIONS",
@@ -45,66 +44,11 @@ VIEWS = ("changes", "table", "events", "transactions", "statements", "ledger")
 
 DEFAULT_SCAN_BYTES = 256 << 20
 
-_SERVER = "server"
-_LEDGER_PATH = "ledger_path"
+_SURFACE = ("spark",)
 
 
 def _parse_bytes_or_none(text: str) -> int:
     return 0 if text.strip() == "0" else parse_bytes(text)
-
-
-SPARK_OPTIONS: tuple[OptionSpec, ...] = (
-    OptionSpec(
-        "view",
-        "VIEW",
-        "changes (any table), table (typed columns), events, transactions, statements, "
-        "ledger (what each task read and left out); "
-        "by default table if the option table names exactly one, else changes",
-        str,
-        None,
-        choices=VIEWS,
-        surfaces=("spark",),
-    ),
-    OptionSpec(
-        _SERVER,
-        "URL",
-        "a live server to read from, instead of a path; never put the password into it",
-        str,
-        surfaces=("spark",),
-    ),
-    OptionSpec(
-        "max_partition_bytes",
-        "SIZE",
-        "bytes of log that one task reads; by default a share for each core, of 16 to 128 MB",
-        parse_bytes,
-        surfaces=("spark",),
-    ),
-    OptionSpec(
-        "schema_scan_bytes",
-        "SIZE",
-        "bytes of the newest logs that the driver searches for a table's columns",
-        parse_bytes,
-        DEFAULT_SCAN_BYTES,
-        surfaces=("spark",),
-    ),
-    OptionSpec(
-        "ddl_scan_bytes",
-        "SIZE",
-        "the driver reads the DDL of local logs for all tasks if they have no more bytes than this; logs "
-        "with an index count as 1 MB; 0: never",
-        _parse_bytes_or_none,
-        DEFAULT_SCAN_BYTES,
-        surfaces=("spark",),
-    ),
-    OptionSpec(
-        "ledger_path",
-        "DIR",
-        "directory or URI that gets the ledger of each read or micro-batch as a JSON file; the "
-        "driver and all executors write there",
-        str,
-        surfaces=("spark",),
-    ),
-)
 
 
 def parse_start(text: str) -> str | FilePosition:
@@ -121,89 +65,82 @@ def parse_start(text: str) -> str | FilePosition:
         raise ValueError("neither earliest, latest, FILE:POS nor a GTID set") from None
 
 
-STREAM_OPTIONS: tuple[OptionSpec, ...] = (
-    OptionSpec(
-        "starting_offsets",
+@dataclass(frozen=True, slots=True)
+class StreamOptions(PickledByName):
+    """The options that only a stream has. `starting_offsets` is the result of `parse_start`."""
+
+    starting_offsets: str | FilePosition | None = option(
         "START",
-        "where a new query starts: earliest, latest, a position, or after a GTID set",
+        "where a new query starts: earliest (the default), latest, a position, or after a GTID set",
         parse_start,
-        "earliest",
-        surfaces=("spark",),
-    ),
-    OptionSpec(
-        "starting_timestamp",
+        surfaces=_SURFACE,
+    )
+    starting_timestamp: int | None = option(
         "TIME",
         "a new query starts at the first transaction committed at or after this time",
         parse_time_us,
-        surfaces=("spark",),
-    ),
-    OptionSpec(
-        "max_bytes_per_batch",
-        "SIZE",
-        "bytes of log in one batch",
-        parse_bytes,
-        surfaces=("spark",),
-    ),
-    OptionSpec(
-        "max_rows_per_batch",
+        surfaces=_SURFACE,
+    )
+    max_bytes_per_batch: int | None = option(
+        "SIZE", "bytes of log in one batch", parse_bytes, surfaces=_SURFACE
+    )
+    max_rows_per_batch: int | None = option(
         "N",
         "row changes in one batch, of the selected tables and operations",
         parse_count,
-        surfaces=("spark",),
-    ),
-    OptionSpec(
-        "max_transactions_per_batch",
-        "N",
-        "transactions in one batch",
-        parse_count,
-        surfaces=("spark",),
-    ),
-)
-
-_SPARKS_OWN = ("path", "paths")
+        surfaces=_SURFACE,
+    )
+    max_transactions_per_batch: int | None = option(
+        "N", "transactions in one batch", parse_count, surfaces=_SURFACE
+    )
 
 
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
-
-
-_SPECS: dict[str, OptionSpec] = {
-    _plain(spec.name): spec
-    for spec in (*READ_OPTIONS, *SPARK_OPTIONS, *STREAM_OPTIONS)
-    if "spark" in spec.surfaces
-}
-
-
-@dataclass(frozen=True, slots=True)
-class StreamOptions(PickledByName):
-    """The options that only a stream has. Fields are documented in `STREAM_OPTIONS`;
-    `starting_offsets` is the result of `parse_start`.
-    """
-
-    starting_offsets: str | FilePosition | None = None
-    starting_timestamp: int | None = None
-    max_bytes_per_batch: int | None = None
-    max_rows_per_batch: int | None = None
-    max_transactions_per_batch: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions(PickledByName):
     """The validated options of one `spark.read.format("binlog")`, or `readStream`.
 
-    `paths` are as the user gave them, or the URL of a server. `view` is one of `VIEWS`, `read` are
-    the options that every surface shares, `stream` those that only a stream has. Sizes are in
-    bytes.
+    `paths` are as the user gave them, or the URL of a server. `read` are the options that every
+    surface shares, `stream` those that only a stream has. Sizes are in bytes.
     """
 
     paths: tuple[str, ...]
-    view: str
     read: ReadOptions
-    max_partition_bytes: int | None = None
-    schema_scan_bytes: int = DEFAULT_SCAN_BYTES
-    ddl_scan_bytes: int = DEFAULT_SCAN_BYTES
+    view: str = option(
+        "VIEW",
+        "changes (any table), table (typed columns), events, transactions, statements, "
+        "ledger (what each task read and left out); "
+        "by default table if the option table names exactly one, else changes",
+        choices=VIEWS,
+        surfaces=_SURFACE,
+    )
+    max_partition_bytes: int | None = option(
+        "SIZE",
+        "bytes of log that one task reads; by default a share for each core, of 16 to 128 MB",
+        parse_bytes,
+        surfaces=_SURFACE,
+    )
+    schema_scan_bytes: int = option(
+        "SIZE",
+        "bytes of the newest logs that the driver searches for a table's columns",
+        parse_bytes,
+        default=DEFAULT_SCAN_BYTES,
+        surfaces=_SURFACE,
+    )
+    ddl_scan_bytes: int = option(
+        "SIZE",
+        "the driver reads the DDL of local logs for all tasks if they have no more bytes than this; logs "
+        "with an index count as 1 MB; 0: never",
+        _parse_bytes_or_none,
+        default=DEFAULT_SCAN_BYTES,
+        surfaces=_SURFACE,
+    )
     stream: StreamOptions = StreamOptions()
-    ledger_path: str | None = None
+    ledger_path: str | None = option(
+        "DIR",
+        "directory or URI that gets the ledger of each read or micro-batch as a JSON file; the "
+        "driver and all executors write there",
+        surfaces=_SURFACE,
+    )
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SourceOptions:
@@ -219,10 +156,10 @@ class SourceOptions(PickledByName):
                 raise OptionError(f"option {spec.name} is given twice", name=spec.name)
             texts[spec.name] = text
         asked = texts.pop("view", None)
-        server = texts.pop(_SERVER, None)
-        ledger_path = _ledger_path(texts.pop(_LEDGER_PATH, None))
+        server = texts.pop(_SERVER.name, None)
+        ledger_path = _ledger_path(texts.pop("ledger_path", None))
         sizes = {
-            name: _value(_plain(name), texts.pop(name))
+            name: _SPECS[_plain(name)].value_of(texts.pop(name))
             for name in ("max_partition_bytes", "schema_scan_bytes", "ddl_scan_bytes")
             if name in texts
         }
@@ -282,20 +219,35 @@ class SourceOptions(PickledByName):
         return self.paths, self.view, self.read
 
 
-def _value(plain_name: str, text: str) -> Any:
-    spec = _SPECS[plain_name]
-    try:
-        return spec.parse(text)
-    except ValueError as error:
-        raise OptionError(
-            f"option {spec.name}: {text!r}: {error}", name=spec.name, value=text
-        ) from None
+# It is one of `paths` in the end, so it is not a field.
+_SERVER = OptionSpec(
+    "server",
+    "URL",
+    "a live server to read from, instead of a path; never put the password into it",
+    surfaces=_SURFACE,
+)
+
+SPARK_OPTIONS = (*specs_of(SourceOptions), _SERVER)
+STREAM_OPTIONS = specs_of(StreamOptions)
+
+_SPARKS_OWN = ("path", "paths")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+_SPECS: dict[str, OptionSpec] = {
+    _plain(spec.name): spec
+    for spec in (*READ_OPTIONS, *SPARK_OPTIONS, *STREAM_OPTIONS)
+    if "spark" in spec.surfaces
+}
 
 
 def _stream_options(texts: dict[str, str]) -> StreamOptions:
     """Take the options of streams out of `texts`. Raises OptionError."""
     values = {
-        spec.name: _value(_plain(spec.name), texts.pop(spec.name))
+        spec.name: spec.value_of(texts.pop(spec.name))
         for spec in STREAM_OPTIONS
         if spec.name in texts
     }
@@ -329,7 +281,7 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
         if found:
             raise OptionError(
                 "option server and a path exclude each other",
-                name=_SERVER,
+                name=_SERVER.name,
                 hint="call .load() without a path",
             )
         found.append(server)
@@ -341,13 +293,13 @@ def _paths(given: Mapping[str, str], server: str | None) -> tuple[str, ...]:
             "or the option server",
         )
     for path in found:
-        check_no_password(path, "path" if server is None else _SERVER)
+        check_no_password(path, "path" if server is None else _SERVER.name)
         if server is not None or is_server_url(path):
             ServerUrl.parse_all(path)  # a malformed URL is reported here, in one line
     return tuple(found)
 
 
-def check_no_password(path: str, option: str) -> None:
+def check_no_password(path: str, name: str) -> None:
     """Refuse passwords: Spark shows options in plans, in its UI and in logs, and sends them to
     every executor. The same goes for keys in the URI of a store.
     """
@@ -355,9 +307,8 @@ def check_no_password(path: str, option: str) -> None:
     user = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[0]
     if holds_password(path) if is_server_url(path) else separator and ":" in user:
         raise OptionError(
-            f"option {option}: the URL contains a password, which Spark would show in plans"
-            " and logs",
-            name=option,
+            f"option {name}: the URL contains a password, which Spark would show in plans and logs",
+            name=name,
             hint="remove it, and put it in BINLAKE_PASSWORD, a password file or ~/.my.cnf, on the "
             "driver and on every executor",
         )
@@ -372,9 +323,9 @@ def _ledger_path(text: str | None) -> str | None:
         return None
     if not text.strip() or is_server_url(text):
         raise OptionError(
-            f"option ledger_path: {text!r} is not a directory", name=_LEDGER_PATH, value=text
+            f"option ledger_path: {text!r} is not a directory", name="ledger_path", value=text
         )
-    check_no_password(text, _LEDGER_PATH)
+    check_no_password(text, "ledger_path")
     return text if is_uri(text) else str(Path(local_path(text)).absolute())
 
 

@@ -28,7 +28,8 @@ from binlake.stream.positions.splits import Split, StreamSplit
 from binlake.stream.runs import ChainPosition
 from binlake.table.counting.row_totals import RowTotals
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
-from binlake.values.options import FilePosition, ReadOptions
+from binlake.values.option_texts import FilePosition
+from binlake.values.options import ReadOptions
 from binlake.values.position import Position
 
 __all__ = ["StreamPlanner"]

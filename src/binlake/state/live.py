@@ -16,7 +16,8 @@ from binlake.state.base import Base
 from binlake.state.origin import Origin
 from binlake.state.shape import TableShape, collations_in
 from binlake.table.schema.create_table import parse_create_table
-from binlake.values.options import FilePosition, ReadOptions
+from binlake.values.option_texts import FilePosition
+from binlake.values.options import ReadOptions
 
 __all__ = ["LiveTable"]
 

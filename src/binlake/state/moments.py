@@ -19,7 +19,8 @@ from binlake.stream.positions.chosen_chains import chosen_chains
 from binlake.stream.positions.gtid_search import Found, head_gtids, locate
 from binlake.values.gtid import Gtid, GtidSet, MariaGtid, MariaGtidSet
 from binlake.values.ledger import Ledger
-from binlake.values.options import FilePosition, ReadOptions, parse_at, parse_time_us
+from binlake.values.option_texts import FilePosition, parse_at, parse_time_us
+from binlake.values.options import ReadOptions
 
 __all__ = [
     "Moment",

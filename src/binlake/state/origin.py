@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from binlake.errors import OptionError
 from binlake.values.gtid import GtidSet, MariaGtidSet
-from binlake.values.options import FilePosition, parse_file_position
+from binlake.values.option_texts import FilePosition, parse_file_position
 
 __all__ = ["Origin", "given_origin", "origin_in_dump"]
 

@@ -18,7 +18,8 @@ from binlake.table.schema.create_table import UnreadableTableError, parse_create
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import ColumnType
 from binlake.table.types.temporal import TimeType
-from binlake.values.options import FilePosition, ReadOptions, parse_file_position
+from binlake.values.option_texts import FilePosition, parse_file_position
+from binlake.values.options import ReadOptions
 
 __all__ = ["CREATE_TABLE", "POSITION", "ParquetRows", "is_parquet"]
 

@@ -44,7 +44,8 @@ from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.schema.schema_text import create_table_text
 from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions, parse_table_pattern
+from binlake.values.option_texts import parse_table_pattern
+from binlake.values.options import ReadOptions
 
 __all__ = ["TableState", "state_options", "table_name"]
 

@@ -22,7 +22,8 @@ from binlake.stream.runs import ChainPosition, PlainRun
 from binlake.values.frame import FIRST_EVENT
 from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
-from binlake.values.options import FilePosition, ReadOptions, parse_file_position
+from binlake.values.option_texts import FilePosition, parse_file_position
+from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
     from binlake.stream.groups.group import Group

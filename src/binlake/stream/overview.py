@@ -24,7 +24,8 @@ from binlake.source.chain import Chain
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
 from binlake.values.gtid_filter import parse_gtid_filter
-from binlake.values.options import FilePosition, ReadOptions, parse_at
+from binlake.values.option_texts import FilePosition, parse_at
+from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
     from binlake.source.window import Window

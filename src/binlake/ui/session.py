@@ -33,7 +33,8 @@ from binlake.table.types.base import Target
 from binlake.ui.overview import Overview
 from binlake.ui.selection import Selection
 from binlake.values.ledger import Ledger
-from binlake.values.options import FilePosition, ReadOptions
+from binlake.values.option_texts import FilePosition
+from binlake.values.options import ReadOptions
 
 __all__ = ["TOP", "LogSession", "Stopped"]
 

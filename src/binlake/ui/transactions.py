@@ -25,7 +25,8 @@ from binlake.ui.rows import MOST_ROWS, row_objects
 from binlake.ui.selection import Selection
 from binlake.ui.session import LogSession, stoppable
 from binlake.values.ledger import Ledger
-from binlake.values.options import FilePosition, ReadOptions, parse_file_position
+from binlake.values.option_texts import FilePosition, parse_file_position
+from binlake.values.options import ReadOptions
 
 __all__ = ["PAGE_TRANSACTIONS", "one_transaction", "options_of_one", "transaction_page"]
 

@@ -107,7 +107,7 @@ def query(status: bytes, database: bytes, rest: bytes, own: bytes = b"") -> byte
 
 
 def compressed(plain: bytes) -> bytes:
-    """As MariaDB compresses: head, big-endian length, zlib stream."""
+    """MariaDB's form of compressed bytes: head, big-endian length, zlib stream."""
     return b"\x82" + len(plain).to_bytes(2, "big") + zlib.compress(plain)
 
 

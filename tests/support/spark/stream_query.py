@@ -120,7 +120,7 @@ class Query41:
 
 
 class Query42(Query41):
-    """As newer Sparks ask: from where, and how much."""
+    """Call it as newer versions of Spark do: from where, and how much."""
 
     limit: Any = ReadMaxRows()
 

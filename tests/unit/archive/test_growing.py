@@ -261,7 +261,7 @@ def test_a_thread_that_does_not_start_changes_nothing(
 def test_where_a_drive_has_a_cache_it_is_emptied(
     path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
 ) -> None:
-    """As macOS does, whose fsync leaves bytes in the drive; a file system may not know how."""
+    """macOS: its fsync leaves bytes in the drive, and a file system may not know the call that does not."""
     asked, synced = [], []
 
     def control(descriptor: int, command: int) -> int:

@@ -263,7 +263,7 @@ def test_foreign_keys_act_where_the_log_does_not_say_what_they_did(
 
 
 def test_databases_are_rewritten(capfd: pytest.CaptureFixture[str], log: Path) -> None:
-    """As mysqlbinlog spells it; filters mean the names in the log."""
+    """The option has mysqlbinlog's spelling; filters use the names in the log."""
     given = ("--table", "shop.u", "--rewrite-db", "shop -> try `it`", "--rewrite-db=a->b")
     assert "INSERT INTO `try ``it```.`u` (" in run(capfd, str(log), *given)[1]
     assert "DELETE FROM `try ``it```.`u` WHERE" in run(capfd, str(log), *given, "--undo")[1]

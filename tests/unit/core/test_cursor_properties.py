@@ -13,7 +13,7 @@ WIDTHS = {"u8": 1, "u16": 2, "u24": 3, "u32": 4, "u48": 6, "u56": 7, "u64": 8}
 
 
 def lenenc(value: int) -> bytes:
-    """As servers write it: the shortest form."""
+    """Servers write the shortest form."""
     if value < 251:
         return bytes((value,))
     mark, width = next((m, w) for m, w in ((0xFC, 2), (0xFD, 3), (0xFE, 8)) if value < 1 << 8 * w)

@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 def reader(path: Path = LOGS, schema: pa.Schema | None = None, **options: str) -> BinlogReader:
-    """As Spark makes it; `schema` is one that the user gives."""
+    """Make a reader in the way Spark does; `schema` is one that the user gives."""
     source = BinlogDataSource({"path": str(path), **options})
     wanted = spark_schema(schema) if schema else source.schema()
     made = source.reader(wanted)

@@ -109,7 +109,7 @@ def test_a_position_that_one_has_means_that_one(archive: Path) -> None:
 
 
 def test_a_position_may_name_its_source(archive: Path) -> None:
-    """As `stats` prints it, and as a path."""
+    """A chain is chosen by the name that `stats` prints, or by a path."""
     for place in (f"{SECOND}/binlog.000002:200", f"{archive / SECOND}/binlog.000002:200"):
         assert meant(archive, at=place) == [SECOND]
         assert meant(archive, start=place) == [SECOND]

@@ -165,7 +165,7 @@ def test_plain_ones_come_in_runs_and_the_others_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 def test_a_transaction_lasts_from_its_first_statement(tmp_path: Path, flavour: str) -> None:
-    """As servers log it: the GTID event, which stands first, has the time of the COMMIT."""
+    """Servers log the GTID event first, with the time of the COMMIT."""
     log = StreamLog() if flavour == "mysql" else maria()
     if flavour == "mysql":
         log.add(GTID, gtid_body(5, (EPOCH + 9) * SECOND + 250_000), timestamp=EPOCH + 9)

@@ -10,17 +10,16 @@ import pytest
 from binlake.errors import OptionError
 from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.option_forms import FORMS
-from binlake.values.options import (
-    READ_OPTIONS,
+from binlake.values.option_spec import OptionSpec
+from binlake.values.option_texts import (
     FilePosition,
-    OptionSpec,
-    ReadOptions,
     parse_at,
     parse_bytes,
     parse_calendar_us,
     parse_file_position,
     parse_time_us,
 )
+from binlake.values.options import READ_OPTIONS, ReadOptions
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 DAY_US = 86_400_000_000

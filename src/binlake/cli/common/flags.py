@@ -16,14 +16,9 @@ from typing import Any
 
 from binlake.cli.common.parameters import Option, flag_parameter, with_parameters
 from binlake.errors import OptionError
-from binlake.values.options import (
-    FILTER_OPTIONS,
-    READ_OPTIONS,
-    ROW_FILTERS,
-    OptionSpec,
-    ReadOptions,
-    parse_calendar_us,
-)
+from binlake.values.option_spec import OptionSpec
+from binlake.values.option_texts import parse_calendar_us
+from binlake.values.options import FILTER_OPTIONS, READ_OPTIONS, ROW_FILTERS, ReadOptions
 
 __all__ = [
     "EVENT_OPTIONS",

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from binlake.cli.common.parameters import Option
 from binlake.errors import OptionError
 from binlake.mirror.options import MIRROR_OPTIONS, MirrorOption
-from binlake.values.options import parse_bytes
+from binlake.values.option_texts import parse_bytes
 
 __all__ = ["flag_of", "with_mirror_options"]
 

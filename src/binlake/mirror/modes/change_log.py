@@ -189,7 +189,7 @@ def _last(
 def _surplus(
     ids: npt.NDArray[np.int64], _order: npt.NDArray[np.int64], is_gone: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """As many rows of each id as more have come than gone."""
+    """Choose, of each id, the first rows that came: their number is that of rows that came less those that went."""
     counts = np.bincount(ids, np.where(is_gone, -1, 1)) if len(ids) else np.empty(0)
     came = np.flatnonzero(~is_gone)
     came = came[np.argsort(ids[came], kind="stable")]

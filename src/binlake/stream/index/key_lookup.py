@@ -52,7 +52,7 @@ class _Lookup(ABC):
         self._has_schema = options.schema is not None
 
     def blocks(self, index: KeyIndex) -> dict[str, Blocks]:
-        """As `LooksUpBlocks`. Raises ValueError for a damaged index."""
+        """Return the blocks that `LooksUpBlocks` describes. Raises ValueError for a damaged index."""
         wanted = (name for name in index.tables if self._tables.wants(*name.split(".", 1)))
         return {name: self._blocks_of(index, name) & index.blocks.all for name in wanted}
 

@@ -20,7 +20,8 @@ from binlake.source.chain_names import names_of, of_source, several_sources
 from binlake.source.replica.url import is_server_url
 from binlake.stream.positions.gtid_search import holds_any
 from binlake.values.gtid_filter import parse_gtid_filter
-from binlake.values.options import FilePosition, ReadOptions, parse_at
+from binlake.values.option_texts import FilePosition, parse_at
+from binlake.values.options import ReadOptions
 
 __all__ = ["chosen_chains", "only_read", "the_only_chain"]
 

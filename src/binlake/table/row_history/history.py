@@ -26,7 +26,8 @@ from binlake.table.row_history.statements import StatementsOfTable
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.types.base import Target
 from binlake.values.ledger import Ledger
-from binlake.values.options import ReadOptions, parse_table_pattern
+from binlake.values.option_texts import parse_table_pattern
+from binlake.values.options import ReadOptions
 
 __all__ = ["HistoryReader", "history_options"]
 

@@ -158,7 +158,7 @@ class WhereRowsNow(WhereRows):
         self._is_one_table = len(options.table) == 1 and not set("*?") & set(options.table[0])
 
     def bind(self, types: TableTypes, ledger: Ledger) -> BoundCondition | None:
-        """As WhereRows; raises OptionError for a missing column of the only table."""
+        """Bind the condition as `WhereRows` does. Raises OptionError for a missing column of the only table."""
         bound = super().bind(types, ledger)
         if bound is None and self._is_one_table:
             check_where_columns(self._where, ledger)

@@ -196,7 +196,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_read(tmp_path: Path) -> None:
-    """As the shell makes one for --schema <(mysqldump --no-data shop)."""
+    """The shell makes a pipe for --schema <(mysqldump --no-data shop)."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as writer:
