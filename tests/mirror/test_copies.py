@@ -88,6 +88,58 @@ def test_a_copy_of_what_was_altered_begins_anew(
     assert lake.equals_source(f"{DATABASE}.altered")
 
 
+def test_a_column_is_renamed_while_chunks_are_read(
+    server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server knows no column of the old name: the copy begins again, and the mirror goes on."""
+    lake = lake_of(server, iceberg_spark, tmp_path, "renamed_column")
+    renamed: list[int] = []
+
+    def before(number: int) -> None:
+        if number == 1 and not renamed:
+            renamed.append(number)
+            server.execute(f"ALTER TABLE {DATABASE}.renamed_column RENAME COLUMN t TO u")
+            changed(server, "renamed_column")
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert [note for note in lake.notes if "begins again" in note and "Unknown column" in note]
+    assert lake.equals_source(f"{DATABASE}.renamed_column")
+    assert quarantined(lake) == {}
+
+
+@pytest.mark.parametrize(
+    "statement", ["ADD COLUMN w INT NULL AFTER id", "MODIFY v INT NULL FIRST", "DROP COLUMN t"]
+)
+def test_a_table_is_altered_before_its_first_chunk_is_read(
+    server: Server,
+    iceberg_spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
+) -> None:
+    """The log from the position of the copy on does not contain the statement, but rows of other columns."""
+    table = f"early_{statement[:3].lower()}"
+    lake = lake_of(server, iceberg_spark, tmp_path, table)
+    altered: list[int] = []
+
+    def before(number: int) -> None:
+        if not altered:
+            altered.append(number)
+            server.execute(f"ALTER TABLE {DATABASE}.{table} {statement}")
+
+    with chunk_by_chunk(monkeypatch, before):
+        lake.catch_up()
+    assert [note for note in lake.notes if "begins again" in note]
+    server.execute(
+        f"UPDATE {DATABASE}.{table} SET v = -1 WHERE id % 10 = 0",
+        f"DELETE FROM {DATABASE}.{table} WHERE id % 10 = 2",
+    )
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source(f"{DATABASE}.{table}")
+
+
 def test_a_pause_and_a_stop(
     server: Server, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.errors import BinlogError, SchemaError, UnsupportedError
+from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedError
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import offset_of, place_key
@@ -144,10 +144,17 @@ class FirstCopy:
     is_interrupted: Callable[[], bool]
     shards_in: Callable[[tuple[str, str]], dict[str, Followed]]
 
-    def make(self, table: SourceTable, create_table: str, round_number: int) -> Followed | None:
+    def make(
+        self,
+        table: SourceTable,
+        create_table: str,
+        round_number: int,
+        definition: Callable[[], str],
+    ) -> Followed | None:
         """Copy a table into the lake, in the place of what is there; None if it was interrupted.
 
-        Raises BinlogError.
+        `definition` asks the server for the CREATE TABLE anew. Raises BinlogError, ServerError if the table was
+        altered meanwhile: the log from the first chunk on may not contain the statement.
         """
         self._refuse(table)
         target = self._target(table)
@@ -155,6 +162,8 @@ class FirstCopy:
         start = self._begun(table, state)
         if not self._read(table, target, state):
             return None
+        if definition() != create_table:
+            raise ServerError(f"{table.full_name} was altered while it was copied")
         answers = list(state.answers.values())
         positions = [Position.from_json(answer["position"]) for answer in answers]
         oldest = min(positions, key=place_key)

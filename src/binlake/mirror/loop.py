@@ -22,6 +22,7 @@ from binlake.errors import (
     IncompleteError,
     MissingContextError,
     SchemaError,
+    ServerError,
     UnsupportedError,
 )
 from binlake.lake.jobs import SparkEngine
@@ -62,6 +63,7 @@ __all__ = ["Mirror"]
 _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
 _HEARTBEAT_S = 60.0
 _TRIES = 3
+_COPIES = 10
 _SPLIT_BYTES = 16 << 20
 
 
@@ -286,10 +288,15 @@ class Mirror:
         if not self._source.has(full_name):
             self._missing(full_name)
             return
-        for attempt in range(_TRIES):
+        for attempt in range(_COPIES):
             try:
                 table, create_table = self._source.read(full_name)
-                made = self._copy.make(table, create_table, self._control.round)
+                made = self._copy.make(
+                    table,
+                    create_table,
+                    self._control.round,
+                    lambda: self._source.read(full_name)[1],
+                )
                 if made is None:  # interrupted: it is continued after a pause, or at the next start
                     self._forget(
                         full_name
@@ -300,14 +307,18 @@ class Mirror:
                 self._quarantine(full_name, str(error))
                 return
             except CommitConflictError:
-                if attempt == _TRIES - 1:
+                if attempt >= _TRIES - 1:
                     raise
                 continue
-            except BinlogError:
-                if self._source.has(full_name):
+            except BinlogError as error:
+                if not self._source.has(full_name):
+                    self._missing(full_name)  # dropped or renamed while it was read
+                    return
+                if attempt == _COPIES - 1 or not isinstance(error, ServerError):
                     raise
-                self._missing(full_name)  # dropped or renamed while it was read
-                return
+                # altered or emptied while it was read: the server knows no such column, or refuses to go on
+                self._note(f"{full_name}: its copy begins again: {error}")
+                continue
             self._forget(full_name)
             self._take(made)
             self._control.returned(full_name)
