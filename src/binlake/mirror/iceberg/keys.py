@@ -6,7 +6,6 @@ collation finds equal is no matter here: a server that changes the spelling of a
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.value_digests import value_digests
 from binlake.errors import SchemaError
 
 __all__ = ["Keys", "is_whole", "keys_of", "keys_of_rows", "row_hashes", "value_bytes"]
@@ -96,15 +96,21 @@ def _hashed(columns: list[pa.ChunkedArray]) -> Keys:
             data = pc.fill_null(data, b"")
         parts.append(data)
     whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
-    digest = hashlib.blake2b
-    joined = b"".join(
-        [
-            digest(b"" if item is None else item, digest_size=16).digest()
-            for item in whole.to_pylist()
-        ]
-    )
-    pairs = np.frombuffer(joined, "<u8").reshape(-1, 2)
+    pairs = np.concatenate([np.empty((0, 2), "<u8"), *map(_digests, whole.chunks)])
     return Keys(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
+
+
+def _digests(values: pa.BinaryArray) -> Numbers:
+    """Two numbers of the hash of each value; zeros for NULL, which no value has."""
+    _, offsets, data = values.buffers()
+    if not len(values):
+        return np.empty((0, 2), "<u8")
+    ends = np.frombuffer(offsets, np.int32, len(values) + 1, 4 * values.offset)
+    bytes_of_all = b"" if data is None else np.frombuffer(data, np.uint8)
+    pairs = np.frombuffer(value_digests(ends, bytes_of_all), "<u8").reshape(-1, 2)
+    if values.null_count:
+        pairs[values.is_null().to_numpy(zero_copy_only=False)] = 0
+    return pairs
 
 
 def value_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
