@@ -141,6 +141,45 @@ def test_orphans_of_killed_runs_and_expired_snapshots(iceberg_spark: Any, tmp_pa
     assert sorted((row.id, int(row.amount)) for row in found.collect()) == [(0, 2), (1, 3)]
 
 
+@pytest.mark.parametrize("deletes", ["vectors", "position"])
+def test_expiry_keeps_files_that_hold_deletes_of_several_data_files(
+    iceberg_spark: Any, tmp_path: Path, deletes: Any
+) -> None:
+    """A commit writes one file of deletion vectors for all data files; those are replaced one by one."""
+    lake = Catalog(iceberg_spark, "lake")
+    name = f"expired_{deletes}"
+    table = MirrorTable.create(lake, "db", name, SCHEMA, ("id",), tmp_path, deletes=deletes)
+    for start in (0, 10):
+        table.commit(
+            Change(rows([{"id": start + i, "name": "a", "amount": 1} for i in range(10)])), {}
+        )
+    table.commit(Change(deletes=ids(1, 11)), {})
+    table.commit(Change(deletes=ids(2)), {})  # the vector of the first data file has gone
+    for number in range(4):
+        table.commit(Change(rows([{"id": 100 + number, "name": "b", "amount": 1}])), {})
+        table.iceberg.expire(int(time.time() * 1000) + 60_000, 1, 1)
+    here = Path(folder(iceberg_spark), "db", name, "data")
+    assert len(table.iceberg.history()) == 1
+    left = [(i,) for i in (0, *range(3, 11), *range(12, 20), 100, 101, 102, 103)]
+    left.sort(key=repr)
+    assert by_spark(iceberg_spark, f"db.{name}", "id") == left
+    assert by_pyiceberg(folder(iceberg_spark), f"db.{name}", "id") == left
+    again = MirrorTable.open(lake, "db", name, ("id",), tmp_path / "index")
+    assert (again.rows, again.deleted) == (len(left), 3)
+    # once no vector of it is left, the file goes
+    again.commit(Change(deletes=ids(12)), {})
+    for number in range(2):
+        again.commit(Change(rows([{"id": 200 + number, "name": "b", "amount": 1}])), {})
+        again.iceberg.expire(int(time.time() * 1000) + 60_000, 1, 1)
+    if deletes == "vectors":
+        assert len(list(here.glob("*.puffin"))) == 2
+    assert again.iceberg.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 0
+
+
+def ids(*numbers: int) -> pa.Table:
+    return pa.table({"id": pa.array(numbers, pa.int32())})
+
+
 @pytest.mark.server
 @pytest.mark.parametrize("deletes", ["vectors", "position"])
 def test_rounds_with_compaction_beside_them(

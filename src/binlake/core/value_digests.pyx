@@ -1,8 +1,8 @@
 # cython: boundscheck=False
 """BLAKE2b (RFC 7693) of each value of a column, with digests of 16 bytes, as `hashlib.blake2b` computes them.
 
-The key index needs a hash in which nobody can make two keys collide, for millions of short values: a call of
-hashlib for each costs ten times the hash.
+The key index hashes millions of short values, which a user of the server must not be able to choose so that two collide.
+A call of hashlib for each takes three times as long.
 """
 
 from libc.stdint cimport int32_t, uint8_t, uint64_t

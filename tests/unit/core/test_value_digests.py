@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from binlake.core.value_digests import DIGEST_BYTES, value_digests
 
@@ -26,6 +29,22 @@ def test_as_hashlib() -> None:
     values = [chance.randbytes(length) for length in (*range(400), 1023, 1024, 1025, 100_000)]
     assert digests(values) == expected(values)
     assert digests(values, b"others") == expected(values)
+
+
+@given(st.lists(st.binary(max_size=300)), st.binary(max_size=5))
+def test_as_hashlib_for_any_values(values: list[bytes], before: bytes) -> None:
+    assert digests(values, before) == expected(values)
+
+
+@given(st.lists(st.integers(-(1 << 31), (1 << 31) - 1) | st.integers(-1, 9)), st.binary(max_size=8))
+def test_any_offsets(offsets: list[int], data: bytes) -> None:
+    """They are of the data, or an error."""
+    if not offsets or (offsets == sorted(offsets) and offsets[0] >= 0 and offsets[-1] <= len(data)):
+        values = [data[low:high] for low, high in itertools.pairwise(offsets)]
+        assert bytes(value_digests(np.array(offsets, np.int32), data)) == expected(values)
+    elif len(offsets) > 1:
+        with pytest.raises(IndexError):
+            value_digests(np.array(offsets, np.int32), data)
 
 
 def test_without_values() -> None:

@@ -1,9 +1,12 @@
 import java.util.*;
+import java.util.function.Consumer;
 import org.apache.iceberg.*;
 import org.apache.iceberg.catalog.*;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.FileInfo;
+import org.apache.iceberg.io.SupportsBulkOperations;
 import org.apache.iceberg.io.SupportsPrefixOperations;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper;
@@ -358,7 +361,7 @@ public class Lake {
   }
 
   /** Forget the snapshots before a time, and more than the most; but not the newest ones. */
-  public void expire(Table table, long olderThanMillis, int keep, int most) {
+  public void expire(Table table, long olderThanMillis, int keep, int most) throws Exception {
     ArrayList times = new ArrayList();
     Iterator snapshots = table.snapshots().iterator();
     while (snapshots.hasNext()) {
@@ -370,7 +373,77 @@ public class Lake {
       before = Math.max(before, ((Long) times.get(times.size() - most)).longValue());
     }
     if (times.size() > keep && ((Long) times.get(0)).longValue() < before) {
-      table.expireSnapshots().expireOlderThan(before).retainLast(Math.min(keep, most)).commit();
+      final List gone = Collections.synchronizedList(new ArrayList());
+      Consumer collect = new Consumer() {
+        public void accept(Object path) {
+          gone.add(path);
+        }
+      };
+      table.expireSnapshots().expireOlderThan(before).retainLast(Math.min(keep, most)).deleteWith(collect).commit();
+      remove(table, gone);
+    }
+  }
+
+  /**
+   * Remove files that the expiry names, but none with a deletion vector that is in force. A Puffin file has those of many
+   * data files, and Iceberg names it as soon as one of them has expired: what it names is that vector's path.
+   */
+  private void remove(Table table, List paths) throws Exception {
+    boolean shared = false;
+    for (int i = 0; i < paths.size(); i++) {
+      shared = shared || ((String) paths.get(i)).endsWith(".puffin");
+    }
+    Set held = shared ? oldestDeletes(table) : new HashSet();
+    List unused = new ArrayList();
+    for (int i = 0; i < paths.size(); i++) {
+      if (!held.contains(paths.get(i))) {
+        unused.add(paths.get(i));
+      }
+    }
+    FileIO io = table.io();
+    try {
+      if (io instanceof SupportsBulkOperations) {
+        ((SupportsBulkOperations) io).deleteFiles(unused);
+      } else {
+        for (int i = 0; i < unused.size(); i++) {
+          io.deleteFile((String) unused.get(i));
+        }
+      }
+    } catch (RuntimeException error) {
+      // those that are left are orphans now, and are removed as such
+    }
+  }
+
+  /**
+   * The delete files of the oldest snapshot that is left. A file that was named is older than it, so
+   * what it has in force in any snapshot it has in force there.
+   */
+  private Set oldestDeletes(Table table) throws Exception {
+    table.refresh();
+    Snapshot oldest = null;
+    Iterator snapshots = table.snapshots().iterator();
+    while (snapshots.hasNext()) {
+      Snapshot one = (Snapshot) snapshots.next();
+      if (oldest == null || one.sequenceNumber() < oldest.sequenceNumber()) {
+        oldest = one;
+      }
+    }
+    Set paths = new HashSet();
+    Iterator manifests = oldest.deleteManifests(table.io()).iterator();
+    while (manifests.hasNext()) {
+      addLocations(ManifestFiles.readDeleteManifest((ManifestFile) manifests.next(), table.io(), table.specs()), paths);
+    }
+    return paths;
+  }
+
+  private void addLocations(CloseableIterable files, Set paths) throws Exception {
+    try {
+      Iterator entries = files.iterator();
+      while (entries.hasNext()) {
+        paths.add(((ContentFile) entries.next()).location());
+      }
+    } finally {
+      files.close();
     }
   }
 
