@@ -114,7 +114,7 @@ class MirrorOptions:
     )
     hash_key_file: str = _option(
         "",
-        "File with file with the key of these hashes.",
+        "File with the key of these hashes.",
         flag="--hash-key-file",
         metavar="FILE",
         is_file=True,
@@ -162,7 +162,11 @@ class MirrorOptions:
         "Keep every version of the rows of these tables, with the times when it was valid.",
     )
     deletes: str = _choice(
-        "--deletes", "HOW", "vectors (Iceberg v3) or position (v2).", "vectors", "position"
+        "--deletes",
+        "HOW",
+        "How deleted rows are stored: vectors (Iceberg v3) or position (v2).",
+        "vectors",
+        "position",
     )
     on_alter: str = _choice(
         "--on-alter",

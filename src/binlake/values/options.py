@@ -70,7 +70,7 @@ class ReadOptions(PickledByName):
     # what to read
     source: str | None = option("SOURCE", "read the logs of this source only, if the paths contain several", parse_text)
     table: tuple[str, ...] = option("DB.TABLE", "only these tables; * and ? are wildcards", parse_table_pattern, default=())
-    exclude_table: tuple[str, ...] = option("DB.TABLE", "exclude these tables, even if --table names them", parse_table_pattern, default=())
+    exclude_table: tuple[str, ...] = option("DB.TABLE", "exclude these tables, even if the option table names them", parse_table_pattern, default=())
     op: tuple[str, ...] = option("OP", "only these operations", default=(), choices=("insert", "update", "delete"))
     since: int | None = option("TIME", "only transactions committed at or after this time; UTC unless it names a zone", parse_time_us)
     until: int | None = option("TIME", "only transactions committed before this time; UTC unless it names a zone", parse_time_us)
@@ -82,7 +82,7 @@ class ReadOptions(PickledByName):
     thread: tuple[int, ...] = option("ID", "only transactions of these connections", parse_number, default=())
     at: str | None = option("FILE:POS|GTID", "only one transaction: the one with this GTID, or the one that starts at this position, else contains it, else ends there", parse_place)
     where: str | None = option("EXPR", "only row changes for which this condition in MySQL's syntax is true; it may use columns, before.NAME, after.NAME and changed(NAME)", parse_condition)
-    whole_transaction: bool = option("BOOL", "with where: also the other row changes of a transaction in which one matches", parse_bool, default=False)
+    whole_transaction: bool = option("BOOL", "with the option where: also the other row changes of a transaction in which one matches", parse_bool, default=False)
     # how to read it
     index_directory: tuple[str, ...] = option("DIR", "also allow index files to name logs in this directory", parse_text, default=())
     columns: tuple[str, ...] = option("NAME", "only these columns of the table", parse_text, default=())

@@ -11,9 +11,21 @@ import re
 
 import click
 
-__all__ = ["HelpCommand", "HelpGroup"]
+__all__ = ["HelpCommand", "HelpGroup", "sentence"]
 
 _EXAMPLES = re.compile(r"^Examples:\s*\n", re.MULTILINE)
+
+
+# A word that begins with a capital letter as well: not a name such as server_id, not a value such as `off:`.
+_PLAIN_WORD = re.compile(r"[a-z][a-z-]*[, ]")
+
+
+def sentence(text: str) -> str:
+    """Return a help text that other surfaces show as a fragment as a sentence."""
+    if _PLAIN_WORD.match(text):
+        text = text[0].upper() + text[1:]
+    is_sentence = " " in text and not text.endswith(".")
+    return f"{text}." if is_sentence else text
 
 
 def _format_text(text: str, formatter: click.HelpFormatter) -> None:

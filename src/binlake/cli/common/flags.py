@@ -125,13 +125,15 @@ class Alias:
 
 
 MYSQLBINLOG_NAMES: tuple[Alias, ...] = (
-    Alias("start_datetime", "since", "TIME", "as --since, in local time", local_time),
-    Alias("stop_datetime", "until", "TIME", "as --until, in local time", local_time),
-    Alias("start_position", "start", "POS", "as --start, in the first file", _position_in("")),
-    Alias("stop_position", "stop", "POS", "as --stop, in the last file", _position_in("")),
-    Alias("database", "table", "DB", "as --table 'DB.*'", lambda db: f"{db}.*", True),
-    Alias("include_gtids", "gtid", "SET", "as --gtid", str),
-    Alias("exclude_gtids", "exclude_gtid", "SET", "as --exclude-gtid", str),
+    Alias("start_datetime", "since", "TIME", "the same as --since, in local time", local_time),
+    Alias("stop_datetime", "until", "TIME", "the same as --until, in local time", local_time),
+    Alias(
+        "start_position", "start", "POS", "the same as --start, in the first file", _position_in("")
+    ),
+    Alias("stop_position", "stop", "POS", "the same as --stop, in the last file", _position_in("")),
+    Alias("database", "table", "DB", "the same as --table 'DB.*'", lambda db: f"{db}.*", True),
+    Alias("include_gtids", "gtid", "SET", "the same as --gtid", str),
+    Alias("exclude_gtids", "exclude_gtid", "SET", "the same as --exclude-gtid", str),
 )
 
 
@@ -165,7 +167,7 @@ def _flag(name: str) -> str:
 
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
     panel = _FILTER_PANEL if spec.name in (*FILTER_OPTIONS, *ROW_FILTERS) else _READING_PANEL
-    text = spec.help + (f" ({'|'.join(spec.choices)})" if spec.choices else "")
+    text = with_flags(spec.help) + (f" ({'|'.join(spec.choices)})" if spec.choices else "")
     if isinstance(spec.default, bool):
         kind: Any = bool | None
         off = f"/--no-{spec.name.replace('_', '-')}" if spec.default else ""

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Self, TypeAlias, get_args, get_origin
 import click
 from click.shell_completion import CompletionItem
 
-from binlake.cli.common.command_help import HelpCommand
+from binlake.cli.common.command_help import HelpCommand, sentence
 
 __all__ = [
     "Argument",
@@ -97,7 +97,7 @@ class Option:
         self._callback = callback
         self._choices = choices
         self._settings: dict[str, Any] = {
-            "help": help,
+            "help": sentence(help),
             "metavar": metavar,
             "hidden": hidden,
             "show_default": show_default,
@@ -251,6 +251,13 @@ class _Kind:
 
 class _Option(click.Option):
     panel: str | None = None
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Return what follows the help, with the text of a default that is described as it is."""
+        extra = super().get_help_extra(ctx)
+        if isinstance(self.show_default, str) and "default" in extra:
+            extra["default"] = self.show_default
+        return extra
 
 
 class _Argument(click.Argument):

@@ -81,14 +81,14 @@ def _with(
         " another."
     )
     url = flag_parameter("url", str, Argument(metavar="URL", required=not or_config, help=help))
-    parameters = [url, *(url_flag(flag, CONNECTION_FLAGS[flag], _PANEL, str) for flag in flags)]
+    parameters = [url, *(url_flag(flag, CONNECTION_FLAGS[flag], _PANEL) for flag in flags)]
     return with_parameters(command, "server", parameters, urls_of)
 
 
-def url_flag(flag: str, name: str, panel: str, help_of: Callable[[str], str]) -> inspect.Parameter:
+def url_flag(flag: str, name: str, panel: str) -> inspect.Parameter:
     """Return the flag that sets an option of a URL; its help is made of the option's meaning."""
     meaning, metavar = URL_OPTIONS[name]
-    option = Option(flag, metavar=metavar, help=help_of(meaning), panel=panel, show_default=False)
+    option = Option(flag, metavar=metavar, help=meaning, panel=panel, show_default=False)
     return flag_parameter(flag_name(flag), str | None, option)
 
 

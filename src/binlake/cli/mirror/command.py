@@ -196,7 +196,7 @@ def status(
     catalog: CatalogOption = "lake",
     conf: ConfOption = None,
 ) -> None:
-    """Show the position of the mirror, its tables, and which of them are quarantined and why.
+    """Show the position of a mirror and its tables, with the reasons of quarantined ones.
 
     It does not contact the server. The exit code is 1 if a table is quarantined.
 

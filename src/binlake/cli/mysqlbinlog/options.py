@@ -77,14 +77,10 @@ def with_tool_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 raise OptionError(f"{flag}: {why}", name=flag)
         return {flag_name(name): v for name, v in connection.items() if v is not None}
 
-    shown = [url_flag(flag, option, PANEL, _sentence) for flag, option in CONNECTION.items()]
+    shown = [url_flag(flag, option, PANEL) for flag, option in CONNECTION.items()]
     takes_value = UNNEEDED | {flag: has for flag, (has, _) in REFUSED.items()}
     hidden = [_hidden(flag, str | None if has else bool) for flag, has in takes_value.items()]
     return with_parameters(command, "connection", [*shown, *hidden], connection_of)
-
-
-def _sentence(meaning: str) -> str:
-    return f"{meaning[0].upper()}{meaning[1:]}."
 
 
 def _hidden(flag: str, kind: Any) -> inspect.Parameter:

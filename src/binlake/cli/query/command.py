@@ -107,7 +107,7 @@ def query(
 
     Tables: changes (all row changes, images as JSON), transactions, events, statements, and one of typed
     columns for each table of the log, such as "shop.orders". DuckDB runs the statement; binlake decodes
-    the columns that it names only. Needs pip install 'binlake[query]'.
+    only the columns that it names. Needs pip install 'binlake[query]'.
 
     Examples:
       binlake query 'SELECT op, count(*) FROM changes GROUP BY op' binlog.000012
