@@ -16,10 +16,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import duckdb  # noqa: F401 - imported before the clock starts
+import duckdb  # noqa: F401 - imported before the clock starts, as are the others
 import pyarrow as pa
+import sqlglot.dialects.mysql  # noqa: F401
 
 import binlake
+import binlake.stream.index.key_lookup
 import binlake.table.checks.column_check
 import binlake.table.reading
 import binlake.table.where.choosing

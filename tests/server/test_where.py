@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import binlake
+from binlake.core.row_selection import RowSelection
 from binlake.errors import OptionError, SourceError, UnsupportedError
+from binlake.stream.runs import PlainRun
+from binlake.table.where.finding import RowFinder
 from dev.golden.types import Column, Table, families, literal
 from dev.servers import Server, Session
 from support.values.conditions import Conditions, kind_of
@@ -19,6 +22,7 @@ pytestmark = pytest.mark.server
 
 SERVERS = ("mysql-9.7", "mariadb-11.8")
 CONDITIONS_A_TABLE = 16
+INTEGER_CONDITIONS = 40  # over integers only, which the core decides
 SESSION = ("SET SESSION sql_mode = ''", "SET SESSION time_zone = '+00:00'", "SET NAMES utf8mb4")
 TEXTS = ("a", "A", "a ", " a", "b", "ab", "Ab_c", "a%", "zz", "Z", "", "é", "É", "e", "ß", "ss", "a\t", "~", "_", "[", "{", "9", "10")  # fmt: skip
 COLLATIONS = {
@@ -77,6 +81,12 @@ def filled(server: Server) -> dict[str, Table]:
     return made
 
 
+def is_integer(column: Column) -> bool:
+    """Whether it is a column of integers."""
+    word = column.type.lower().split("(")[0].split()[0]
+    return word.endswith("int") or word in ("year", "bit")
+
+
 def values_of(session: Session, table: Table) -> dict[str, list[str]]:
     """What the server shows for each column, without NULL."""
     shown = {}
@@ -104,9 +114,18 @@ def chosen(files: Sequence[Path], table: str, condition: str) -> set[int]:
 
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
 def test_conditions_choose_what_the_server_chooses(
-    server: Server, figure: Callable[..., None]
+    server: Server, figure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rng = random.Random(7)
+    by_core: list[int] = []  # rows that the core found
+    find = RowFinder.find
+
+    def noting(self: RowFinder, run: PlainRun) -> tuple[RowSelection, memoryview[int]] | None:
+        found = find(self, run)
+        by_core.append(0 if found is None else found[0].count)
+        return found
+
+    monkeypatch.setattr(RowFinder, "find", noting)
+    rng, rng_of_integers = random.Random(7), random.Random(8)
     counts: Counter[str] = Counter()
     made = filled(server)
     files = server.log_files()
@@ -114,9 +133,16 @@ def test_conditions_choose_what_the_server_chooses(
     with server.session("w") as session:
         session.execute(*SESSION)
         for table in made.values():
-            conditions = Conditions(rng, table.columns, values_of(session, table))
-            for _ in range(CONDITIONS_A_TABLE):
-                condition = conditions.any(rng.randint(0, 3))
+            values = values_of(session, table)
+            every = Conditions(rng, table.columns, values)
+            conditions = [every.any(rng.randint(0, 3)) for _ in range(CONDITIONS_A_TABLE)]
+            if integers := [column for column in table.columns if is_integer(column)]:
+                of_integers = Conditions(rng_of_integers, integers, values)
+                conditions += [
+                    of_integers.any(rng_of_integers.randint(0, 3))
+                    for _ in range(INTEGER_CONDITIONS)
+                ]
+            for condition in conditions:
                 try:
                     ours = chosen(files, table.name, condition)
                 except (OptionError, UnsupportedError):
@@ -131,6 +157,7 @@ def test_conditions_choose_what_the_server_chooses(
     figure("where", server=server.name, compared=counts["compared"], refused=counts["refused"], differing=len(differing))  # fmt: skip
     assert differing == []
     assert counts["compared"] > 100
+    assert sum(by_core) > 100, "conditions over integers"
 
 
 IMAGES = (

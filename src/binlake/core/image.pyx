@@ -447,6 +447,19 @@ cdef int carry(Image* image, Reader* r) noexcept nogil:
     return _decode(&image.layout.carried, r, image.rows, image.capacity)
 
 
+cdef int replace_image(Image* image, Reader* r) noexcept nogil:
+    """Decode the image at the reader as row 0, in the place of the one before; there is room for it."""
+    cdef Column* column
+    cdef int64_t i
+    for i in range(image.kept_count):
+        column = image.kept[i]
+        column.data.count = 0
+        if column.null_count:
+            column.null_count = 0
+            column.validity[0] |= 1
+    return _decode(&image.layout.image, r, 0, image.capacity)
+
+
 cdef int append_missing(Image* image, Failure* failure) noexcept nogil:
     """The next row has no image on this side."""
     cdef int64_t row = image.rows

@@ -5,12 +5,21 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from binlake.core.failure cimport Failure
 from binlake.core.image cimport Image, ImageSink
 from binlake.core.reader cimport Reader, unlikely
+from binlake.core.row_condition cimport Condition, RowCondition
+from binlake.core.row_selection cimport FoundRows
 from binlake.core.rows_header cimport RowsHead
 
-# Which image goes where.
+# Which image goes where: with MATCHES, nowhere.
 cdef enum Mode:
     BOTH_IMAGES
     CURRENT_ROW
+    MATCHES
+
+# What becomes of an event whose changes a condition is to choose from.
+cdef enum Found:
+    FOUND
+    FAILED_TO_FIND
+    IN_DOUBT
 
 # What the changes of one rows event have in common; `row` and `seq` are of its first.
 cdef struct EventFacts:
@@ -26,6 +35,7 @@ cdef struct Table:
     void* owner  # the TableSink
     bint is_active  # it has rows since `finish`
     Mode mode
+    Condition* condition  # of MATCHES; NULL: binlake decides it elsewhere
     int operations
     int64_t columns  # that are kept, of both images; at least those that are known
     Image* before
@@ -57,11 +67,15 @@ cdef class TableSink:
 
     cdef object finish_rows(self)
 
+cdef class RowMatches(TableSink):
+    cdef RowCondition condition
+
 cdef int begin_event(Table* table, const RowsHead* head, int op, Failure* failure) noexcept nogil
 cdef int64_t row_bytes(const Table* table) noexcept nogil
 cdef bint inflates(const Table* table) noexcept nogil
 cdef int64_t count_inflated_rows(Table* table) noexcept nogil
 cdef int add_changes(Table* table, Reader* r, int op, const EventFacts* facts, int64_t most_rows, const uint8_t* stop) noexcept nogil
+cdef Found find_changes(Table* table, const RowsHead* head, Reader* r, int op, int64_t pos, int64_t group, FoundRows* found) noexcept nogil
 cdef void note_changes(Table* table, int64_t first, int op, const EventFacts* facts) noexcept nogil
 cdef int grow(Table* table, Failure* failure) noexcept nogil
 cdef int append_before(Table* table, Reader* r) noexcept nogil

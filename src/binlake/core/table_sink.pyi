@@ -2,6 +2,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from binlake.core.image import ImageBuffers
+from binlake.core.row_condition import RowCondition
 from binlake.values.plan import ColumnPlan
 
 INSERT: int
@@ -45,5 +46,13 @@ class BothImages(TableSink):
 
 class StoredImages(BothImages): ...
 class CurrentRow(TableSink): ...
+
+class RowMatches(TableSink):
+    def __init__(
+        self,
+        plans: Sequence[ColumnPlan],
+        operations: Sequence[int],
+        condition: RowCondition | None = None,
+    ) -> None: ...
 
 def unwanted(plans: Sequence[ColumnPlan]) -> tuple[ColumnPlan, ...]: ...

@@ -12,15 +12,19 @@ from binlake.core.image cimport (
     Layout,
     append_image,
     append_missing,
+    begin_row,
     begin_run,
     carry,
     choose,
     count_inflated,
     held_by_image,
+    replace_image,
     roll_back,
     step_over,
     trim_layouts,
 )
+from binlake.core.row_condition cimport RowCondition, matches
+from binlake.core.row_selection cimport add_found
 
 __all__ = [
     "DELETE",
@@ -28,6 +32,7 @@ __all__ = [
     "UPDATE",
     "BothImages",
     "CurrentRow",
+    "RowMatches",
     "StoredImages",
     "TableBuffers",
     "TableSink",
@@ -181,6 +186,20 @@ cdef class CurrentRow(TableSink):
         self.after.list_absent()
 
 
+cdef class RowMatches(TableSink):
+    """No images: `RowWalker.find_rows` finds the changes that match `condition`. Without a condition, it leaves runs
+    with changes of the table undecided.
+    """
+
+    def __init__(self, plans, operations, RowCondition condition=None):
+        TableSink.__init__(self, plans, None, operations)
+        self.table.mode = MATCHES
+        self.condition = condition
+        if condition is not None:
+            condition.attach(self.table.before, self.table.after)
+            self.table.condition = &condition.condition
+
+
 def unwanted(plans):
     """The same columns, none of them wanted."""
     return tuple([replace(plan, wanted=False) for plan in plans])
@@ -274,6 +293,63 @@ cdef int add_changes(
         drop_unfinished(table)
     note_changes(table, first, op, facts)
     return failed
+
+
+cdef Found find_changes(
+    Table* table,
+    const RowsHead* head,
+    Reader* r,
+    int op,
+    int64_t pos,
+    int64_t group,
+    FoundRows* found,
+) noexcept nogil:
+    """Step over all changes of an event, at `pos` in the file, and add those that match. IN_DOUBT: an image lacks a
+    column of the condition.
+    """
+    cdef Image* before = table.before
+    cdef Image* after = table.after
+    cdef bint has_before = op != _INSERT
+    cdef bint has_after = op != _DELETE
+    cdef const uint8_t* start
+    cdef int32_t row = 0
+    if table.condition == NULL:
+        return IN_DOUBT
+    if head.width != after.width:
+        fail(r.failure, OTHER_WIDTH, -1, head.width, after.width)
+        return FAILED_TO_FIND
+    if has_before and _choose_for_one(before, head.present, r.failure):
+        return FAILED_TO_FIND
+    if has_after and _choose_for_one(
+        after, head.present + (head.bitmap_bytes if has_before else 0), r.failure
+    ):
+        return FAILED_TO_FIND
+    if (has_before and before.layout.absent_count) or (has_after and after.layout.absent_count):
+        return IN_DOUBT
+    while True:
+        start = r.pos
+        if has_before and replace_image(before, r):
+            return FAILED_TO_FIND
+        if has_after and replace_image(after, r):
+            return FAILED_TO_FIND
+        if matches(table.condition, has_before, has_after) and add_found(
+            found, pos, row, <uint32_t>(start - r.start), group, r.failure
+        ):
+            return FAILED_TO_FIND
+        row += 1
+        if r.pos >= r.end:
+            return FOUND
+        if r.pos == start:
+            fail(r.failure, NO_COLUMNS, -1, 0, 0)
+            return FAILED_TO_FIND
+
+
+cdef int _choose_for_one(Image* image, const uint8_t* present, Failure* failure) noexcept nogil:
+    """Choose the columns of an image, and make room for one row."""
+    trim_layouts(image)
+    if choose(image, present, NULL, failure) == NULL:
+        return -1
+    return begin_row(image, failure)
 
 
 cdef inline int _change(Table* table, Reader* r, int op) noexcept nogil:

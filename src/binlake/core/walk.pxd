@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint8_t
 from binlake.core.frames cimport FrameBlock
 from binlake.core.plain_groups cimport PlainGroups
 from binlake.core.reader cimport Reader
-from binlake.core.row_selection cimport RowSelection
+from binlake.core.row_selection cimport FoundSink, RowSelection
 from binlake.core.rows_header cimport RowsHead
 from binlake.core.table_sink cimport Table, TableSink
 from binlake.core.transactions cimport TransactionSink
@@ -27,6 +27,8 @@ cdef class RowWalker:
     cdef FrameBlock block
     cdef PlainGroups groups
     cdef RowSelection selection
+    cdef FoundSink found
+    cdef bint is_undecided
     cdef const uint8_t[::1] view
     cdef object data
     cdef bytes inflated

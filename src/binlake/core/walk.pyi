@@ -12,6 +12,8 @@ from binlake.values.frame import EventFormat
 
 NO_LIMIT: int
 
+class UndecidedError(Exception): ...
+
 class WalkedRows(NamedTuple):
     transactions: TransactionBuffers
     tables: tuple[tuple[TableSink, TableBuffers], ...]
@@ -53,4 +55,7 @@ class RowWalker:
         last: int,
         rows: RowSelection | None = None,
     ) -> int: ...
+    def find_rows(
+        self, data: Buffer, base: int, groups: PlainGroups, first: int, last: int
+    ) -> tuple[RowSelection, memoryview[int]] | None: ...
     def finish(self) -> WalkedRows: ...

@@ -19,7 +19,7 @@ from binlake.core.failure cimport NO_FAULT, error_of
 from binlake.core.image cimport trim_layouts
 from binlake.core.partial cimport change_partially, pass_partially
 from binlake.core.reader cimport Reader, left, load, take
-from binlake.core.row_selection cimport RowSelection, has_selected
+from binlake.core.row_selection cimport FoundSink, RowSelection, has_selected
 from binlake.core.rows_header cimport RowsHead
 from binlake.core.table_sink cimport Table, begin_change, begin_event, drop_unfinished, note_changes
 from binlake.core.walk_loop cimport (
@@ -28,6 +28,7 @@ from binlake.core.walk_loop cimport (
     PARTIAL_ROWS,
     STMT_END,
     STOPPED,
+    UNDECIDED,
     UNKNOWN_ID,
     UNKNOWN_TABLE,
     activate,
@@ -49,7 +50,7 @@ from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT, event_name
 
 cimport cython
 
-__all__ = ["NO_LIMIT", "RowWalker", "WalkedRows"]
+__all__ = ["NO_LIMIT", "RowWalker", "UndecidedError", "WalkedRows"]
 
 #: A limit for walks that give out whole rows events, however large.
 NO_LIMIT = 1 << 62
@@ -64,6 +65,10 @@ cdef int _UPDATE = UPDATE
 cdef bytes _ACTION_OF = ACTION_OF
 cdef bytes _OP_OF = OPERATION_OF
 cdef bytes _VERSION_OF = VERSION_OF
+
+
+class UndecidedError(Exception):
+    """Rows cannot be chosen by the values of their images alone."""
 
 
 class WalkedRows(NamedTuple):
@@ -273,6 +278,26 @@ cdef class RowWalker:
         self._select(rows)
         return self._run(data, base, groups.block, first, last)
 
+    def find_rows(self, data, int64_t base, PlainGroups groups, int64_t first, int64_t last):
+        """Find the rows among frames [first, last) that match, in tables whose sinks are RowMatches: a RowSelection and
+        the numbers of the transactions that they are in, or None if no row matches. All sinks must be such sinks.
+
+        Raises UndecidedError where a condition cannot be decided by values of row images alone, and as
+        `run_groups`; the walker can be used on.
+        """
+        self.found = FoundSink()
+        self.walk.found = &self.found.found
+        self.is_undecided = False
+        try:
+            self.run_groups(data, base, groups, first, last)
+            if self.is_undecided:
+                raise UndecidedError
+            return self.found.finish()
+        finally:
+            self.walk.found = NULL
+            self.walk.group = -1
+            self.found = None
+
     cdef int _take_groups(self, PlainGroups groups, int64_t group) except -1:
         """The frames that follow are of these transactions, from `group` on."""
         cdef Walk* w = &self.walk
@@ -319,6 +344,9 @@ cdef class RowWalker:
                 with nogil:
                     reason = walk_frames(w, last)
                 self._hold_active()
+                if reason == UNDECIDED:
+                    self.is_undecided = True
+                    break
                 if reason == DONE or reason == STOPPED or self._attend(reason) == STOPPED:
                     break
         except BinlogError as error:

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from binlake.core.failure cimport Failure
 from binlake.core.reader cimport Reader
-from binlake.core.row_selection cimport SelectedRows
+from binlake.core.row_selection cimport FoundRows, SelectedRows
 from binlake.core.rows_header cimport RowsHead
 from binlake.core.table_sink cimport EventFacts, Table
 from binlake.core.transactions cimport TransactionFacts, Transactions
@@ -66,6 +66,7 @@ cdef struct Walk:
     int64_t inflated_bytes
     int64_t inflated_frame
     SelectedRows* selected  # the changes to decode; NULL: all
+    FoundRows* found  # what RowMatches find
     # a rows event that goes on after `finish`: how many of its rows' bytes are decoded
     int64_t resume_frame
     int64_t resume_at
@@ -99,6 +100,7 @@ cdef enum:
     UNKNOWN_ID
     COMPRESSED_ROWS
     PARTIAL_ROWS
+    UNDECIDED  # a condition cannot be decided here
 
 cdef enum:
     STMT_END = 0x01  # rows flag

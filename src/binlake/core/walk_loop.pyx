@@ -23,9 +23,14 @@ from binlake.core.reader cimport left, load, take, unlikely
 from binlake.core.row_selection cimport SelectedRows, has_selected
 from binlake.core.rows_header cimport read_rows_head
 from binlake.core.table_sink cimport (
+    FOUND,
+    IN_DOUBT,
+    MATCHES,
+    Found,
     add_changes,
     begin_event,
     count_inflated_rows,
+    find_changes,
     held_by_table,
     inflates,
     pass_over,
@@ -70,6 +75,8 @@ cdef int walk_frames(Walk* w, int64_t last) noexcept nogil:
     while w.frame < last and not w.full:
         if w.frame >= w.next_group_frame:
             enter_group(w, w.group + 1)
+            if w.selected != NULL and not _seek_group(w, last):
+                return DONE
         code = w.type_code[w.frame]
         action = w.action_of[code]
         if action == _ROWS:
@@ -86,6 +93,26 @@ cdef int walk_frames(Walk* w, int64_t last) noexcept nogil:
                 return reason
         w.frame += 1
     return DONE
+
+
+cdef bint _seek_group(Walk* w, int64_t last) noexcept nogil:
+    """Go on with the next transaction that has selected changes; False, with `last` as the next frame, if there is none
+    before that.
+    """
+    cdef const Groups* groups = &w.groups
+    cdef SelectedRows* selected = w.selected
+    cdef int64_t group = w.group
+    cdef int64_t end
+    while selected.next < selected.count and group < groups.count and groups.first[group] < last:
+        end = groups.last[group] - 1
+        if selected.pos[selected.next] < w.offset[end] + w.length[end]:
+            if group != w.group:
+                enter_group(w, group)
+            w.frame = groups.first[group]
+            return True
+        group += 1
+    w.frame = last
+    return False
 
 
 cdef int enter(Walk* w, int64_t frame, Reader* r) noexcept nogil:
@@ -242,12 +269,14 @@ cdef int _take(
     cdef int64_t count
     w.failing = table
     if code == _PARTIAL:
-        return PARTIAL_ROWS
+        return UNDECIDED if table.mode == MATCHES else PARTIAL_ROWS
     if w.version_of[code] & _COMPRESSED:
         if w.inflated_frame != w.frame:
             return COMPRESSED_ROWS
         r.start = r.pos = w.inflated
         r.end = r.pos + w.inflated_bytes
+    if table.mode == MATCHES:
+        return _find(w, table, op, head, &r)
     if w.resume_frame == w.frame:
         r.pos += w.resume_at
     else:
@@ -282,6 +311,18 @@ cdef int _take(
     w.resume_frame = w.inflated_frame = -1
     w.decoded_bytes += size
     return DONE
+
+
+cdef int _find(Walk* w, Table* table, int op, const RowsHead* head, Reader* r) noexcept nogil:
+    """Find the rows that match; those of compressed events are inflated."""
+    cdef Found result
+    if w.found == NULL:
+        return UNDECIDED
+    result = find_changes(table, head, r, op, w.offset[w.frame], w.group, w.found)
+    w.inflated_frame = -1
+    if result == FOUND:
+        return DONE
+    return UNDECIDED if result == IN_DOUBT else FAILED
 
 
 cdef int _add(Walk* w, Table* table, int op, Reader* r) noexcept nogil:

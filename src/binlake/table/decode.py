@@ -168,7 +168,7 @@ class ChangeDecoder:
             probe_options(self.options), Target.TEXT, Ledger(),
             history=self._history, columns=rows.columns,
         )  # fmt: skip
-        return RunChooser(rows, probe, self._ledger)
+        return RunChooser(rows, probe, self._ledger, self.options, self._history)
 
     def _decode(self, run: Run) -> Iterator[Changes]:
         if self._chooser is None:

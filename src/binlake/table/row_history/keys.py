@@ -173,6 +173,10 @@ class BoundKey:
             asked = either(asked, Truth(found))
         return asked
 
+    def compiled(self) -> None:
+        """Arrays decide: they tell the keys that a row had, too."""
+        return
+
     def asked(self, rows: Rows, image: str) -> Truth:
         """In which changes an image has the key; false where there is no image."""
         truths = []

@@ -9,18 +9,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import reduce
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.core.row_condition import RowCondition
 from binlake.errors import BinlogError, OptionError, UnsupportedError
 from binlake.source.arrays import scalar
 from binlake.table.plan import TableTypes
 from binlake.table.types.base import ColumnType, UndecodableType
 from binlake.table.types.sql_types import sql_type
+from binlake.table.where import compiled
 from binlake.table.where.comparing import COMPARE, Operator, Test
+from binlake.table.where.compiled import Steps
 from binlake.table.where.documents import DocumentTests, is_document
 from binlake.table.where.images import Cells, Rows
 from binlake.table.where.moments import MOMENTS, moment_pair, moment_test
@@ -59,6 +63,16 @@ T = TypeVar("T")
 
 #: A condition of rows, for the image that unqualified columns mean.
 Decide = Callable[[Rows, str], Truth]
+
+
+@dataclass(frozen=True, slots=True)
+class _Decider:
+    """A condition in both forms: over arrays, and for the core, if it can decide it."""
+
+    decide: Decide
+    steps: Steps = None
+
+
 _MIRRORED: dict[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -79,7 +93,13 @@ class BoundCondition:
             True,
         )
         self._names_rows = any(name.image == ROW for name in column_names(condition))
-        self._decide = self._condition(condition)
+        decider = self._condition(condition)
+        self._decide = decider.decide
+        self._steps = decider.steps
+
+    def compiled(self) -> RowCondition | None:
+        """The condition for the core; None if only `truth` decides it."""
+        return compiled.compiled(self._steps, self._types, of_either=self._names_rows)
 
     def truth(self, rows: Rows) -> Truth:
         """The condition's result for each row. Raises BinlogError."""
@@ -92,28 +112,37 @@ class BoundCondition:
 
     # -- conditions ----------------------------------------------------------------------------
 
-    def _condition(self, condition: Condition) -> Decide:
+    def _condition(self, condition: Condition) -> _Decider:
         match condition:
             case Not(part):
                 inner = self._condition(part)
-                return lambda rows, image: negated(inner(rows, image))
+                return _Decider(
+                    lambda rows, image: negated(inner.decide(rows, image)),
+                    compiled.negated(inner.steps),
+                )
             case Both(parts) | Either(parts):
                 join = both if isinstance(condition, Both) else either
-                decides = [self._condition(part) for part in parts]
-                return lambda rows, image: reduce(join, (d(rows, image) for d in decides))
+                deciders = [self._condition(part) for part in parts]
+                return _Decider(
+                    lambda rows, image: reduce(join, (d.decide(rows, image) for d in deciders)),
+                    compiled.joined([d.steps for d in deciders], every=join is both),
+                )
             case OneOf(left, right):
                 one, other = self._condition(left), self._condition(right)
-                return lambda rows, image: one_of(one(rows, image), other(rows, image))
+                return _Decider(
+                    lambda rows, image: one_of(one.decide(rows, image), other.decide(rows, image)),
+                    compiled.one_of(one.steps, other.steps),
+                )
             case Changed(name):
                 return self._changed(name)
             case IsNull(operand):
                 return self._is_null(operand)
             case Like(operand, pattern, escape):
-                return self._like(operand, pattern, escape)
+                return _Decider(self._like(operand, pattern, escape))
             case Comparison():
                 return self._comparison(condition)
 
-    def _comparison(self, comparison: Comparison) -> Decide:
+    def _comparison(self, comparison: Comparison) -> _Decider:
         sign, left, right = comparison.operator, comparison.left, comparison.right
         if isinstance(_plain(left), Literal) and not isinstance(_plain(right), Literal):
             sign, left, right = _MIRRORED.get(sign, sign), right, left
@@ -127,17 +156,17 @@ class BoundCondition:
             if other.value is None:
                 if sign == "<=>":
                     return self._is_null(one)
-                return lambda rows, _: repeated(None, rows.count)
+                return _Decider(lambda rows, _: repeated(None, rows.count), compiled.unknown())
             if sign == "<=>":
                 return _never_null(self._with_constant(one, "=", other, collation))
             return self._with_constant(one, sign, other, collation)  # type: ignore[arg-type]
         if isinstance(one, Document) or isinstance(other, Document):
             raise self._wrong(str(one), "", "a path is compared with a constant")
         if sign == "<=>":
-            equal = _never_null(self._of_two(one, "=", other, collation))
-            nulls = self._condition(Both((IsNull(one), IsNull(other))))
-            return lambda rows, image: either(equal(rows, image), nulls(rows, image))
-        return self._of_two(one, sign, other, collation)  # type: ignore[arg-type]
+            equal = _never_null(_Decider(self._of_two(one, "=", other, collation))).decide
+            nulls = self._condition(Both((IsNull(one), IsNull(other)))).decide
+            return _Decider(lambda rows, image: either(equal(rows, image), nulls(rows, image)))
+        return _Decider(self._of_two(one, sign, other, collation))  # type: ignore[arg-type]
 
     def _with_constant(
         self,
@@ -145,17 +174,13 @@ class BoundCondition:
         sign: Operator,
         literal: Literal,
         collation: str | None,
-    ) -> Decide:
+    ) -> _Decider:
         value = literal.value
         if isinstance(operand, Document):
             kind, index = self._column(operand.column)
             tests = self._tests(kind, operand)
-            return self._of_document(
-                operand,
-                index,
-                tests,
-                self._checked(operand, kind, lambda: tests.compare(sign, value)),
-            )
+            test_of = self._checked(operand, kind, lambda: tests.compare(sign, value))
+            return _Decider(self._of_document(operand, index, tests, test_of))
         kind, index = self._column(operand)
 
         def make() -> tuple[Test, Callable[..., pa.Array | None] | None, str]:
@@ -182,7 +207,8 @@ class BoundCondition:
                 truth = truth.doubted(Doubt(sentence, False), doubtful(cells.values, None))
             return truth.doubted(self._lacking, cells.lacking)
 
-        return decide
+        ordinal = self._types.ordinals[index]
+        return _Decider(decide, compiled.compares(operand, kind, ordinal, sign, value))
 
     def _of_two(
         self, left: ColumnName, sign: Operator, right: ColumnName, collation: str | None
@@ -247,23 +273,25 @@ class BoundCondition:
 
         return decide
 
-    def _is_null(self, operand: Operand) -> Decide:
+    def _is_null(self, operand: Operand) -> _Decider:
         plain = _plain(operand)
         if isinstance(plain, Literal):
             raise self._wrong(str(plain), "", "IS NULL needs a column")
         if isinstance(plain, Document):
             kind, index = self._column(plain.column)
             tests = self._tests(kind, plain)
-            return self._of_document(plain, index, tests, lambda values, _: tests.is_null(values))
-        _, index = self._column(plain)
+            return _Decider(
+                self._of_document(plain, index, tests, lambda values, _: tests.is_null(values))
+            )
+        kind, index = self._column(plain)
 
         def decide(rows: Rows, image: str) -> Truth:
             cells = self._cells(rows, plain, index, image)
             return Truth(pc.is_null(cells.values)).doubted(self._lacking, cells.lacking)
 
-        return decide
+        return _Decider(decide, compiled.is_null(plain, kind, self._types.ordinals[index]))
 
-    def _changed(self, name: str) -> Decide:
+    def _changed(self, name: str) -> _Decider:
         """An update whose after-image has another value; one without the column leaves it as it was."""
         kind, index = self._column(ColumnName(name))
         if pa.types.is_nested(kind.arrow_type):
@@ -280,7 +308,7 @@ class BoundCondition:
                 truth = truth.doubted(self._lacking, pc.and_(before.lacking, in_after))
             return truth.only(rows.are_updates)
 
-        return decide
+        return _Decider(decide, compiled.changed(kind, self._types.ordinals[index]))
 
     def _of_document(
         self, document: Document, index: int, tests: DocumentTests, test: Test
@@ -351,17 +379,17 @@ def _collation(*operands: Operand) -> str | None:
     return named.pop() if named else None
 
 
-def _never_null(decide: Decide) -> Decide:
+def _never_null(decider: _Decider) -> _Decider:
     """`=` as `<=>` takes it: a null that is no doubt is false."""
 
     def decided(rows: Rows, image: str) -> Truth:
-        truth = decide(rows, image)
+        truth = decider.decide(rows, image)
         plain = Truth(pc.fill_null(truth.value, scalar(False)))
         for doubt, where in truth.doubts.items():
             plain = plain.doubted(doubt, where)
         return plain
 
-    return decided
+    return _Decider(decided, compiled.never_null(decider.steps))
 
 
 def _or_false(rows: pa.Array | None) -> pa.Array | None:

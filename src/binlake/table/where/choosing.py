@@ -1,7 +1,8 @@
 """Which transactions and row changes of a run the option `where` chooses.
 
-The rows of a run are decoded twice: first only the columns that the condition names, of all rows;
-then everything that the reader wants, of the rows that match. Where only whole transactions can be decoded (a transaction
+The rows of a run are read twice: first only the columns that the condition names, of all rows; then everything that
+the reader wants, of the rows that match. The core decides conditions over integers as it steps over the images
+(`finding.py`); of others the columns become arrays first (`binding.py`). Where only whole transactions can be decoded (a transaction
 that is not plain, the option whole_transaction), those in which a row matches.
 """
 
@@ -16,13 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import Buffer
 
+from binlake.core.row_condition import RowCondition
 from binlake.core.row_selection import RowSelection
-from binlake.errors import OptionError, UnsupportedError
+from binlake.errors import BinlogError, OptionError, UnsupportedError
 from binlake.source.arrays import scalar
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import Changes, TableChanges
 from binlake.table.plan import TableTypes
+from binlake.table.schema.history import SchemaHistory
 from binlake.table.where.binding import BoundCondition
+from binlake.table.where.compiled import nothing
+from binlake.table.where.finding import RowFinder, UndecidedError
 from binlake.table.where.images import Rows
 from binlake.table.where.truth import Truth
 from binlake.values.ledger import Ledger
@@ -58,6 +63,10 @@ class DecidesRows(Protocol):
     """What decides a condition for the rows of one table definition."""
 
     def truth(self, rows: Rows) -> Truth: ...
+
+    def compiled(self) -> RowCondition | None:
+        """Return the condition for the core; None if only `truth` decides it."""
+        ...
 
 
 class ChoosesRows(Protocol):
@@ -188,12 +197,24 @@ def check_where_columns(where: str | None, ledger: Ledger) -> None:
 
 
 class RunChooser:
-    """Chooses from the runs of a log. `probe` decodes with `probe_options` the columns of `rows`."""
+    """Chooses from the runs of a log. `probe` decodes with `probe_options` the columns of `rows`.
 
-    def __init__(self, rows: ChoosesRows, probe: DecodesRuns, ledger: Ledger) -> None:
+    The core finds the rows where it can decide the condition. Elsewhere arrays of these columns do.
+    """
+
+    def __init__(
+        self,
+        rows: ChoosesRows,
+        probe: DecodesRuns,
+        ledger: Ledger,
+        options: ReadOptions,
+        history: SchemaHistory,
+    ) -> None:
         self._choosing = rows
         self._probe = probe
         self._ledger = ledger
+        self._needs_pieces = options.whole_transaction or options.query
+        self._finder = RowFinder(probe_options(options), history, rows.columns, self._compiled)
         self._bound: dict[int, tuple[TableTypes, DecidesRows | None]] = {}
 
     def choose(self, run: Run) -> ChosenRows | None:
@@ -204,6 +225,26 @@ class RunChooser:
         return self._choose_of_plain(run) if isinstance(run, PlainRun) else self._choose_of_one(run)
 
     def _choose_of_plain(self, run: PlainRun) -> ChosenRows | None:
+        try:
+            found = self._finder.find(run)
+        except UndecidedError:
+            return self._choose_by_arrays(run)
+        if found is None:
+            return None
+        rows, numbers = found
+        return ChosenRows(
+            self._pieces(run, list(numbers)), rows, pa.repeat(scalar(True), rows.count)
+        )
+
+    def _pieces(self, run: PlainRun, groups: list[int]) -> list[Piece]:
+        """The frames to decode. A decoder skips the transactions between those of selected rows itself, if it does not
+        look at their statements.
+        """
+        if self._needs_pieces or run.window.file.is_relay:
+            return list(_pieces(run, groups))
+        return [Piece(run.window, run.plain.first[groups[0]], run.plain.last[groups[-1]])]
+
+    def _choose_by_arrays(self, run: PlainRun) -> ChosenRows | None:
         found = [
             _matches_of(changes, table, matches)
             for changes, table, matches in self._probed(run)
@@ -213,7 +254,7 @@ class RunChooser:
             return None
         rows = _in_order(found)
         return ChosenRows(
-            list(_pieces(run, _groups(run, pc.unique(rows.transaction_start)))),
+            self._pieces(run, _groups(run, pc.unique(rows.transaction_start))),
             RowSelection(_values(rows.pos, "q"), _values(rows.row, "i"), _values(rows.start, "I")),
             pa.repeat(scalar(True), len(rows.pos)),
         )
@@ -251,6 +292,13 @@ class RunChooser:
                 )
             self._ledger.warn(doubt.sentence)
         return pc.fill_null(truth.value, scalar(False))
+
+    def _compiled(self, types: TableTypes) -> RowCondition | None:
+        try:
+            bound = self._bound_to(types)
+        except BinlogError:  # raised again with the first row of the table
+            return None
+        return nothing() if bound is None else bound.compiled()
 
     def _bound_to(self, types: TableTypes) -> DecidesRows | None:
         known = self._bound.get(id(types))

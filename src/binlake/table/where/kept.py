@@ -33,7 +33,9 @@ class KeptRows:
         kept = []
         for table in tables:
             chosen = decided.take(pc.subtract(table.facts.sequence, scalar(self._first)))
-            if pc.any(chosen).as_py():
+            if pc.all(chosen).as_py():
+                kept.append(table)
+            elif pc.any(chosen).as_py():
                 kept.append(table.filter(chosen))
         self._decided = [decided.slice(end - self._first)]
         self._first = end

@@ -18,6 +18,7 @@ from binlake.table.where.comparing import COMPARE, Operator, Test, constant
 
 __all__ = [
     "NUMBERS",
+    "integer_range",
     "number_pair",
     "number_test",
 ]
@@ -70,24 +71,56 @@ def _double_test(kind: ColumnType, operator: Operator, value: int | Decimal | fl
     return lambda values, _: COMPARE[operator](_doubles(values), literal)
 
 
+def integer_range(kind: ColumnType, operator: Operator, value: object) -> tuple[int, int] | None:
+    """The least and the greatest value of an integer column for which a comparison that `number_test` takes is true
+    (no value is, if the first is greater); None if not integers decide it.
+    """
+    if not isinstance(kind, IntegerType | YearType | BitType) or not isinstance(
+        value, int | Decimal
+    ):
+        return None
+    low, high = _range(kind)
+    found = _bound(kind, operator, Fraction(value))
+    if isinstance(found, bool):
+        return (low, high) if found else (1, 0)
+    operator, bound = found
+    return {
+        "=": (bound, bound),
+        "<": (low, bound - 1),
+        "<=": (low, bound),
+        ">": (bound + 1, high),
+        ">=": (bound, high),
+    }[operator]
+
+
 def _exact_test(kind: ColumnType, operator: Operator, value: Fraction) -> Test:
+    found = _bound(kind, operator, value)
+    if isinstance(found, bool):
+        return lambda values, _: constant(values, found)
+    sign, bound = found
+    if not isinstance(kind, DecimalType):
+        literal = scalar(bound, kind.arrow_type)
+        return lambda values, _: COMPARE[sign](values, literal)
+    common = _decimal(_precision(kind), _scale(kind))
+    literal = array([_digits(bound, _scale(kind))], pa.string()).cast(common)[0]
+    return lambda values, _: COMPARE[sign](values.cast(common), literal)
+
+
+def _bound(kind: ColumnType, operator: Operator, value: Fraction) -> tuple[Operator, int] | bool:
+    """The same comparison with a value that the column can hold, without its point; a bool if it has one result for
+    all values.
+    """
     scaled = value * 10 ** _scale(kind)
     bound = math.floor(scaled)
     if scaled != bound:  # between two values of the column
         if operator == "=":
-            return lambda values, _: constant(values, False)
+            return False
         operator = "<=" if operator in ("<", "<=") else ">"
     low, high = _range(kind)
     if not low <= bound <= high:
         is_less = bound > high  # every value of the column is
-        result = operator != "=" and (operator in ("<", "<=")) == is_less
-        return lambda values, _: constant(values, result)
-    if not isinstance(kind, DecimalType):
-        literal = scalar(bound, kind.arrow_type)
-        return lambda values, _: COMPARE[operator](values, literal)
-    common = _decimal(_precision(kind), _scale(kind))
-    literal = array([_digits(bound, _scale(kind))], pa.string()).cast(common)[0]
-    return lambda values, _: COMPARE[operator](values.cast(common), literal)
+        return operator != "=" and (operator in ("<", "<=")) == is_less
+    return operator, bound
 
 
 def _digits(bound: int, scale: int) -> str:
