@@ -264,6 +264,17 @@ def _write(path: Path, data: bytes) -> str:
     return str(path)
 
 
+def test_a_column_of_where_that_no_table_has_is_an_error(spark: Any) -> None:
+    with pytest.raises(PySparkException) as caught:
+        load(spark, where="idd = 1").count()
+    assert "option where: no table in the range has a column 'idd'" in str(caught.value)
+    assert "did you mean id?" in str(caught.value)
+    expected = sum(batch.num_rows for batch in binlake.open(LOGS, where="id = 1").changes())
+    assert load(spark, where="ID = 1").count() == expected > 0
+    beyond = load(spark, where="idd = 1", schema_scan_bytes="1")
+    assert beyond.count() == 0, "the column may be in a table that was not searched for"
+
+
 def test_a_key_index_saves_reading(spark: Any, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()

@@ -18,7 +18,7 @@ from binlake.spark.log_part import with_ddl
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition, plan_partitions, read_partition, reporting
 from binlake.spark.schema import Conformer, arrow_schema
-from binlake.spark.typed import InferredView
+from binlake.spark.typed import InferredView, check_where
 from binlake.spark.views import ViewReader
 from binlake.stream.log_ddl import LogDdl
 from binlake.values.ledger import Ledger
@@ -56,6 +56,8 @@ class BinlogReader(Shipped, DataSourceReader):
         size = self.driver.task_size(options.max_partition_bytes)
         parts = plan_partitions(options.paths, options.read, size)
         if options.shows_rows:
+            if self.inferred is None:
+                check_where(options)
             ddl = LogDdl.of(options.paths, options.read, options.ddl_scan_bytes)
             parts = with_ddl(parts, ddl)
         if not parts:

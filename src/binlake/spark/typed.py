@@ -45,11 +45,12 @@ from binlake.values.ledger import Ledger, RenamedColumn
 from binlake.values.options import ReadOptions
 from binlake.values.where import names_in
 
-__all__ = ["InferredView", "PinnedView", "options_for_schema"]
+__all__ = ["InferredView", "PinnedView", "check_where", "options_for_schema"]
 
 _RESTART = "start the query again with the same checkpoint to use the table's current columns"
 _LOOK_BYTES = 32 << 20  # one step of the search, from the newest backwards
 _VERSION = re.compile(r"(?P<table>.+)@(?P<number>\d+)")
+_SHOWN_TABLES = 3
 _TABLE_ID_AND_FLAGS = 8  # bytes of a TABLE_MAP body that may differ within one definition
 
 
@@ -215,6 +216,7 @@ class _Look:
         self._options = options
         self.ddl = LogDdl.of(options.paths, options.read, options.ddl_scan_bytes)
         self.looked_bytes = 0
+        self.is_complete = False  # the last search went through all splits
         self.other_tables: set[str] = set()
         self._renamed: list[RenamedColumn] = []  # of the splits so far, which go backwards
 
@@ -224,20 +226,25 @@ class _Look:
 
     def definitions(self, read: ReadOptions) -> list[TableTypes]:
         """Return the table's definitions, in the order of their last use."""
+        return list(self.newest_first(read))[::-1]
+
+    def newest_first(self, read: ReadOptions) -> Iterator[TableTypes]:
+        """Yield the definitions of the wanted tables as the search finds them."""
         splits = plan_splits(self._options.paths, read, _LOOK_BYTES)
+        self.is_complete = False
         with closing(declared_schema(read, [split.log.path for split in splits])) as schema:
-            return self._definitions(splits, read, schema)
+            yield from self._definitions(splits, read, schema)
 
     def _definitions(
         self, splits: list[Split], read: ReadOptions, schema: DeclaredSchema
-    ) -> list[TableTypes]:
-        newest_first: dict[tuple[tuple[str, str], _Map], TableTypes] = {}
+    ) -> Iterator[TableTypes]:
+        met: set[tuple[tuple[str, str], _Map]] = set()
         of_chain: dict[tuple[str, str], DeclaredSchema] = {}
         self.looked_bytes = 0
         inside = False  # a transaction, which starts before the bytes that were read
         for split in reversed(splits):
             if self.looked_bytes >= self._options.schema_scan_bytes and not inside:
-                break
+                return
             chain = split.log.chain
             if chain not in of_chain:
                 of_chain[chain] = schema.of_logs([split.log.path])
@@ -246,14 +253,14 @@ class _Look:
             look = _SplitLook(split, read, history, self.ddl)
             inside = look.inside_transaction
             self._renamed = look.renamed + self._renamed
-            known = {one for of, one in newest_first if of == chain}
-            types = look.resolved(tables, known)
-            for one in reversed(look.found):
-                if (found := types.get(one)) is not None:
-                    newest_first[chain, one] = found
+            types = look.resolved(tables, {one for of, one in met if of == chain})
             self.looked_bytes += split.bytes
             self.other_tables |= tables.unwanted
-        return list(newest_first.values())[::-1]
+            for one in reversed(look.found):
+                if (found := types.get(one)) is not None:
+                    met.add((chain, one))
+                    yield found
+        self.is_complete = True
 
 
 class _Map(NamedTuple):
@@ -358,6 +365,41 @@ def _check_columns(table: str, found: list[TableTypes], read: ReadOptions) -> No
                 if near
                 else f"it has {', '.join(dict.fromkeys(names))}",
             )
+
+
+def check_where(options: SourceOptions) -> None:
+    """Raise OptionError for a column of the option where that no table has, for a view of all tables.
+
+    The search ends where all columns are known. After `schema_scan_bytes` there is no check: the column may be in a
+    table that has not been seen.
+    """
+    read = options.read
+    if read.where is None:
+        return
+    missing = {name.casefold(): name for name in names_in(read.where)}
+    tables: dict[str, list[str]] = {}
+    look = _Look(options)
+    for types in look.newest_first(replace(read, where=None, whole_transaction=False)):
+        names = [column.name for column in types.definition.columns]
+        tables.setdefault(types.definition.full_name, []).extend(names)
+        for name in names:
+            missing.pop(name.casefold(), None)
+        if not missing:
+            return
+    if not tables or not look.is_complete:
+        return
+    name = next(iter(missing.values()))
+    every = [each for names in tables.values() for each in names]
+    near = difflib.get_close_matches(name, every, n=1)
+    listed = [
+        f"{table} has {', '.join(dict.fromkeys(names))}" for table, names in sorted(tables.items())
+    ]
+    raise OptionError(
+        f"option where: no table in the range has a column {name!r}",
+        name="where",
+        value=name,
+        hint=(f"did you mean {near[0]}? " if near else "") + "; ".join(listed[:_SHOWN_TABLES]),
+    )
 
 
 def options_for_schema(read: ReadOptions, names: list[str]) -> ReadOptions:

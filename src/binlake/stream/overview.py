@@ -6,6 +6,7 @@ It is used only then, and it is bounded, since the log may be large.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from binlake.format.event_types import (
     GTID_EVENT,
     GTID_LOG_EVENT,
     GTID_TAGGED_LOG_EVENT,
+    QUERY_EVENT,
     TABLE_MAP_EVENT,
     TRANSACTION_PAYLOAD_EVENT,
 )
@@ -30,7 +32,7 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["nothing_found"]
+__all__ = ["lacks_table", "nothing_found"]
 
 #: Bytes of log to look at.
 LOOK_BYTES = 64 << 20
@@ -44,9 +46,7 @@ _GTID_FLAVOURS = {
 
 def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
     """Return one sentence: the filters matched nothing, and the log contains this."""
-    seen = _Seen(Access.of(options))
-    if all(file.path != "-" for chain in chains for file in chain.files):
-        seen.look(chains)
+    seen = _look(chains, options)
     near = "".join(_near(seen, options))
     parts = [f"nothing matches the filters{near}", *_tables(seen)]
     parts += _other_flavour(seen, options)
@@ -56,9 +56,29 @@ def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
     return "; ".join(parts)
 
 
+def lacks_table(chains: Sequence[Chain], options: ReadOptions) -> bool:
+    """Whether the logs surely contain nothing about the only table of the option table, whatever the filters: no row
+    change, and no statement with its name in the text.
+    """
+    database, _, table = options.table[0].partition(".")
+    seen = _look(chains, options, table)
+    known = {name.casefold() for name in seen.tables}
+    return seen.complete and not seen.is_named and f"{database}.{table}".casefold() not in known
+
+
+def _look(chains: Sequence[Chain], options: ReadOptions, table: str = "") -> _Seen:
+    seen = _Seen(Access.of(options), table)
+    if all(file.path != "-" for chain in chains for file in chain.files):
+        seen.look(chains)
+    else:
+        seen.complete = False
+    return seen
+
+
 def _near(seen: _Seen, options: ReadOptions) -> Iterator[str]:
     for wanted in options.table:
-        near = difflib.get_close_matches(wanted, seen.tables, n=1)
+        same = [name for name in seen.tables if name.casefold() == wanted.casefold()]
+        near = same or difflib.get_close_matches(wanted, seen.tables, n=1)
         if near and near[0] != wanted:
             yield f" (did you mean {near[0]}?)"
 
@@ -93,11 +113,15 @@ def _time(seconds: int) -> str:
 
 class _Seen:
     """Tables in the order of their appearance, the flavours of GTIDs, and times of events in
-    seconds since 1970.
+    seconds since 1970. `is_named`: a statement contains the name of `table`.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, table: str = "") -> None:
         self._access = access
+        word = re.escape(table.encode())
+        self._name = re.compile(rb"(?<![\w$])" + word + rb"(?![\w$])", re.IGNORECASE)
+        self._wants_name = bool(table)
+        self.is_named = False
         self.tables: dict[str, None] = {}
         self.flavours: set[str] = set()
         self.first = 0
@@ -140,6 +164,12 @@ class _Seen:
             event = event_at(window, index)
             if isinstance(event, TableMapEvent):
                 self.tables[f"{event.database}.{event.table}"] = None
+        if self._wants_name and not self.is_named:
+            for index in _indices(codes, QUERY_EVENT):
+                frame = window.frame(index)
+                start = frame.offset - window.base
+                if self._name.search(window.data[start : start + frame.length]):
+                    self.is_named = True
         for index in _indices(codes, TRANSACTION_PAYLOAD_EVENT):
             for inner in inner_windows(window, index):
                 self._window(inner)

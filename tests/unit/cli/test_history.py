@@ -14,6 +14,7 @@ from binlake.cli.main import main
 from binlake.errors import OptionError
 from binlake.table.row_history.entries import NOT_LOGGED
 from binlake.table.row_history.keys import RowKey
+from support.logs.log_builder import QUERY, LogBuilder, query_body
 
 LOGS = str(Path(__file__).parents[3] / "demo" / "mysql-9.7")
 
@@ -78,6 +79,36 @@ def test_nothing_found_names_what_there_is(capsys: pytest.CaptureFixture[str]) -
     assert out == ""
     assert "shop.orders: no change of a row with this key: 99999" in err
     assert "the log has changes of" in err
+
+
+@pytest.mark.parametrize("more", [(), ("--since", "2030-01-01"), ("--html", "page.html")])
+def test_a_table_that_the_logs_do_not_name_is_a_mistake(
+    more: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs = str(Path(LOGS).absolute())
+    monkeypatch.chdir(tmp_path)
+    assert main(["history", "shop.orderz", "1", logs, *more]) == 2
+    out, err = capsys.readouterr()
+    line = next(line for line in err.splitlines() if line.startswith("binlake:"))
+    assert "table shop.orderz: the logs contain no change of it" in line
+    assert "did you mean shop.orders?" in line
+    assert out == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_table_of_which_only_ddl_is_in_the_logs_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = LogBuilder()
+    log.add(QUERY, query_body(b"CREATE TABLE Quiet (id INT PRIMARY KEY)"))
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(log.bytes())
+    assert main(["history", "shop.quiet", "1", str(path)]) == 0
+    assert "shop.quiet: no change of a row with this key: 1" in capsys.readouterr().err
+    assert main(["history", "shop.qui", "1", str(path)]) == 2, "it is not the name of a table"
 
 
 def test_a_wrong_key_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from binlake.cli.common.flags import with_flags
 from binlake.cli.common.lines import tell
 from binlake.cli.common.parameters import Exit
-from binlake.errors import FormatError
+from binlake.errors import FormatError, OptionError
 from binlake.source.chain import Chain, resolve
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
@@ -162,6 +162,20 @@ def say_nothing_found(chains: Sequence[Chain], options: ReadOptions) -> None:
 
         sys.stdout.flush()
         note(nothing_found(chains, options))
+
+
+def refuse_unknown_table(chains: Sequence[Chain], options: ReadOptions) -> None:
+    """Raise OptionError if the logs surely contain nothing about the only table of the option table."""
+    from binlake.stream.overview import lacks_table, nothing_found
+
+    if lacks_table(chains, options):
+        name = options.table[0]
+        raise OptionError(
+            f"table {name}: the logs contain no change of it and no statement about it",
+            name="table",
+            value=name,
+            hint=nothing_found(chains, options),
+        )
 
 
 def fail_if_lost(ledger: Ledger) -> None:

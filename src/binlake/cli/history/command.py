@@ -17,6 +17,7 @@ from binlake.cli.common.terminal import (
     hinting,
     note,
     reading,
+    refuse_unknown_table,
     say_nothing_found,
     say_result,
     say_time_zone,
@@ -120,6 +121,8 @@ def history(
             ledger.take()  # the undo reports what it reads
             run = undo_of_row(undo, found, reader, chain, options, choices, schema, ledger)
             differs = run is not None and print_script(run, seen)
+    if not found.changes:
+        refuse_unknown_table(chains, options)
     if undo is not None:
         ledger.json_differences.clear()  # as SQL functions, differences are complete
     elif html is not None:
