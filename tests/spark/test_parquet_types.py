@@ -11,14 +11,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from binlake.lake.parquet import (
-    DataFile,
-    ParquetFiles,
-    TableKey,
-    files_from_json,
-    files_to_json,
-    read_batches,
-)
+from binlake.lake.data_file import DataFile, TableKey, files_from_json, files_to_json
+from binlake.lake.parquet import ParquetFiles, read_batches
 from binlake.spark.schema import spark_schema
 
 UTC = dt.UTC

@@ -244,4 +244,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from binlake_program import main as program
+
+    sys.exit(program())

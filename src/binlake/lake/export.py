@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from binlake.errors import IncompleteError, OptionError
+from binlake.lake.data_file import DataFile, TableKey, files_from_json, files_to_json
 from binlake.lake.engine import Engine, Progress, Task
 from binlake.lake.export_directory import (
     NOTHING_KEPT,
@@ -25,13 +26,7 @@ from binlake.lake.export_directory import (
     IfExists,
     table_path,
 )
-from binlake.lake.parquet import (
-    DataFile,
-    ParquetFiles,
-    TableKey,
-    files_from_json,
-    files_to_json,
-)
+from binlake.lake.parquet import ParquetFiles
 from binlake.lake.staging import Staging, now
 from binlake.lake.unite import MergeTask, merged_files, unite
 from binlake.source.bytes import refuse_secrets
@@ -246,6 +241,8 @@ def _proven_ledger(partitions: Sequence[LogPart], results: Sequence[Mapping[str,
 
 def _check_columns(files: Sequence[DataFile], options: ReadOptions) -> None:
     """Raise OptionError for a wanted column that no table has, if there are tables at all."""
+    if not options.columns:
+        return
     known = {name for file in files for name in file.schema.names}
     for name in options.columns:
         if files and name not in known:
@@ -265,29 +262,28 @@ def _united(
     ledger: Ledger,
     columns: Sequence[str],
 ) -> list[TableSummary]:
-    united = unite(files, target_file_bytes, ledger.renames)
-    tasks = [
-        MergeTask(staging.directory, staging.attempts, table, group, target_file_bytes)
-        for table in united
-        for group in range(len(table.merges))
-    ]
-    moved = sum(file.bytes for table in united for group in table.merges for file in group)
+    tasks: list[MergeTask] = []
+    kept: list[DataFile] = []
+    notes: dict[TableKey, tuple[str, ...]] = {}
+    moved = 0
+    # of thousands of tables only those to rewrite are held: each has a schema
+    for table in unite(files, target_file_bytes, ledger.renames):
+        kept += table.kept
+        moved += sum(file.bytes for group in table.merges for file in group)
+        tasks += [
+            MergeTask(staging.directory, staging.attempts, table, group, target_file_bytes)
+            for group in range(len(table.merges))
+        ]
+        full_name = f"{table.key.database}.{table.key.table}"
+        renamed = unnamed_renames(full_name, columns, table.evolution.renames)
+        notes[table.key] = (*table.evolution.notes, *renamed)
     if moved <= _DRIVER_MERGE_BYTES:
         results = [task.run() for task in tasks]
     else:
         results = engine.run(tasks, "merge small files", lambda _done, _all: None)
     made: dict[TableKey, list[DataFile]] = {}
-    for file in (*(f for table in united for f in table.kept), *merged_files(results)):
+    for file in (*kept, *merged_files(results)):
         made.setdefault(file.key, []).append(file)
-    notes = {
-        table.key: (
-            *table.evolution.notes,
-            *unnamed_renames(
-                f"{table.key.database}.{table.key.table}", columns, table.evolution.renames
-            ),
-        )
-        for table in united
-    }
     return [_summary(key, made[key], notes.get(key, ())) for key in sorted(made, key=str)]
 
 

@@ -9,21 +9,19 @@ group. The total size of held rows is limited, and so is the number of open file
 
 from __future__ import annotations
 
-import base64
 import uuid
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs as pafs
 
+from binlake.lake.data_file import DataFile, PackedSchema, TableKey
 from binlake.spark.schema import Conformer, exact_schema, spark_schema_json
 
-__all__ = ["DataFile", "ParquetFiles", "TableKey", "files_from_json", "files_to_json"]
+__all__ = ["ParquetFiles"]
 
 ROW_GROUP_BYTES = 48 << 20
 HELD_BYTES = 48 << 20
@@ -38,6 +36,11 @@ _COLUMN_BYTES = 4 << 10
 
 _SAMPLE_ROWS = 8192
 
+_MOST_READ_ROWS = 100_000
+_MOST_READ_VALUES = (
+    1 << 21
+)  # of all columns and of their lists: a few bytes in a file may be thousands
+
 # Of so few rows a file is written as fast as can be: a compressor, a dictionary and statistics take
 # longer than the values of a column.
 _FEW_ROWS = 64
@@ -45,80 +48,6 @@ _FEW_ROWS = 64
 _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 # Any version from 3.0 on means: dates and timestamps are in the proleptic Gregorian calendar.
 _SPARK_VERSION = b"org.apache.spark.version"
-
-
-@dataclass(frozen=True, slots=True)
-class TableKey:
-    """A data set of the export: a table, or (`version`) rows set aside from it."""
-
-    database: str
-    table: str
-    version: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """One finished Parquet file, and the Arrow schema of its rows.
-
-    `is_full`: it ended because it had enough, so joining it with others gains nothing.
-    """
-
-    key: TableKey
-    name: str
-    rows: int
-    bytes: int
-    schema: pa.Schema
-    is_full: bool = False
-
-
-def files_to_json(files: Sequence[DataFile]) -> dict[str, Any]:
-    """Files as plain JSON, to travel in a task's result.
-
-    Files that follow each other and have the same columns share their description: there may be
-    thousands of files, and thousands of columns in each.
-    """
-    described: list[str] = []
-    entries: list[dict[str, Any]] = []
-    last: pa.Schema | None = None
-    for file in files:
-        columns = file.schema.remove_metadata()
-        if last is None or not last.equals(columns, check_metadata=True):
-            last = columns
-            # a schema of thousands of columns says nearly the same of each
-            packed = zlib.compress(columns.serialize(), 1)
-            described.append(base64.b64encode(packed).decode("ascii"))
-        metadata = file.schema.metadata
-        entries.append(
-            {
-                "table": [file.key.database, file.key.table, file.key.version],
-                "name": file.name,
-                "rows": file.rows,
-                "bytes": file.bytes,
-                "is_full": file.is_full,
-                "columns": len(described) - 1,
-                "metadata": metadata and {k.decode(): v.decode() for k, v in metadata.items()},
-            }
-        )
-    return {"columns": described, "files": entries}
-
-
-def files_from_json(value: Mapping[str, Any]) -> list[DataFile]:
-    """The files that `files_to_json` described."""
-    columns = [
-        pa.ipc.read_schema(pa.py_buffer(zlib.decompress(base64.b64decode(packed))))
-        for packed in value["columns"]
-    ]
-    return [
-        DataFile(
-            TableKey(*entry["table"]),
-            entry["name"],
-            entry["rows"],
-            entry["bytes"],
-            columns[entry["columns"]].with_metadata(entry["metadata"]),
-            entry["is_full"],
-        )
-        for entry in value["files"]
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +84,33 @@ class _Held:
     batches: list[pa.RecordBatch] = field(default_factory=list)
     bytes: int = 0
 
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Hold a batch. Short batches of many columns are joined: they take more than their values."""
+        self.batches.append(batch)
+        self.bytes += _held_bytes(batch)
+        while len(self.batches) > 1:
+            last = self.batches[-2:]
+            if last[0].num_rows > 2 * last[1].num_rows or not any(map(_is_wide, last)):
+                return
+            self.batches[-2:] = [pa.concat_batches(last)]
+            self.bytes += _held_bytes(self.batches[-1]) - sum(map(_held_bytes, last))
+
     @property
     def are_few(self) -> bool:
         """Whether the rows are too few to compress them."""
         return bool(sum(batch.num_rows for batch in self.batches) < _FEW_ROWS)
+
+
+def _held_bytes(batch: pa.RecordBatch) -> int:
+    """What a batch takes until it is written; the writer takes lists apart, and needs twice as much again."""
+    size: int = batch.nbytes
+    lists: int = sum(column.nbytes for column in batch.columns if pa.types.is_list(column.type))
+    return size + 2 * lists + int(batch.num_columns) * _COLUMN_BYTES
+
+
+def _is_wide(batch: pa.RecordBatch) -> bool:
+    """Whether its columns take more than their values."""
+    return bool(batch.nbytes < batch.num_columns * _COLUMN_BYTES)
 
 
 class ParquetFiles:
@@ -188,10 +140,9 @@ class ParquetFiles:
             held = None
         if held is None:
             held = self._held[key] = _Held(batch.schema)
-        held.batches.append(batch)
-        size = batch.nbytes + batch.num_columns * _COLUMN_BYTES
-        held.bytes += size
-        self._held_bytes += size
+        self._held_bytes -= held.bytes
+        held.add(batch)
+        self._held_bytes += held.bytes
         if held.bytes >= ROW_GROUP_BYTES:
             self._flush(key)
         if self._held_bytes > HELD_BYTES:
@@ -265,12 +216,13 @@ class ParquetFiles:
             _SPARK_VERSION: b"4.1.0",
         }
         few = held.are_few
+        codecs = "snappy" if few else _codecs(held.batches)
         sink = self._fs.open_output_stream(f"{self._directory}/{name}")
         writer = pq.ParquetWriter(
             sink,
             conformer.schema.with_metadata(footer),
-            compression="snappy" if few else "zstd",
-            compression_level=None if few else 1,
+            compression=codecs,
+            compression_level=_levels(codecs),
             use_dictionary=False if few else _repetitive(held.batches[0]),
             write_statistics=not few,
         )
@@ -293,8 +245,45 @@ class ParquetFiles:
         opened.sink.close()
         del self._open[key]  # what fails before is left to `abort`
         self._open_columns -= len(opened.decoded)
-        schema = opened.conformer.schema
+        schema = PackedSchema.of(opened.conformer.schema, self._files[-1:])
         self._files.append(DataFile(key, opened.name, opened.rows, size, schema, opened.is_full))
+
+
+def _codecs(batches: list[pa.RecordBatch]) -> str | dict[str, str]:
+    """The codec of each column. To set up zstd takes longer than to write a column without values."""
+    empty = {
+        name
+        for place, name in enumerate(batches[0].schema.names)
+        if all(batch.column(place).null_count == batch.num_rows for batch in batches)
+    }
+    if not empty:
+        return "zstd"
+    return {
+        path: "snappy" if field.name in empty else "zstd"
+        for field in batches[0].schema
+        for path in _leaves(field.name, field.type)
+    }
+
+
+def _levels(codecs: str | dict[str, str]) -> int | dict[str, int] | None:
+    """The level of each column that is compressed by zstd; snappy has none."""
+    if isinstance(codecs, str):
+        return 1 if codecs == "zstd" else None
+    return {path: 1 for path, codec in codecs.items() if codec == "zstd"} or None
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
+    """The paths of the Parquet columns that a column becomes."""
+    if pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    else:
+        yield path
 
 
 def _repetitive(batch: pa.RecordBatch) -> list[str]:
@@ -312,4 +301,10 @@ def _repetitive(batch: pa.RecordBatch) -> list[str]:
 def read_batches(fs: pafs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
     """The batches of one of our files, with the Arrow types that were written."""
     with fs.open_input_file(path) as source, pq.ParquetFile(source) as file:
-        yield from file.iter_batches(batch_size=100_000)
+        for number in range(file.metadata.num_row_groups):
+            group = file.metadata.row_group(number)
+            values = sum(group.column(place).num_values for place in range(group.num_columns))
+            rows = min(
+                _MOST_READ_ROWS, max(1, _MOST_READ_VALUES * group.num_rows // max(1, values))
+            )
+            yield from file.iter_batches(batch_size=rows, row_groups=[number])

@@ -14,16 +14,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from binlake.lake.data_file import DataFile, TableKey, files_from_json, files_to_json
 from binlake.lake.engine import Task
 from binlake.lake.export_directory import NOTHING_KEPT, Directory
-from binlake.lake.parquet import (
-    DataFile,
-    ParquetFiles,
-    TableKey,
-    files_from_json,
-    files_to_json,
-    read_batches,
-)
+from binlake.lake.parquet import ParquetFiles, read_batches
 from binlake.table.schema.evolution import Evolution, distinct_versions
 from binlake.table.schema.newest_names import ColumnRenames
 
@@ -50,32 +44,32 @@ Renames = Callable[[str, str], Sequence[ColumnRenames]]
 
 def unite(
     files: Iterable[DataFile], target_file_bytes: int, renames: Renames = lambda *_: ()
-) -> list[UnitedTable]:
-    """Decide, for every table, its schema and what must be rewritten.
+) -> Iterator[UnitedTable]:
+    """Decide, for one table after the other, its schema and what must be rewritten.
 
     `files` in commit order. The schema that comes last is the newest definition.
     """
     tables: dict[TableKey, list[DataFile]] = {}
     for file in files:
         tables.setdefault(file.key, []).append(file)
-    return [
-        _unite_table(key, tables[key], target_file_bytes, renames(key.database, key.table))
-        for key in sorted(tables, key=str)
-    ]
+    for key in sorted(tables, key=str):
+        yield _unite_table(key, tables[key], target_file_bytes, renames(key.database, key.table))
 
 
 def _unite_table(
     key: TableKey, files: Sequence[DataFile], target: int, renames: Sequence[ColumnRenames]
 ) -> UnitedTable:
-    evolution = Evolution.of(
-        f"{key.database}.{key.table}", distinct_versions([file.schema for file in files]), renames
-    )
+    schemas = [file.schema for file in files]
+    evolution = Evolution.of(f"{key.database}.{key.table}", distinct_versions(schemas), renames)
+    fitting = {
+        file.name for file, one in zip(files, schemas, strict=True) if one.equals(evolution.schema)
+    }
     kept: list[DataFile] = []
     merges: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
 
     def finish_group() -> None:
-        if len(group) == 1 and group[0].schema.equals(evolution.schema):
+        if len(group) == 1 and group[0].name in fitting:
             kept.append(group[0])
         elif group:
             merges.append(tuple(group))
@@ -83,7 +77,7 @@ def _unite_table(
 
     for file in files:
         is_large = file.is_full or file.bytes >= target // _WORTH_REWRITING
-        if is_large and file.schema.equals(evolution.schema):
+        if is_large and file.name in fitting:
             finish_group()
             kept.append(file)
             continue

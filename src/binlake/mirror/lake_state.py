@@ -9,7 +9,7 @@ from typing import IO
 
 from binlake.errors import OptionError, SourceError
 from binlake.mirror.control import NAMESPACE
-from binlake.source.bytes import LOG_DIRECTORY_MODE, is_uri, refuse_secrets
+from binlake.source.bytes import is_uri, keep_from_others, refuse_secrets
 from binlake.source.reader import without_secrets
 from binlake.source.replica.url import is_server_url
 
@@ -53,7 +53,7 @@ def lock(indexes: Path, lake: str) -> IO[bytes]:
 def lock_if_free(indexes: Path) -> IO[bytes] | None:
     """The same; None where another process has locked it. Raises SourceError."""
     try:
-        indexes.mkdir(LOG_DIRECTORY_MODE, parents=True, exist_ok=True)  # keys are data
+        keep_from_others(indexes)  # keys are data
         file = (indexes / _LOCK).open("ab")
     except OSError as error:
         raise SourceError(f"{indexes} cannot be written: {error.strerror}") from error

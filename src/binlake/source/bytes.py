@@ -39,8 +39,10 @@ __all__ = [
     "LOG_DIRECTORY_MODE",
     "LOG_FILE_MODE",
     "ByteReader",
+    "create_new",
     "file_system_for",
     "is_uri",
+    "keep_from_others",
     "local_path",
     "mode_like",
     "open_reader",
@@ -281,6 +283,24 @@ def write_whole(path: str, data: bytes, mode: int = LOG_FILE_MODE) -> None:
             file.write(data)
     except OSError as error:
         raise _write_error(path, error) from error
+
+
+def create_new(path: Path) -> IO[bytes]:
+    """Create a file for data from logs, under a name that no file has. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, LOG_FILE_MODE), "wb")
+
+
+def keep_from_others(directory: Path) -> None:
+    """Make a directory of binlake's own, which an earlier version may have left open to other users.
+
+    Raises OSError, but not for a directory of another owner.
+    """
+    directory.mkdir(LOG_DIRECTORY_MODE, parents=True, exist_ok=True)
+    mode = stat.S_IMODE(directory.stat().st_mode)
+    if mode & ~LOG_DIRECTORY_MODE & 0o777:
+        with contextlib.suppress(PermissionError):
+            directory.chmod(mode & ~0o777 | mode & LOG_DIRECTORY_MODE)
 
 
 _PARTIAL = re.compile(r".+\.[0-9a-f]+\.partial")

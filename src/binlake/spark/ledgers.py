@@ -31,7 +31,14 @@ from pathlib import Path
 from typing import Any
 
 from binlake.errors import BinlogError, SourceError
-from binlake.source.bytes import file_system_for, is_uri, local_path, write_whole
+from binlake.source.bytes import (
+    LOG_DIRECTORY_MODE,
+    create_new,
+    file_system_for,
+    is_uri,
+    local_path,
+    write_whole,
+)
 from binlake.spark.hosts import check_visible
 from binlake.spark.ledger_collector import CollectorAddress, ReadPart
 from binlake.values.ledger import Ledger
@@ -279,7 +286,7 @@ class _LocalFolder(_Folder):
 
     def create(self) -> None:
         with self._errors():
-            self._root.mkdir(parents=True, exist_ok=True)
+            self._root.mkdir(LOG_DIRECTORY_MODE, parents=True, exist_ok=True)
 
     def put(self, name: str, data: bytes) -> None:
         self.create()
@@ -304,8 +311,10 @@ class _LocalFolder(_Folder):
         folder = self._root / _TASKS / read
         with self._errors():
             while True:
-                folder.mkdir(parents=True, exist_ok=True)
+                self.create()
                 try:
+                    for made in (folder.parent, folder):
+                        made.mkdir(LOG_DIRECTORY_MODE, exist_ok=True)
                     self._write(folder / f"{task}-{uuid.uuid4().hex[:8]}.json", data)
                     return
                 except FileNotFoundError:  # another task has just taken the folder
@@ -330,7 +339,8 @@ class _LocalFolder(_Folder):
     @staticmethod
     def _write(path: Path, data: bytes) -> None:
         partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-        partial.write_bytes(data)
+        with create_new(partial) as file:
+            file.write(data)
         partial.replace(path)
 
     @contextlib.contextmanager

@@ -6,7 +6,6 @@ The dump is read twice: once for the definition of the table and the place in th
 from __future__ import annotations
 
 import gzip
-import mmap
 import re
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from binlake.state.origin import Origin, origin_in_dump
 from binlake.state.shape import Row, TableShape, collations_in, key_of
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.declared import DeclaredTable
+from binlake.table.schema.dump_text import DumpText
 from binlake.table.schema.schema_file import DumpPart, dump_parts, named_database
 from binlake.table.text.sql_text import quoted_name
 from binlake.values.options import ReadOptions
@@ -153,7 +154,7 @@ class Dump(Base):
         return f"a value cannot be read: {error}"
 
     def _error(self, message: str, place: int) -> SourceError:
-        line = self._data[:place].count(b"\n") + 1
+        line = self._data.newlines(0, place) + 1
         return SourceError(f"{self._path}, line {line}: {message}")
 
     def _check_readable(self) -> None:
@@ -270,19 +271,30 @@ class Dump(Base):
                 yield part.start, part.end
 
 
-def _opened(path: str) -> mmap.mmap:
-    """The bytes of a dump. Raises SourceError."""
+def _opened(path: str) -> DumpText:
+    """The text of a dump. Raises SourceError."""
     try:
-        with Path(path).open("rb") as file:
-            if not path.endswith(".gz"):
-                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            with tempfile.TemporaryFile(prefix="binlake-") as whole:
-                with gzip.open(file) as packed:
-                    shutil.copyfileobj(packed, whole, 1 << 20)
-                whole.flush()
-                return mmap.mmap(whole.fileno(), 0, access=mmap.ACCESS_READ)
-    except ValueError:
-        raise SourceError(f"{path} is empty") from None
+        file = _plain(path)
+        text = DumpText(file, path)
+        if len(text) == 0:
+            file.close()
+            raise SourceError(f"{path} is empty")
+        return text
     except (OSError, EOFError) as error:
         why = getattr(error, "strerror", None) or error
         raise SourceError(f"cannot read {path}: {why}") from None
+
+
+def _plain(path: str) -> BinaryIO:
+    """Open a dump; a compressed one becomes a file without a name."""
+    if not path.endswith(".gz"):
+        return Path(path).open("rb")
+    whole = tempfile.TemporaryFile(prefix="binlake-")  # noqa: SIM115 - the caller closes it
+    try:
+        with gzip.open(path) as packed:
+            shutil.copyfileobj(packed, whole, 1 << 20)
+        whole.flush()
+    except BaseException:
+        whole.close()
+        raise
+    return whole

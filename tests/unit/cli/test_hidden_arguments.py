@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +54,21 @@ def test_the_program_starts_there(module: str) -> None:
     assert run.stderr.startswith("binlake: ")
     assert "geheim" not in run.stderr
     assert len(run.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("module", ["binlake", "binlake.cli.main", "binlake_program"])
+def test_every_way_to_start_binlake_hides_passwords(module: str) -> None:
+    """The server is a socket that accepts and says nothing, so the process waits."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+        url = f"mysql://ada:geheim@127.0.0.1:{server.getsockname()[1]}/?option-file=none"
+        with subprocess.Popen(
+            [sys.executable, "-m", module, "doctor", url], stderr=subprocess.DEVNULL
+        ) as run:
+            try:
+                client, _ = server.accept()
+                shown = Path(f"/proc/{run.pid}/cmdline").read_bytes()
+                client.close()
+            finally:
+                run.kill()
+    assert b"mysql://ada:xxxxxx@" in shown

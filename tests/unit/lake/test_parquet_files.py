@@ -11,13 +11,14 @@ import pytest
 from pyarrow import fs as pafs
 
 from binlake.lake import parquet
-from binlake.lake.parquet import (
+from binlake.lake.data_file import (
     DataFile,
-    ParquetFiles,
+    PackedSchema,
     TableKey,
     files_from_json,
     files_to_json,
 )
+from binlake.lake.parquet import ParquetFiles
 from binlake.lake.unite import unite
 
 WIDE = pa.schema([pa.field(f"c{n}", pa.int8()) for n in range(500)])
@@ -66,8 +67,9 @@ def test_a_file_ends_with_many_row_groups_of_many_columns(
 
 def test_a_file_travels_with_its_schema() -> None:
     schema = WIDE.with_metadata({"binlake.table": "shop.t"})
-    file = DataFile(TableKey("shop", "t"), "0.parquet", 1, 2, schema)
-    other = DataFile(TableKey("shop", "u"), "1.parquet", 1, 2, WIDE)
+    file = DataFile(TableKey("shop", "t"), "0.parquet", 1, 2, PackedSchema.of(schema))
+    other = DataFile(TableKey("shop", "u"), "1.parquet", 1, 2, PackedSchema.of(WIDE, [file]))
+    assert other.packed.columns is file.packed.columns
     (told,) = files_to_json([file])["columns"]
     assert len(told) < len(WIDE.serialize()) // 4
     found = files_from_json(json.loads(json.dumps(files_to_json([file, other, file]))))
@@ -80,12 +82,10 @@ def test_a_file_travels_with_its_schema() -> None:
 
 
 def test_tables_with_the_same_columns_share_their_description() -> None:
-    files = [
-        DataFile(
-            TableKey("shop", f"t{n}"), f"{n}.parquet", 1, 2, WIDE.with_metadata({"table": f"{n}"})
-        )
-        for n in range(20)
-    ]
+    files: list[DataFile] = []
+    for n in range(20):
+        packed = PackedSchema.of(WIDE.with_metadata({"table": f"{n}"}), files[-1:])
+        files.append(DataFile(TableKey("shop", f"t{n}"), f"{n}.parquet", 1, 2, packed))
     told = files_to_json(files)
     assert len(told["columns"]) == 1
     assert files_from_json(told) == files
@@ -105,3 +105,54 @@ def test_a_file_of_few_rows_ends_before_many(
         for file in written
     ]
     assert codecs == ["SNAPPY", "ZSTD"]
+
+
+def test_short_batches_of_many_columns_are_one_row_group(tmp_path: Path) -> None:
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 30)
+    values = [*range(100)]
+    for value in values:
+        row = [pa.array([value], pa.int8()), *(pa.nulls(1, pa.int8()) for _ in range(499))]
+        files.write(TableKey("shop", "t"), pa.RecordBatch.from_arrays(row, schema=WIDE))
+        assert files._held_bytes < 20 << 20  # 100 batches of 500 columns would be 200 MB
+    (written,) = files.close()
+    metadata = pq.ParquetFile(tmp_path / written.name).metadata
+    assert (metadata.num_row_groups, metadata.num_rows) == (1, 100)
+    assert pq.read_table(tmp_path / written.name)["c0"].to_pylist() == values
+
+
+def test_columns_without_values_do_not_set_up_a_compressor(tmp_path: Path) -> None:
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 30)
+    kinds = {
+        "list": pa.list_(pa.field("element", pa.string())),
+        "struct": pa.struct([pa.field("x", pa.int8()), pa.field("y", pa.int8())]),
+        "map": pa.map_(pa.string(), pa.int8()),
+    }
+    columns = {"full": pa.array(["x"] * 100), "empty": pa.nulls(100, pa.string())}
+    columns |= {name: pa.nulls(100, kind) for name, kind in kinds.items()}
+    columns["texts"] = pa.array([["x"]] * 100, kinds["list"])
+    batch = pa.RecordBatch.from_pydict(columns)
+    files.write(TableKey("shop", "t"), batch)
+    (written,) = files.close()
+    group = pq.ParquetFile(tmp_path / written.name).metadata.row_group(0)
+    codecs = {
+        group.column(n).path_in_schema: group.column(n).compression
+        for n in range(group.num_columns)
+    }
+    compressed = {path for path, codec in codecs.items() if codec == "ZSTD"}
+    assert compressed == {"full", "texts.list.element"}
+    assert set(codecs.values()) == {"ZSTD", "SNAPPY"}
+    assert pa.table(batch).equals(pq.read_table(tmp_path / written.name))
+
+
+def test_rows_are_read_back_in_parts_of_limited_memory(tmp_path: Path) -> None:
+    """A row that takes few bytes in the file may be thousands of names in memory."""
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 30)
+    names = pa.array(
+        [[f"c{n}" for n in range(5000)]] * 2000, pa.list_(pa.field("element", pa.string()))
+    )
+    batch = pa.RecordBatch.from_pydict({"absent": names})
+    files.write(TableKey("shop", "t"), batch)
+    (written,) = files.close()
+    read = list(parquet.read_batches(pafs.LocalFileSystem(), str(tmp_path / written.name)))
+    assert len(read) > 4
+    assert pa.Table.from_batches(read).equals(pa.table(batch))

@@ -9,14 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from binlake.lake.data_file import DataFile, TableKey, files_from_json, files_to_json
 from binlake.lake.export_directory import Directory
-from binlake.lake.parquet import (
-    DataFile,
-    ParquetFiles,
-    TableKey,
-    files_from_json,
-    files_to_json,
-)
+from binlake.lake.parquet import ParquetFiles
 from binlake.lake.unite import MergeTask, merged_files, unite
 
 ORDERS = TableKey("shop", "orders")

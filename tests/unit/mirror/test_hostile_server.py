@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import random
 import struct
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +22,7 @@ from binlake.mirror.source.bounds import even_bounds, walked_bounds
 from binlake.mirror.source.snapshot import _moment_us
 from binlake.mirror.source.table_rows import RowSelect, text_rows
 from binlake.mirror.source.tables import SourceTable
-from binlake.source.replica.connection import ServerConnection, connect
+from binlake.source.replica.connection import ConnectionLostError, ServerConnection, connect
 from binlake.source.replica.url import ServerUrl
 from binlake.values.plan import ColumnDefinition, TableDefinition
 from support.servers.fake_server import OK, Conversation, fake_server
@@ -69,7 +71,9 @@ def result(codes: tuple[int, ...], rows: list[bytes]) -> list[bytes]:
 
 
 @contextmanager
-def connected(talk: Callable[[Conversation], None]) -> Iterator[ServerConnection]:
+def connected(
+    talk: Callable[[Conversation], None], options: str = ""
+) -> Iterator[ServerConnection]:
     """A connection to a server that believes every login, then talks so."""
 
     def converse(conversation: Conversation) -> None:
@@ -79,7 +83,7 @@ def connected(talk: Callable[[Conversation], None]) -> Iterator[ServerConnection
         talk(conversation)
 
     with fake_server(converse) as (port, _):
-        url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
+        url = f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none{options}"
         with connect(ServerUrl.parse(url)) as server:
             yield server
 
@@ -219,3 +223,32 @@ def test_a_table_does_not_divide_without_end(monkeypatch: pytest.MonkeyPatch) ->
 
     with connected(talk) as server, pytest.raises(ServerError, match="more than 10 parts"):
         list(walked_bounds(server, TABLE, 10))
+
+
+@pytest.mark.parametrize("drips", [0, 400])
+def test_a_server_that_sends_no_more_rows_is_lost(drips: int) -> None:
+    """Silent, or sending a row byte by byte: the limit holds for a row, however it arrives."""
+    ended = threading.Event()
+
+    def talk(conversation: Conversation) -> None:
+        conversation.hear()
+        send_all(conversation, prepared(COLUMNS))
+        conversation.hear()
+        send_all(conversation, result(COLUMNS, [row(7, b"seven")])[:-1])
+        with suppress(OSError):
+            conversation.sock.sendall(struct.pack("<I", 1 << 20)[:4])
+            for _ in range(drips):
+                conversation.sock.sendall(b"\0")
+                if ended.wait(0.01):
+                    break
+        ended.wait(10)
+
+    with connected(talk, "&read-timeout=0.5") as server:
+        begun = time.monotonic()
+        with pytest.raises(ConnectionLostError) as caught:
+            read(server)
+        took_s = time.monotonic() - begun
+        ended.set()
+    assert "no row has come for 0.5 seconds" in str(caught.value)
+    assert "read-timeout" in str(caught.value.hint)
+    assert took_s < 3

@@ -5,10 +5,12 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from binlake.errors import BinlogError
 from binlake.mirror.iceberg.key_index import KeyIndex
+from binlake.mirror.iceberg.keys import Keys
 from binlake.mirror.lake_state import lock
 from binlake.mirror.sessions import mirror_session
 
@@ -35,3 +37,24 @@ def test_other_users_cannot_read_the_keys_of_a_mirror(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "state" / "shop.t").stat().st_mode) & 0o007 == 0
     index.clear()
     assert stat.S_IMODE((tmp_path / "state" / "shop.t").stat().st_mode) & 0o007 == 0
+
+
+def test_a_state_directory_that_other_users_could_read_is_closed(tmp_path: Path) -> None:
+    """Those that earlier versions made have the permissions of the umask."""
+    indexes = tmp_path / "state"
+    indexes.mkdir()
+    indexes.chmod(0o2775)
+    (indexes / "shop.t").mkdir(0o777)
+    with lock(indexes, "s3://bucket/lake"):
+        assert stat.S_IMODE(indexes.stat().st_mode) == 0o2750
+    KeyIndex(indexes / "shop.t")
+    assert stat.S_IMODE((indexes / "shop.t").stat().st_mode) & 0o027 == 0
+
+
+def test_files_of_keys_are_not_for_other_users(tmp_path: Path) -> None:
+    index = KeyIndex(tmp_path)
+    high = np.array([1, 2], np.uint64)
+    index._store(Keys(high, None), np.zeros(2, np.uint64), {1: 2})
+    files = list(tmp_path.glob("*.npy"))
+    assert len(files) == 2
+    assert not [file for file in files if stat.S_IMODE(file.stat().st_mode) & 0o037]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -246,3 +247,13 @@ def test_offsets_carry_the_sums() -> None:
         StreamOffset.from_json({**offset.to_json(), "ledger": {"batches": "3"}})
     with pytest.raises(SourceError):
         StreamOffset.from_json({**offset.to_json(), "ledger": 3})
+
+
+def test_ledgers_are_not_for_other_users(tmp_path: Path) -> None:
+    """They name the files, tables and texts of a log."""
+    folder = ledgers._folder(str(tmp_path / "kept"))
+    folder.add("read", "00000", b"{}")
+    folder.put("read.json", b"{}")
+    made = [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]
+    assert len(made) == 5
+    assert not [path for path in made if stat.S_IMODE(path.stat().st_mode) & 0o027]

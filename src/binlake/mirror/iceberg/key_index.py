@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from binlake.mirror.iceberg.keys import Keys
-from binlake.source.bytes import LOG_DIRECTORY_MODE, remove_partials, replacing
+from binlake.source.bytes import create_new, keep_from_others, remove_partials, replacing
 
 __all__ = ["KeyIndex", "Locations", "SortedKeys", "sorted_keys"]
 
@@ -72,7 +72,7 @@ class KeyIndex:
         self._next = 0
         self._runs: list[_Run] = []
         self._snapshot: int | None = None
-        directory.mkdir(LOG_DIRECTORY_MODE, parents=True, exist_ok=True)
+        keep_from_others(directory)
         remove_partials(directory, [file.name for file in directory.iterdir()])
         try:
             self._load(json.loads((directory / _META).read_text("utf-8")))
@@ -191,7 +191,7 @@ class KeyIndex:
     def clear(self) -> None:
         """Forget everything."""
         shutil.rmtree(self._directory, ignore_errors=True)
-        self._directory.mkdir(LOG_DIRECTORY_MODE, parents=True, exist_ok=True)
+        keep_from_others(self._directory)
         self._paths, self._numbers, self._runs, self._snapshot = {}, {}, [], None
 
     # --------------------------------------------------------------------------------------------
@@ -214,7 +214,8 @@ class KeyIndex:
         name = uuid.uuid4().hex
         for part, values in (("high", keys.high), ("low", keys.low), ("where", where)):
             if values is not None:
-                np.save(self._directory / f"{name}.{part}.npy", values)
+                with create_new(self._directory / f"{name}.{part}.npy") as file:
+                    np.save(file, values)
         self._runs.append(self._mapped(name, keys.low is not None, counts))
 
     def _mapped(self, name: str, hashed: bool, counts: dict[int, int]) -> _Run:

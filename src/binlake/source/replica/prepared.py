@@ -12,6 +12,7 @@ Layout: https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from binlake.source.replica.connection import (
     told_error,
 )
 from binlake.source.replica.receiver import Receiver, SilenceError
+from binlake.source.replica.url import seconds_option
 from binlake.values.plan import ColumnPlan
 
 __all__ = ["BatchLimits", "query_rows"]
@@ -40,7 +42,7 @@ _HEADER_BYTES = 4
 _LARGEST_PACKET = 0xFFFFFF
 _MOST_ROW_BYTES = 1 << 31
 _RECEIVE_BYTES = 1 << 20
-_SILENCE_S = 3600.0  # a server may sort, or sum up, for long before it sends the first row
+_SILENCE_S = 600.0  # a server may sort, or sum up, for long before it sends the first row
 
 #: What the server sends for a column, by the type of the result: bytes of a number, or a form.
 _WIRES = {
@@ -77,7 +79,8 @@ def query_rows(
     """Run a query; yield its rows in batches, each with the bytes received for it.
 
     `plans` are those of the selected columns, in order. The rows are not held on this side: the server
-    waits while the caller does something else. The connection is closed if iteration ends early.
+    waits while the caller does something else. Each row has to arrive within the option read-timeout of the
+    URL, 600 seconds by default. The connection is closed if iteration ends early.
     Raises ServerError, ConnectionLostError, UnsupportedError.
     """
     finished = False
@@ -143,12 +146,16 @@ def _column_types(driver: Any, count: int) -> list[int]:
 
 
 def _batches(server: ServerConnection, kernel: BinaryRows) -> Iterator[tuple[ImageBuffers, int]]:
-    receiver = server.driver.begin_stream(_SILENCE_S)
+    patience_s = seconds_option(server.url, "read-timeout", _SILENCE_S)
+    receiver = server.driver.begin_stream(patience_s)
     receiver.grow(_RECEIVE_BYTES)
     received = 0
+    receiver.deadline = time.monotonic() + patience_s
     while True:
         try:
             pos, why = kernel.feed(receiver.data, receiver.start, receiver.end)
+            if pos > receiver.start:  # a row, not only bytes of it
+                receiver.deadline = time.monotonic() + patience_s
             received += pos - receiver.start
             receiver.start = pos
             if why == MORE:
@@ -162,11 +169,17 @@ def _batches(server: ServerConnection, kernel: BinaryRows) -> Iterator[tuple[Ima
                     continue
         except FormatError as error:
             raise ServerError(f"{server.where} sent a malformed row: {error.message}") from None
-        except (OSError, EOFError, SilenceError) as error:
+        except SilenceError:
+            raise ConnectionLostError(
+                f"{server.where}: no row has come for {patience_s:g} seconds",
+                hint="the option read-timeout of the URL sets the limit",
+            ) from None
+        except (OSError, EOFError) as error:
             raise ConnectionLostError(f"{server.where}: the connection was lost: {error}") from None
         if why == FULL:
             yield kernel.finish(), received
             received = 0
+            receiver.deadline = time.monotonic() + patience_s
             continue
         _check_end(server, payload)
         if kernel.rows:

@@ -16,7 +16,9 @@ __all__ = ["read_beside"]
 
 
 def read_beside(path: str) -> pa.Buffer | None:
-    """Return the bytes of a file, mapped if it is local; None if there is none. Raises SourceError.
+    """Return the bytes of a file; None if there is none. Raises SourceError.
+
+    They are a copy in memory. A mapping would end the process with SIGBUS where another one truncates the file.
 
     For a local file that does not exist, this does without pyarrow, whose import takes longer than reading
     a small log.
@@ -30,9 +32,7 @@ def read_beside(path: str) -> pa.Buffer | None:
             files, inner = file_system_for(path)
             with files.open_input_file(inner) as file:
                 return pa.py_buffer(file.read())
-        with pa.memory_map(
-            local_path(path)
-        ) as file:  # only the pages that a reader touches are read
+        with pa.OSFile(local_path(path)) as file:
             return file.read_buffer()
     except FileNotFoundError:
         return None

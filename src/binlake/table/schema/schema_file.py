@@ -1,7 +1,7 @@
 r"""Read CREATE TABLE statements: output of SHOW CREATE TABLE, mysqldump, or written by hand.
 
 Any text may surround them: a dump of many gigabytes (its INSERTs are skipped inside one regular
-expression, over a memory map), the vertical (`\G`) or the escaped one-line output of the `mysql`
+expression), the vertical (`\G`) or the escaped one-line output of the `mysql`
 client, `DELIMITER` sections. `USE`, `CREATE DATABASE` and mysqldump's comments (`-- Current
 Database:`, `-- Host: … Database:`) name the database of what follows. Comments of `binlake schema`
 (`-- binlake: from FILE:POS`) contain the place from which the next statement holds.
@@ -11,18 +11,18 @@ Lexical rules are sqlglot's. `sql_tokens.py` explains why its parser is not used
 
 from __future__ import annotations
 
-import mmap
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from binlake.errors import SchemaError
+from binlake.errors import SchemaError, SourceError
 from binlake.format.sql_names import ANSI_NAME_BYTES
 from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.table.schema.create_table import UnreadableTableError, parse_create_table
 from binlake.table.schema.declared import DeclaredSchema, DeclaredTable, LogPosition
+from binlake.table.schema.dump_text import DumpText
 from binlake.table.schema.schema_text import read_note
 from binlake.values.options import ReadOptions
 
@@ -34,8 +34,6 @@ __all__ = [
     "parse_schema",
     "read_schema_file",
 ]
-
-_Source: TypeAlias = "bytes | mmap.mmap"
 
 _QUOTED = rb"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|`[^`]*+`"""
 _TOKEN = re.compile(
@@ -83,10 +81,12 @@ def read_schema_file(path: str) -> DeclaredSchema:
         with Path(path).open("rb") as file:
             if not Path(path).is_file():  # a pipe
                 return parse_schema(file.read(), path)
-            if Path(path).stat().st_size == 0:
+            data = DumpText(file, path)
+            if len(data) == 0:
                 raise SchemaError(f"schema file {path} is empty")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return parse_schema(data, path)
+            return parse_schema(data, path)
+    except SourceError as error:
+        raise SchemaError(f"cannot read schema file {error.message}") from None
     except OSError as error:
         raise SchemaError(f"cannot read schema file {path}: {error.strerror or error}") from None
 
@@ -109,9 +109,10 @@ def declared_schema(options: ReadOptions, inputs: Iterable[str] = ()) -> Declare
     return made(ServerUrl.parse_all(urls[0]), tables)
 
 
-def parse_schema(data: _Source, file: str | None = None) -> DeclaredSchema:
+def parse_schema(data: bytes | DumpText, file: str | None = None) -> DeclaredSchema:
     """Read the declarations in a text. Raises SchemaError if it has none, or an unreadable one."""
-    tables = list(_tables(data, file))
+    text = DumpText(data, file or "the schema") if isinstance(data, bytes) else data
+    tables = list(_tables(text, file))
     if not tables:
         raise SchemaError(
             f"{file or 'the schema'} contains no CREATE TABLE",
@@ -120,7 +121,7 @@ def parse_schema(data: _Source, file: str | None = None) -> DeclaredSchema:
     return DeclaredSchema(tables)
 
 
-def _tables(data: _Source, file: str | None) -> Iterator[DeclaredTable]:
+def _tables(data: DumpText, file: str | None) -> Iterator[DeclaredTable]:
     database: str | None = None
     charsets: dict[str, str] = {}  # default character set by database
     line, counted = 1, 0
@@ -130,7 +131,7 @@ def _tables(data: _Source, file: str | None) -> Iterator[DeclaredTable]:
             continue
         text = data[start:end]
         if kind == "table":
-            line, counted = line + _newlines(data, counted, start), start
+            line, counted = line + data.newlines(counted, start), start
             for declared in _table(text, line, database, charsets, file):
                 yield replace(declared, since=since)
             since = None
@@ -159,22 +160,17 @@ def named_database(kind: str, text: bytes) -> str | None:
     return None if found is None else _unquoted(found[1] or found[2])
 
 
-def _newlines(data: _Source, start: int, end: int) -> int:
-    step = 1 << 20  # a slice of a memory map is a copy
-    return sum(data[at : min(at + step, end)].count(b"\n") for at in range(start, end, step))
-
-
-def dump_parts(data: _Source, file: str | None) -> Iterator[DumpPart]:
+def dump_parts(data: DumpText, file: str | None) -> Iterator[DumpPart]:
     """Yield the relevant parts of a dump: table, insert, database, use, note. Raises SchemaError."""
     if b"\0" in data[:_HEAD_BYTES]:
         return  # no text: it holds no CREATE TABLE
     begun: int | None = None  # start of the CREATE TABLE that is being passed
     depth = 0
-    for match in _TOKEN.finditer(data):
-        kind = match.lastgroup or ""
-        if kind == "unclosed" or (kind == "comment" and not match[0].endswith(b"*/")):
+    for token in data.tokens(_TOKEN):
+        kind = token.kind
+        if kind == "unclosed" or not token.is_closed:
             what = "comment" if kind == "comment" else "quote"
-            line = _newlines(data, 0, match.start()) + 1
+            line = data.newlines(0, token.start) + 1
             raise SchemaError(f"line {line}: unterminated {what}", file=file)
         if kind == "open":
             depth += 1
@@ -182,14 +178,14 @@ def dump_parts(data: _Source, file: str | None) -> Iterator[DumpPart]:
             depth = max(0, depth - 1)
         elif kind in ("end", "table", "database", "use") and (depth == 0 or kind == "end"):
             if begun is not None:
-                yield DumpPart("table", begun, match.start())
+                yield DumpPart("table", begun, token.start)
             begun, depth = None, 0
             if kind == "table":
-                begun = match.start()
+                begun = token.start
             elif kind != "end":
-                yield DumpPart(kind, match.start(), match.end())
+                yield DumpPart(kind, token.start, token.end)
         elif kind in ("note", "insert") and begun is None:
-            yield DumpPart(kind, match.start(), match.end())
+            yield DumpPart(kind, token.start, token.end)
     if begun is not None:
         yield DumpPart("table", begun, len(data))
 

@@ -1,0 +1,123 @@
+"""The text of a dump or schema file, read as needed.
+
+A dump may have hundreds of gigabytes. A memory mapping would end the process with SIGBUS where another process
+truncates the file, so this reads parts of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from binlake.errors import SourceError
+
+__all__ = ["DumpText", "Token"]
+
+_WINDOW_BYTES = 4 << 20
+_LONGEST_TOKEN = 1 << 30  # the servers' limit for a statement
+
+
+class Token(NamedTuple):
+    """What an expression found: the name of its group, and its bytes [start, end) in the text."""
+
+    kind: str
+    start: int
+    end: int
+    is_closed: bool
+
+
+class DumpText:
+    """A text whose slices are bytes: of a regular file, or of bytes in memory.
+
+    The length is that of the moment when it was opened. Reading raises SourceError where the file has become
+    shorter.
+    """
+
+    def __init__(self, source: BinaryIO | bytes, name: str) -> None:
+        self._name = name
+        self._file = source if not isinstance(source, bytes) else None
+        self._bytes = source if isinstance(source, bytes) else b""
+        self._size = len(self._bytes)
+        if self._file is not None:
+            self._size = os.fstat(self._file.fileno()).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> bytes:
+        if self._file is None:
+            return self._bytes[part]
+        start, stop, _ = part.indices(self._size)
+        pieces = []
+        while start < stop:
+            piece = os.pread(self._file.fileno(), min(stop - start, 1 << 30), start)
+            if not piece:
+                raise SourceError(f"{self._name} became shorter while it was read")
+            pieces.append(piece)
+            start += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def newlines(self, start: int, end: int) -> int:
+        """Count the newlines in bytes [start, end)."""
+        step = 1 << 20
+        return sum(self[at : min(at + step, end)].count(b"\n") for at in range(start, end, step))
+
+    def tokens(self, expression: re.Pattern[bytes]) -> Iterator[Token]:
+        """Yield what an expression finds, as if the whole text were in memory.
+
+        The names of its groups are kinds of tokens. A token must not depend on what follows, except where it reaches
+        the end of the text, or where the next one is `unclosed`: both are searched again with more text.
+        Raises SourceError for a token of more than 1 GiB.
+        """
+        at, size = 0, _WINDOW_BYTES
+        while at < self._size:
+            lead = min(at, 1)  # which boundaries of words and lines look at
+            begin = at - lead
+            window = self[begin : begin + size]
+            passed = at
+            for token in _whole_tokens(expression, window, lead, begin + size >= self._size):
+                yield token._replace(start=begin + token.start, end=begin + token.end)
+                passed = begin + token.end
+            if begin + size >= self._size:
+                return
+            if passed == at:
+                size *= 2
+                if size > _LONGEST_TOKEN:
+                    raise SourceError(
+                        f"{self._name}: a statement, text or comment of more than 1 GiB"
+                    )
+            else:
+                at, size = passed, _WINDOW_BYTES
+
+    def __enter__(self) -> DumpText:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _whole_tokens(
+    expression: re.Pattern[bytes], window: bytes, lead: int, is_last: bool
+) -> Iterator[Token]:
+    """Yield the tokens of a window that more text cannot change."""
+    held: Token | None = None
+    for match in expression.finditer(window, lead):
+        kind = match.lastgroup or ""
+        is_closed = kind != "comment" or match[0].endswith(b"*/")
+        found = Token(kind, match.start(), match.end(), is_closed)
+        if not is_last and (kind == "unclosed" or match.end() == len(window)):
+            if held is not None and held.end == match.start():
+                held = None  # it may go on with the text that is not whole yet
+            break
+        if held is not None:
+            yield held
+        held = found
+    if held is not None:
+        yield held
