@@ -17,6 +17,7 @@ from binlake.mirror import compact
 from binlake.mirror.iceberg.compaction import CompactionPolicy, all_groups, due_groups
 from binlake.mirror.iceberg.jvm import Lake as Catalog
 from binlake.mirror.iceberg.table import Change, MirrorTable
+from binlake.mirror.tags import expire_tags
 from dev.servers import Server, running
 from support.spark.lake_readers import by_pyiceberg, by_spark
 from support.spark.mirrored import Lake, Writer, quarantined
@@ -139,6 +140,28 @@ def test_orphans_of_killed_runs_and_expired_snapshots(iceberg_spark: Any, tmp_pa
     assert table.iceberg.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 0
     found = iceberg_spark.sql("SELECT id, amount FROM lake.db.orphans VERSION AS OF 'kept'")
     assert sorted((row.id, int(row.amount)) for row in found.collect()) == [(0, 2), (1, 3)]
+
+
+def test_tags_expire_when_they_were_seen_for_long_enough(
+    iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """The snapshot of a tag may be older than the statement: its own age does not count."""
+    lake = Catalog(iceberg_spark, "lake")
+    table = MirrorTable.create(lake, "db", "tagged", SCHEMA, ("id",), tmp_path)
+    table.commit(Change(rows([{"id": 1, "name": "a", "amount": 1}])), {})
+    for tag in ("before-truncate-binlog.000001-4", "of-others"):
+        table.iceberg.tag(tag)
+    table.commit(Change(truncate=True), {})
+    later = time.time() + 1000
+    assert expire_tags(table.iceberg, 60, later) == [], "it is new to the mirror"
+    assert expire_tags(table.iceberg, 60, later + 59) == []
+    table.commit(Change(rows([{"id": 2, "name": "a", "amount": 1}])), {})
+    table.iceberg.tag("before-drop-binlog.000001-9")
+    assert expire_tags(table.iceberg, 60, later + 61) == ["before-truncate-binlog.000001-4"]
+    assert sorted(table.iceberg.tags()) == ["before-drop-binlog.000001-9", "of-others"]
+    assert expire_tags(table.iceberg, 60, later + 200) == ["before-drop-binlog.000001-9"]
+    table.commit(Change(rows([{"id": 3, "name": "a", "amount": 1}])), {})
+    assert by_spark(iceberg_spark, "db.tagged", "id") == [(2,), (3,)]
 
 
 @pytest.mark.parametrize("deletes", ["vectors", "position"])

@@ -228,6 +228,13 @@ class MirrorOptions:
         metavar="N",
         least=1,
     )
+    keep_tags_s: int = _option(
+        0,
+        "Age at which the tags before TRUNCATE, DROP and RENAME expire; without it, never.",
+        flag="--keep-tags",
+        metavar="SECONDS",
+        least=1,
+    )
     compact: str = _choice(
         "--compact", "HOW", "Compact tables while the mirror runs: auto or off.", "auto", "off"
     )

@@ -33,6 +33,7 @@ from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.kept import mirrored_tables
 from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tags import expire_tags
 from binlake.values.ledger import counted
 
 __all__ = ["Upkeep", "compact_tables"]
@@ -228,6 +229,9 @@ class Upkeep:
         options = self._options
         before_ms = int((time.time() - options.keep_snapshots_s) * 1000)
         for lake in {id(table.lake): table.lake for table in tables.values()}.values():
+            if options.keep_tags_s:
+                for tag in expire_tags(lake.iceberg, options.keep_tags_s, time.time()):
+                    self._note(f"{lake.full_name}: the tag {tag} has expired")
             lake.iceberg.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
         self._control.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
         self._control.compact(self._policy)

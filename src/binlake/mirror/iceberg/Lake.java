@@ -360,6 +360,24 @@ public class Lake {
     }
   }
 
+  /** The names of the tags. */
+  public String tags(Table table) throws Exception {
+    table.refresh();
+    ArrayNode names = mapper.createArrayNode();
+    Iterator refs = table.refs().entrySet().iterator();
+    while (refs.hasNext()) {
+      Map.Entry entry = (Map.Entry) refs.next();
+      if (((SnapshotRef) entry.getValue()).isTag()) {
+        names.add((String) entry.getKey());
+      }
+    }
+    return mapper.writeValueAsString(names);
+  }
+
+  public void dropTag(Table table, String name) {
+    table.manageSnapshots().removeTag(name).commit();
+  }
+
   /** Forget the snapshots before a time, and more than the most; but not the newest ones. */
   public void expire(Table table, long olderThanMillis, int keep, int most) throws Exception {
     ArrayList times = new ArrayList();

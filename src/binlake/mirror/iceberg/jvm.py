@@ -155,6 +155,17 @@ class IcebergTable:
         with _in_one_line(self.full_name):
             self._helper.tag(self._table, name)
 
+    def tags(self) -> list[str]:
+        """The names of all tags."""
+        with _in_one_line(self.full_name):
+            found: list[str] = json.loads(self._helper.tags(self._table))
+            return found
+
+    def drop_tag(self, name: str) -> None:
+        """Remove a tag; its snapshot expires like others."""
+        with _in_one_line(self.full_name):
+            self._helper.dropTag(self._table, name)
+
     def expire(self, older_than_ms: int, keep: int, most: int) -> None:
         """Expire the snapshots before a time, and those beyond the newest `most`; `keep` stay anyway."""
         with _in_one_line(self.full_name):
