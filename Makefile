@@ -124,6 +124,12 @@ soak: $(VENV)/compiled java ## exactly-once against real servers with 200 kills 
 	BINLAKE_KILLS=20 BINLAKE_REQUIRE=1 $(PYTEST) -s -m lakes tests/mirror/test_kills.py
 	BINLAKE_MIRROR_ROUNDS=1000 BINLAKE_REQUIRE=1 $(PYTEST) -s -m lakes tests/mirror/test_compaction.py
 
+# Interrupted, it goes on where it was: everything is in build/mirror-soak (ARGS="--state DIR": elsewhere).
+.PHONY: mirror-soak
+mirror-soak: $(VENV)/compiled java ## 200 kills of a mirror, of its JVM, workers, executors, server; 1,000 rounds (ARGS="--kills N --rounds N --seed N --server NAME")
+	@$(VENV)/bin/python -m dev.servers provision lake-jars
+	PYTHONPATH=tests BINLAKE_REQUIRE=1 $(VENV)/bin/python -m proof.mirror_soak $(ARGS)
+
 # Spark's newest supported line, in its own environment.
 .PHONY: setup-spark43 test-spark43
 setup-spark43:

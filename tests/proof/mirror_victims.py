@@ -1,0 +1,196 @@
+"""What a soak of the mirror kills with -9, one way each: the command, its JVM, a worker, an executor, the server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dev.servers import Server
+from support.servers.live import url_of
+from support.spark.mirrored import iceberg_jar
+from support.spark.spark_processes import Cluster, environment
+
+__all__ = ["KINDS", "Victims"]
+
+PATIENCE_S = 300
+#: The longest time that a mirror may take to notice that its JVM has gone, and to end.
+ENDS_IN_S = 120
+
+
+@dataclass
+class Victims:
+    """Starts the command on a lake, and kills something of it. Each method returns what the command did after that."""
+
+    server: Server
+    lake: Path
+    log: Path
+    options: dict[str, object]
+    cluster: Callable[[], Cluster]
+    rng: random.Random = field(default_factory=random.Random)
+
+    def command(self) -> str:
+        """The driver and all that it has started, at any moment."""
+        process = self._started("local[2]")
+        self._let_run(process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return "killed"
+
+    def jvm(self) -> str:
+        """The JVM alone: the command has to notice, and to end with an error."""
+        process = self._started("local[2]")
+        self._let_run(process)
+        [jvm, *_] = _descendants(process.pid, "java")
+        os.kill(jvm, signal.SIGKILL)
+        try:
+            code = process.wait(ENDS_IN_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise AssertionError(
+                f"the mirror hangs when its JVM is killed\n{self._said()}"
+            ) from None
+        _kill_group(process)
+        assert code not in (0, -signal.SIGKILL), f"exit code {code}\n{self._said()}"
+        assert "Traceback" not in self._said(), self._said()
+        return f"ended with {code}"
+
+    def worker(self) -> str:
+        """A Python process that runs tasks."""
+        process = self._started("local[2]")
+        self._let_run(process)
+        [jvm, *_] = _descendants(process.pid, "java")
+        workers = _await(lambda: _descendants(jvm, "python"), process)
+        os.kill(self.rng.choice(workers), signal.SIGKILL)
+        return self._stopped(process)
+
+    def executor(self) -> str:
+        """An executor of a cluster, with its workers."""
+        cluster = self.cluster()
+        process = self._started(cluster.url, "--conf", "spark.cores.max=2")
+        self._let_run(process)
+        executors = _await(cluster.executors, process)
+        os.kill(self.rng.choice(executors), signal.SIGKILL)
+        return self._stopped(process)
+
+    def source(self) -> str:
+        """The server, which comes back a moment later."""
+        process = self._started("local[2]")
+        self._let_run(process)
+        self.server.kill()
+        time.sleep(self.rng.random() * 2)
+        self.server.start()
+        return self._stopped(process)
+
+    # -- the command -------------------------------------------------------------------------------
+
+    def _started(self, master: str, *more: str) -> subprocess.Popen[bytes]:
+        words = [
+            *(
+                sys.executable,
+                "-m",
+                "binlake_program",
+                "mirror",
+                "--config",
+                str(self._configured()),
+            ),
+            *("--master", master, "--iceberg-jar", str(iceberg_jar()), *more),
+        ]
+        with self.log.open("wb") as log:
+            return subprocess.Popen(
+                words, stdout=log, stderr=log, env=environment(), start_new_session=True
+            )
+
+    def _configured(self) -> Path:
+        """A file of options: some of them have no flag."""
+        values = {"url": url_of(self.server), "lake": str(self.lake), "interval_seconds": 0.05}
+        lines = (f"{name} = {json.dumps(value)}" for name, value in (values | self.options).items())
+        made = self.log.with_suffix(".toml")
+        made.write_text("[mirror]\n" + "\n".join(lines) + "\n")
+        return made
+
+    def _let_run(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for some commits, then for a part of a second."""
+        self._await_commits(process, self.rng.randrange(1, 12))
+        assert process.poll() is None, self._said()
+        time.sleep(self.rng.random() * 0.5)
+
+    def _stopped(self, process: subprocess.Popen[bytes]) -> str:
+        """Have a command that goes on commit again, and stop it; one that has ended has said why."""
+        self._await_commits(process, 3)
+        ended = process.poll()
+        if ended is None:
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(PATIENCE_S)
+            assert code == 0, f"stopped, exit code {code}\n{self._said()}"
+        _kill_group(process)
+        assert "Traceback" not in self._said(), self._said()
+        return "went on" if ended is None else f"ended with {ended}"
+
+    def _await_commits(self, process: subprocess.Popen[bytes], commits: int) -> None:
+        target = self._commits() + commits
+        deadline = time.monotonic() + PATIENCE_S
+        while self._commits() < target and process.poll() is None:
+            assert time.monotonic() < deadline, f"no commits\n{self._said()}"
+            time.sleep(0.02)
+
+    def _commits(self) -> int:
+        hints = self.lake.glob("*/*/metadata/version-hint.text")
+        return sum(int(hint.read_text() or 0) for hint in hints)
+
+    def _said(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]
+
+
+#: Names of kills, and what makes them.
+KINDS: dict[str, Callable[[Victims], str]] = {
+    "command": Victims.command,
+    "JVM": Victims.jvm,
+    "worker": Victims.worker,
+    "executor": Victims.executor,
+    "server": Victims.source,
+}
+
+
+def _await(processes: Callable[[], list[int]], command: subprocess.Popen[bytes]) -> list[int]:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := processes()):
+        assert command.poll() is None, "the mirror has ended"
+        assert time.monotonic() < deadline, "no such process"
+        time.sleep(0.02)
+    return found
+
+
+def _descendants(parent: int, program: str) -> list[int]:
+    """The processes below one that run a program, the oldest first."""
+    children: dict[int, list[int]] = {}
+    names: dict[int, str] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            found = re.fullmatch(r"(\d+) \((.*)\) \S (\d+) .*", status.read_text().strip(), re.S)
+            if found:
+                children.setdefault(int(found[3]), []).append(int(found[1]))
+                names[int(found[1])] = Path(f"/proc/{found[1]}/exe").readlink().name
+        except OSError:
+            continue
+    below, left = [], [parent]
+    while left:
+        more = sorted(children.get(left.pop(0), ()))
+        below += more
+        left += more
+    return [pid for pid in below if names.get(pid, "").startswith(program)]
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End what a command has left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
