@@ -142,6 +142,21 @@ def test_a_stop(tmp_path: Path) -> None:
     assert (scan.offset, scan.transactions, scan.gtids.text) == (third, 2, f"{SID}:1-2")
 
 
+def test_a_stop_inside_of_a_transaction_of_a_finished_log(tmp_path: Path) -> None:
+    """The boundary is before the transaction; after one that is torn there, it is the stop."""
+    torn = StreamLog().plain(1).gtid(2).query(b"BEGIN").rows().plain(3)
+    for log in (StreamLog().plain(1).gtid(2).query(b"CREATE TABLE t (i INT)").plain(3), torn):
+        path = log.write(tmp_path)
+        _, second, third = (
+            at for at, code in zip(log.offsets, log.types, strict=True) if code == 33
+        )
+        for stop in (at for at in log.offsets if second <= at <= third):
+            scan = BoundaryScan(UNLIMITED, GtidProgress())
+            with LogFile.open(str(path)) as opened:
+                scan.through(opened, 4, stop)
+            assert scan.offset == (third if stop == third else second), stop
+
+
 def test_commit_times(tmp_path: Path) -> None:
     log = StreamLog()
     for gno in range(1, 6):

@@ -114,12 +114,14 @@ class BoundaryScan:
         return fingerprint if fingerprint is not None and fingerprint.end == self.offset else None
 
     def through(self, log: LogFile, start: int, stop: int | None = None) -> None:
-        """Scan a finished file from the boundary `start` to its end (or to the boundary `stop`),
-        or until a limit is reached. Raises BinlogError.
+        """Scan a finished file from the boundary `start` to its end, or to `stop`, or until a limit is
+        reached. If `stop` is inside of a transaction, the boundary is before it. Raises BinlogError.
         """
-        opened, window = self._scan(log, start, stop)
+        grouper, window = self._scan(log, start, stop)
+        opened = grouper.open
         if opened is not None and window is not None and not self.full:
-            self._reach(opened.end.offset)
+            goes_on = stop is not None and grouper.goes_on(self._windows(log, stop, None))
+            self._reach(opened.start.offset if goes_on else opened.end.offset)
             self._leave_trail(window)
 
     def as_far_as(self, log: LogFile, start: int, stop: int | None = None) -> None:
@@ -128,20 +130,18 @@ class BoundaryScan:
         Raises BinlogError.
         """
         try:
-            opened, _ = self._scan(log, start, stop)
+            grouper, _ = self._scan(log, start, stop)
         except TruncatedError as error:
             if error.kind != TORN_TAIL:
                 raise
             return
-        if opened is not None and not self.full:
-            self._reach(opened.start.offset)
+        if grouper.open is not None and not self.full:
+            self._reach(grouper.open.start.offset)
 
     # -- walking --------------------------------------------------------------------------------
 
-    def _scan(
-        self, log: LogFile, start: int, stop: int | None
-    ) -> tuple[Group | None, Window | None]:
-        """The transaction that is open where the walk ended, and the last window."""
+    def _scan(self, log: LogFile, start: int, stop: int | None) -> tuple[Grouper, Window | None]:
+        """What knows the transaction that is open where the walk ended, and the last window."""
         self._start = self.offset = start
         self._fingerprint = None
         self._bytes_before = self.bytes
@@ -156,14 +156,14 @@ class BoundaryScan:
                     self._take_run(item)
                 if self.full:
                     self._leave_trail(window)
-                    return grouper.open, window
+                    return grouper, window
             opened = grouper.open
             self._reach(window.end if opened is None else opened.start.offset)
             self._leave_trail(window)
             if opened is not None and self._too_much(opened, window):
                 self.full = True
-                return grouper.open, window
-        return grouper.open, window
+                return grouper, window
+        return grouper, window
 
     def _windows(self, log: LogFile, start: int, stop: int | None) -> Iterator[Window]:
         size = _LARGEST_WINDOW
