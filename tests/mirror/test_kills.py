@@ -10,15 +10,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from binlake.mirror import verify
 from dev.servers import Server, running
+from proof.mirror_load import OPTIONS, Load
+from proof.mirror_victims import KINDS, Victims
 from support.servers.live import url_of
 from support.spark.mirrored import Lake, Writer, iceberg_jar, quarantined
-from support.spark.spark_processes import environment
+from support.spark.spark_processes import Cluster, environment
 
 pytestmark = [pytest.mark.server, pytest.mark.lakes]
 
@@ -83,3 +87,36 @@ def test_kills(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
         assert quarantined(lake) == {}
         assert lake.equals_source("shop.*") == ["shop.keyed", "shop.keyless"]
     server.execute("DROP DATABASE shop")
+
+
+@pytest.fixture
+def server_that_is_killed(provisioned: Any) -> Iterator[Server]:
+    with running(provisioned("mysql-9.7")) as started:
+        yield started
+
+
+def test_kills_of_processes(
+    server_that_is_killed: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """One of each kind, one after the other, on one lake: equal after each."""
+    server = server_that_is_killed
+    rng = random.Random(5)
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    lake = Lake(iceberg_spark, folder, server, **OPTIONS)
+    with ExitStack() as held:
+
+        def cluster() -> Cluster:
+            made = Cluster(tmp_path)
+            held.callback(made.stop)
+            return made
+
+        victims = Victims(server, folder, tmp_path / "mirror.log", OPTIONS, cluster, rng)
+        load = held.enter_context(Load(server, rng).prepared())
+        for name, kill in KINDS.items():
+            outcome = kill(victims)
+            with load.no_ddl:
+                found = verify(folder, spark=iceberg_spark, catalog=lake.catalog)
+            assert quarantined(lake) == {}, (name, outcome)
+            assert found.is_equal, (name, outcome, found.tables)
+    assert lake.equals_source("shop.*")
