@@ -426,3 +426,36 @@ def test_a_state_has_every_row_or_is_refused(
         assert as_texts(now) == rows_of(session, "p")
         assert main(["state", "checked.p", "--as-of", third, "--from", url_of(server), *logs]) == 1
         assert "no row event shows: statement DML" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("server", SERVERS, indirect=True)
+def test_transactions_of_two_phases_count_where_they_are_decided(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server.session() as session, server.session() as other:
+        session.execute("CREATE DATABASE phases", "USE phases")
+        session.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+        session.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+        other.execute("USE phases")
+        dump = tmp_path / "dump.sql"
+        dump.write_bytes(dumped(server, "phases"))
+        places = []
+        for statements in (
+            ("XA START 'a'", "UPDATE t SET a = 9 WHERE id = 1", "INSERT INTO t VALUES (4, 4)", "XA END 'a'", "XA PREPARE 'a'"),
+            ("UPDATE t SET a = 20 WHERE id = 2",),
+            ("XA COMMIT 'a'",),
+            ("XA START 'b'", "DELETE FROM t WHERE id = 3", "XA END 'b'", "XA PREPARE 'b'"),
+            ("XA ROLLBACK 'b'",),
+            ("XA START 'c'", "UPDATE t SET a = a + 1", "XA END 'c'", "XA COMMIT 'c' ONE PHASE"),
+            ("BEGIN", "UPDATE t SET a = 99", "SAVEPOINT s", "DELETE FROM t", "ROLLBACK TO s", "COMMIT"),
+        ):  # fmt: skip
+            (other if len(statements) == 1 and "XA" not in statements[0] else session).execute(
+                *statements
+            )
+            file, offset = server.position()
+            places.append((f"{file}:{offset}", rows_of(other, "t")))
+    logs = [str(log) for log in server.log_files()]
+    for place, rows in places:
+        for origin in (str(dump), url_of(server)):
+            found = state(capsys, "phases.t", "--as-of", place, "--from", origin, *logs)
+            assert as_texts(found) == rows, (place, origin)
