@@ -63,9 +63,12 @@ def find_tables(
     Columns and metadata columns are those that `options` adds to typed rows. Raises BinlogError.
     """
     if options.verify_checksum and options.on_error != Damage.SKIP:
-        # checksums cost more than all else, and the scan of the rows verifies them
+        # Checksums cost more than all else, and the scan of the rows verifies those of the bytes that it reads. Damage
+        # in other bytes can only add a definition; so where a table has several, this pass verifies them, too.
         with suppress(BinlogError):  # what is wrong is best said by a pass that verifies them
-            return find_tables(chains, replace(options, verify_checksum=False), schema)
+            found = find_tables(chains, replace(options, verify_checksum=False), schema)
+            if all(len(table.schemas) == 1 for table in found.readable.values()):
+                return found
     # to find statements costs more than all else, and this shows none
     scope = replace(options, where=None, whole_transaction=False, query=False, on_unshown="count")
     ledger = Ledger()

@@ -17,6 +17,7 @@ from binlake.source.chain import resolve
 from binlake.values.options import ReadOptions
 from support.logs.log_builder import ROWS, TABLE_MAP
 from support.logs.stream_log import StreamLog, rows_body
+from support.logs.table_log import Log
 from support.oracles.queries import answer, database
 
 DEMO = Path(__file__).resolve().parents[3] / "demo" / "mysql-9.7"
@@ -182,6 +183,20 @@ def test_an_error_of_the_log_is_that_error(tmp_path: Path) -> None:
     with database(damaged, on_error="skip") as made:
         answer(made, "SELECT count(*) FROM changes a JOIN changes b USING (gtid)")
         assert [(lost.start, lost.end) for lost in made.ledger.skipped] == [(19978, 21158)]
+
+
+def test_damage_adds_no_column(tmp_path: Path) -> None:
+    log = Log()
+    log.insert((1, "a", None), gno=1)
+    log.insert((2, "b", None), gno=2)
+    path = log.save(tmp_path)
+    with database(path) as made:
+        assert "name" in made.columns("shop.t")
+    data = bytearray(path.read_bytes())
+    data[data.rindex(b"name")] ^= 1  # in the second TABLE_MAP
+    path.write_bytes(data)
+    with database(path) as made, pytest.raises(ChecksumError):
+        made.columns("shop.t")
 
 
 def test_options_that_a_table_cannot_have() -> None:

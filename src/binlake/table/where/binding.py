@@ -28,7 +28,13 @@ from binlake.table.where.compiled import Steps
 from binlake.table.where.documents import DocumentTests, is_document
 from binlake.table.where.images import Cells, Rows
 from binlake.table.where.moments import MOMENTS, moment_pair, moment_test
-from binlake.table.where.numbers import NUMBERS, number_pair, number_test
+from binlake.table.where.numbers import (
+    FLOAT_DOUBT,
+    NUMBERS,
+    float_doubt,
+    number_pair,
+    number_test,
+)
 from binlake.table.where.texts import (
     bytes_test,
     is_bytes,
@@ -189,7 +195,7 @@ class BoundCondition:
             if collation is not None and not is_text(kind):
                 raise ValueError("only text has a collation, and BINARY is for text")
             if isinstance(kind, NUMBERS):
-                return number_test(kind, sign, value), None, ""
+                return number_test(kind, sign, value), float_doubt(kind, value), FLOAT_DOUBT
             if isinstance(kind, MOMENTS):
                 return moment_test(kind, sign, value), None, ""
             if is_text(kind):

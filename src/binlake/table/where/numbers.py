@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import struct
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binlake.source.arrays import array, scalar
 from binlake.table.types.base import ColumnType
@@ -17,7 +20,9 @@ from binlake.table.types.integer import IntegerType, YearType
 from binlake.table.where.comparing import COMPARE, Operator, Test, constant
 
 __all__ = [
+    "FLOAT_DOUBT",
     "NUMBERS",
+    "float_doubt",
     "integer_range",
     "number_pair",
     "number_test",
@@ -43,6 +48,26 @@ def number_test(kind: ColumnType, operator: Operator, value: object) -> Test:
     if isinstance(value, float):
         return _double_test(kind, operator, value)
     return _exact_test(kind, operator, Fraction(value))  # TRUE is 1
+
+
+FLOAT_DOUBT = (
+    "the nearest FLOAT to the constant is the value of a row: MySQL takes the two for equal if the column is FLOAT(M,D),"
+    " and for different if it is FLOAT, which a log does not tell; compare with a range"
+)
+
+
+def float_doubt(kind: ColumnType, value: object) -> Callable[[pa.Array, object], pa.Array] | None:
+    """What tells the rows that `FLOAT_DOUBT` is about, of a comparison that `number_test` takes; None if there are none."""
+    if not isinstance(value, float) or not pa.types.is_float32(kind.arrow_type):
+        return None
+    try:
+        (nearest,) = struct.unpack("<f", struct.pack("<f", value))
+    except OverflowError:
+        return None
+    if nearest == value or math.isnan(value):
+        return None
+    literal = scalar(nearest, pa.float64())
+    return lambda values, _: pc.fill_null(pc.equal(_doubles(values), literal), scalar(False))
 
 
 def number_pair(left: ColumnType, right: ColumnType, operator: Operator) -> Test:
