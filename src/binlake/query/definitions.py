@@ -66,9 +66,9 @@ def find_tables(
         # Checksums cost more than all else, and the scan of the rows verifies those of the bytes that it reads. Damage
         # in other bytes can only add a definition; so where a table has several, this pass verifies them, too.
         with suppress(BinlogError):  # what is wrong is best said by a pass that verifies them
-            found = find_tables(chains, replace(options, verify_checksum=False), schema)
-            if all(len(table.schemas) == 1 for table in found.readable.values()):
-                return found
+            quick = find_tables(chains, replace(options, verify_checksum=False), schema)
+            if all(len(table.schemas) == 1 for table in quick.readable.values()):
+                return quick
     # to find statements costs more than all else, and this shows none
     scope = replace(options, where=None, whole_transaction=False, query=False, on_unshown="count")
     ledger = Ledger()
