@@ -19,7 +19,7 @@ import pytest
 from binlake.mirror import verify
 from dev.servers import Server, running
 from proof.mirror_load import OPTIONS, Load
-from proof.mirror_victims import KINDS, Victims
+from proof.mirror_victims import DURABLE, KINDS, Victims
 from support.servers.live import url_of
 from support.spark.mirrored import Lake, Writer, iceberg_jar, quarantined
 from support.spark.spark_processes import Cluster, environment
@@ -91,7 +91,7 @@ def test_kills(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def server_that_is_killed(provisioned: Any) -> Iterator[Server]:
-    with running(provisioned("mysql-9.7")) as started:
+    with running(provisioned("mysql-9.7"), DURABLE) as started:
         yield started
 
 

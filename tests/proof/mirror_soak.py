@@ -26,7 +26,7 @@ from binlake.mirror.sessions import mirror_session
 from dev.servers import Server, installation
 from mirror.killed_mirror import OF_COMPACTION, PLACES, Kill, killed
 from proof.mirror_load import OPTIONS, Load
-from proof.mirror_victims import KINDS, Victims
+from proof.mirror_victims import DURABLE, KINDS, Victims
 from support.spark.mirrored import Lake, iceberg_jar, quarantined
 from support.spark.spark_processes import PATIENT, Cluster
 
@@ -79,7 +79,7 @@ class Soak:
         self.server = Server(installation(arguments.server), folder / "server")
         held.callback(self.server.stop)
         is_new = not self.server.data.exists()
-        self.server.start(["--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1"])
+        self.server.start(DURABLE)
         self.load = Load(self.server, self.rng)
         if is_new:
             self.load.prepared()

@@ -20,9 +20,11 @@ from support.servers.live import url_of
 from support.spark.mirrored import iceberg_jar
 from support.spark.spark_processes import Cluster, environment
 
-__all__ = ["KINDS", "Victims"]
+__all__ = ["DURABLE", "KINDS", "Victims"]
 
 PATIENCE_S = 300
+#: Options of a server that loses nothing which its log has: the mirror has it already.
+DURABLE = ("--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")
 #: The longest time that a mirror may take to notice that its JVM has gone, and to end.
 ENDS_IN_S = 120
 
@@ -88,7 +90,7 @@ class Victims:
         self._let_run(process)
         self.server.kill()
         time.sleep(self.rng.random() * 2)
-        self.server.start()
+        self.server.start(DURABLE)
         return self._stopped(process)
 
     # -- the command -------------------------------------------------------------------------------
