@@ -27,9 +27,8 @@ ROW_GROUP_BYTES = 48 << 20
 HELD_BYTES = 48 << 20
 OPEN_FILES = 200
 OPEN_COLUMNS = 1 << 12  # of all open files together
-MOST_CHUNKS = (
-    1 << 14
-)  # columns times row groups of a file: until its end, its writer describes each
+# Columns times row groups of a file: its writer describes each until the end.
+MOST_CHUNKS = 1 << 13
 
 # What a column of a held batch, or of an open file, takes beside its values.
 _COLUMN_BYTES = 4 << 10
@@ -37,9 +36,8 @@ _COLUMN_BYTES = 4 << 10
 _SAMPLE_ROWS = 8192
 
 _MOST_READ_ROWS = 100_000
-_MOST_READ_VALUES = (
-    1 << 21
-)  # of all columns and of their lists: a few bytes in a file may be thousands
+# Of all columns and of their lists: a few bytes in a file may be thousands.
+_MOST_READ_VALUES = 1 << 21
 
 # Of so few rows a file is written as fast as can be: a compressor, a dictionary and statistics take
 # longer than the values of a column.

@@ -1,0 +1,127 @@
+"""A stream of Spark from a server that attacks it: an error without secrets, and no invented row."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from binlake.source.replica.packets import event_packet, framed
+from support.logs.log_builder import (
+    ARTIFICIAL,
+    QUERY,
+    ROTATE,
+    TABLE_MAP,
+    XID,
+    LogBuilder,
+    event,
+    query_body,
+)
+from support.logs.table_log import INSERT, image, rows_body, table_map
+from support.servers.fake_server import Conversation, fake_server
+from support.servers.fake_source import EOF, NAME, Stream, source, whole
+
+PASSWORD = "not-for-everybody"
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x85\u202e"
+SECONDS = 120  # a deadline only
+
+
+def log_of(table: str, rows: int = 3) -> LogBuilder:
+    made = LogBuilder()
+    made.add(QUERY, query_body(b"BEGIN"))
+    made.add(TABLE_MAP, table_map(table))
+    made.add(INSERT, rows_body(*(image((n, "x", None)) for n in range(rows))))
+    made.add(XID, struct.pack("<Q", 7))
+    return made
+
+
+LOG = log_of("t")
+ENDS = [*LOG.offsets[1:], len(LOG.data)]
+EVENTS = [bytes(LOG.data[a:b]) for a, b in zip(LOG.offsets, ENDS, strict=True)]
+
+
+def announced(name: str, position: int = 4) -> bytes:
+    body = struct.pack("<Q", position) + name.encode()
+    return event(ROTATE, body, 0, flags=ARTIFICIAL, log_pos=0, timestamp=0)
+
+
+def packets(*events: bytes) -> bytes:
+    return b"".join(event_packet(raw, n + 1) for n, raw in enumerate(events))
+
+
+def saying(attack: bytes) -> Stream:
+    def say(conversation: Conversation, _packets: bytes) -> None:
+        conversation.sock.sendall(attack + b"".join(framed(EOF)))
+
+    return say
+
+
+def endlessly(piece: bytes) -> Stream:
+    def say(conversation: Conversation, _packets: bytes) -> None:
+        while True:  # until the client goes
+            conversation.sock.sendall(piece)
+
+    return say
+
+
+def with_length(raw: bytes, length: int) -> bytes:
+    return raw[:9] + struct.pack("<I", length) + raw[13:]
+
+
+ATTACKS: dict[str, Stream] = {
+    "packets without an end": endlessly(b"\xff\xff\xff\1" + b"\0" * (1 << 20)),
+    "a bad checksum": saying(packets(announced(NAME), EVENTS[0], EVENTS[1][:-1] + b"\0", *EVENTS[2:])),
+    "a length of 4 GB": saying(packets(announced(NAME), EVENTS[0], with_length(EVENTS[1], 0xFFFFFFFF))),
+    "a longer length": saying(packets(announced(NAME), EVENTS[0], with_length(EVENTS[1], 1000))),
+    "noise": saying(bytes(range(256)) * 64),
+    "a directory": saying(packets(announced("../../../../tmp/evil.000001"), *EVENTS)),
+    "an error of 1 MB with escapes": saying(
+        b"".join(framed(b"\xff\xd4\x04#HY000" + ESCAPES.encode() + b"A" * 1_000_000))
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BINLAKE_PASSWORD", PASSWORD)
+
+
+def stream(spark: Any, port: int, folder: Path) -> Any:
+    url = f"mysql://ada@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none&read-timeout=2"
+    frame = (
+        spark.readStream.format("binlog")
+        .option("server", url)
+        .option("starting_offsets", "earliest")
+        .load()
+    )
+    write = frame.writeStream.format("parquet").option("path", str(folder / "sink"))
+    write = write.option("checkpointLocation", str(folder / "checkpoint"))
+    return write.trigger(availableNow=True).start()
+
+
+def test_an_honest_server_is_read(spark: Any, tmp_path: Path) -> None:
+    with fake_server(source(LOG, [whole] * 99, [])) as (port, _):
+        query = stream(spark, port, tmp_path)
+        assert query.awaitTermination(SECONDS)
+    assert spark.read.parquet(str(tmp_path / "sink")).count() == 3
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_an_attack_ends_the_stream_with_an_error(
+    spark: Any, tmp_path: Path, attack: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with fake_server(source(LOG, [ATTACKS[attack]] * 99, [])) as (port, _):
+        query = stream(spark, port, tmp_path)
+        with pytest.raises(StreamingQueryException) as raised:
+            assert query.awaitTermination(SECONDS)
+    said = str(raised.value)
+    printed = capfd.readouterr()
+    for text in (said, printed.out, printed.err):
+        assert PASSWORD not in text
+        assert "\x1b" not in text
+    assert "binlake.errors." in said
+    assert len(said) < 30_000
+    assert not list((tmp_path / "sink").glob("*.parquet"))
