@@ -213,28 +213,3 @@ def test_statements_in_a_log_that_is_not_the_newest(
     assert quarantined(lake) == {}
     assert lake.equals_source("rotated.*") == ["rotated.t"]
     assert lake.table("rotated.t").schema.names == ["id", "w", "v"]
-
-
-def test_statements_in_a_log_that_is_not_the_newest(
-    server: Server, iceberg_spark: Any, tmp_path: Path
-) -> None:
-    """The server begins a new log before the mirror comes to them."""
-    server.execute("CREATE DATABASE rotated")
-    with server.session("rotated") as session:
-        session.execute(
-            "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)"
-        )
-    lake = Lake(iceberg_spark, tmp_path, server, tables=("rotated.*",))
-    lake.catch_up()
-    with server.session("rotated") as session:
-        session.execute(
-            "UPDATE t SET v = 3 WHERE id = 1",
-            "ALTER TABLE t ADD COLUMN w INT NULL AFTER id",
-            "UPDATE t SET w = 4",
-            "FLUSH BINARY LOGS",
-            "INSERT INTO t VALUES (3, 5, 6)",
-        )
-    lake.catch_up()
-    assert quarantined(lake) == {}
-    assert lake.equals_source("rotated.*") == ["rotated.t"]
-    assert lake.table("rotated.t").schema.names == ["id", "w", "v"]
