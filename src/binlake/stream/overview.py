@@ -12,11 +12,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from binlake.errors import BinlogError
+from binlake.events.common.query import QueryEvent
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import (
     GTID_EVENT,
     GTID_LOG_EVENT,
     GTID_TAGGED_LOG_EVENT,
+    QUERY_COMPRESSED_EVENT,
     QUERY_EVENT,
     TABLE_MAP_EVENT,
     TRANSACTION_PAYLOAD_EVENT,
@@ -165,14 +167,22 @@ class _Seen:
             if isinstance(event, TableMapEvent):
                 self.tables[f"{event.database}.{event.table}"] = None
         if self._wants_name and not self.is_named:
-            for index in _indices(codes, QUERY_EVENT):
-                frame = window.frame(index)
-                start = frame.offset - window.base
-                if self._name.search(window.data[start : start + frame.length]):
-                    self.is_named = True
+            self.is_named = any(map(self._name.search, _statements(window, codes)))
         for index in _indices(codes, TRANSACTION_PAYLOAD_EVENT):
             for inner in inner_windows(window, index):
                 self._window(inner)
+
+
+def _statements(window: Window, codes: bytes) -> Iterator[bytes]:
+    """The statements of a window, some with the rest of their events around them."""
+    for index in _indices(codes, QUERY_EVENT):
+        frame = window.frame(index)
+        start = frame.offset - window.base
+        yield window.data[start : start + frame.length]
+    for index in _indices(codes, QUERY_COMPRESSED_EVENT):
+        event = event_at(window, index)
+        if isinstance(event, QueryEvent):
+            yield event.sql_raw
 
 
 def _windows(chains: Sequence[Chain], access: Access) -> Iterator[Window]:

@@ -16,6 +16,7 @@ from binlake.table.row_history.entries import NOT_LOGGED
 from binlake.table.row_history.keys import RowKey
 from support.logs.log_builder import QUERY, LogBuilder, query_body
 
+GOLDEN = Path(__file__).parents[2] / "golden"
 LOGS = str(Path(__file__).parents[3] / "demo" / "mysql-9.7")
 
 
@@ -109,6 +110,18 @@ def test_a_table_of_which_only_ddl_is_in_the_logs_is_none(
     assert main(["history", "shop.quiet", "1", str(path)]) == 0
     assert "shop.quiet: no change of a row with this key: 1" in capsys.readouterr().err
     assert main(["history", "shop.qui", "1", str(path)]) == 2, "it is not the name of a table"
+
+
+def test_a_table_of_which_only_a_compressed_statement_is_in_the_logs_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MariaDB's log_bin_compress."""
+    log = (GOLDEN / "mariadb-11.8" / "types-compressed" / "binlog.000001").read_bytes()
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(log[:891])  # up to the end of the first CREATE TABLE
+    assert main(["history", "golden.integers", "1", str(path)]) == 0
+    assert "golden.integers: no change of a row with this key: 1" in capsys.readouterr().err
+    assert main(["history", "golden.integer", "1", str(path)]) == 2
 
 
 def test_a_wrong_key_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

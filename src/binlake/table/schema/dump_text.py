@@ -107,17 +107,17 @@ def _whole_tokens(
     expression: re.Pattern[bytes], window: bytes, lead: int, is_last: bool
 ) -> Iterator[Token]:
     """Yield the tokens of a window that more text cannot change."""
-    held: Token | None = None
+    held: list[Token] = []  # the last ones, of which each begins where the one before ends
     for match in expression.finditer(window, lead):
         kind = match.lastgroup or ""
-        is_closed = kind != "comment" or match[0].endswith(b"*/")
-        found = Token(kind, match.start(), match.end(), is_closed)
+        is_next = bool(held) and held[-1].end == match.start()
         if not is_last and (kind == "unclosed" or match.end() == len(window)):
-            if held is not None and held.end == match.start():
-                held = None  # it may go on with the text that is not whole yet
+            if is_next:
+                held = []  # with the text that is not whole yet, they may be one token
             break
-        if held is not None:
-            yield held
-        held = found
-    if held is not None:
-        yield held
+        if not is_next:
+            yield from held
+            held = []
+        is_closed = kind != "comment" or match[0].endswith(b"*/")
+        held.append(Token(kind, match.start(), match.end(), is_closed))
+    yield from held

@@ -20,6 +20,7 @@ PIECES = (
     b"INSERT INTO `t` VALUES (1,'a;b'),(2,\"c\\\"d\");\n", b"-- note 'x\n", b"# other `\n", b"/* c ; */", b"/*!50000 x */",
     b"REPLACE INTO t VALUES ('\\\\', `x`);\n", b"CREATE DATABASE `d` CHARSET=utf8;\n", b"'", b'"', b"`", b";", b"\n", b" ", b"--",
     b"(", b")", b"CREATE", b" TABLE", b"INSERT ", b"USE d\n", b"\\", b"*/", b"/*",
+    b"USE `a``b``c`;\n",
 )  # fmt: skip
 
 
