@@ -7,13 +7,14 @@ years older than the statement, so the mirror counts from the time at which it f
 from __future__ import annotations
 
 import json
+import re
 
 from binlake.mirror.iceberg.jvm import IcebergTable
 
-__all__ = ["PREFIX", "expire_tags"]
+__all__ = ["expire_tags"]
 
-#: What the names of the mirror's own tags begin with.
-PREFIX = "before-"
+# The mirror's own: what happened, and where in the log. Others may name a tag `before-…`, too.
+_OURS = re.compile(r"before-(?:copy|drop|rename|truncate)-.+-\d+")
 _SEEN = "binlake.tags-seen"
 
 
@@ -22,7 +23,7 @@ def expire_tags(table: IcebergTable, keep_s: int, now_s: float) -> list[str]:
 
     Raises SourceError, CommitConflictError.
     """
-    names = [name for name in table.tags() if name.startswith(PREFIX)]
+    names = [name for name in table.tags() if _OURS.fullmatch(name)]
     known: dict[str, int] = json.loads(table.describe()["properties"].get(_SEEN, "{}"))
     seen = {name: known.get(name, int(now_s)) for name in names}
     old = [name for name, since in seen.items() if since + keep_s <= now_s]
