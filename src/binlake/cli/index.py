@@ -7,7 +7,7 @@ from typing import Annotated
 from binlake.cli.common.flags import HOW_LOGS_ARE_OPENED, with_options
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Argument, Exit, Option
-from binlake.cli.common.terminal import note
+from binlake.cli.common.terminal import note, skipping_nothing
 from binlake.errors import OptionError, UnsupportedError
 from binlake.source.access import Access
 from binlake.source.bytes import mode_like, write_whole
@@ -63,7 +63,8 @@ def index(
                 indexing.pass_over(path)
                 left += 1
                 continue
-            written += indexing.write(path)
+            with skipping_nothing():
+                written += indexing.write(path)
     if left:
         note(f"{counted(left, 'log')} had an index already")
     if not written and not left:

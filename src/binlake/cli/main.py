@@ -145,7 +145,10 @@ def _tell_usage(error: click.ClickException) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # the help is the answer
         print(error.format_message(), file=sys.stderr)
     else:
-        tell(f"{path}: {message}; see {path} --help")
+        message = message.replace("(Did you mean one of: ", "Did you mean one of ").replace(
+            "?)", "?"
+        )
+        tell(f"{path}: {message}{' See' if message.endswith('?') else '; see'} {path} --help")
 
 
 def _what_is_expected(error: click.MissingParameter) -> str:

@@ -145,7 +145,7 @@ class _Seen:
             self.complete = False
 
     def _look_at_newest(self, chain: Chain) -> None:
-        """# For a long chain, at least the time when its last file begins."""
+        """Of a long chain, learn at least the time when its last file begins."""
         ordinal = len(chain.files) - 1
         with self._access.open(chain.files[ordinal], ordinal) as log:
             for window in log.windows(verify=False):

@@ -256,6 +256,7 @@ def test_verify_says_yes_and_no(
         (["export", "lake"], "binlake export: expected FILE… DIR; see"),
         (["rows", "LOG", "--gtid", "foo"], "'foo' is no GTID; expected GTIDs like uuid:1-5,"),
         (["rows", "LOG", "--bogus"], "No such option"),
+        (["rows", "LOG", "--tabel", "a.b"], "'--table'? See binlake rows --help"),
         (["rows", "LOG", "--since", "noon"], "since"),
         (["rows", "LOG", "--op", "upsert"], "insert, update, delete"),
         (["rows", "LOG", "--format", "xml"], "json, csv, csv-guarded, arrow, parquet"),

@@ -38,6 +38,7 @@ __all__ = [
     "say_nothing_found",
     "say_result",
     "say_time_zone",
+    "skipping_nothing",
 ]
 
 T = TypeVar("T")
@@ -146,6 +147,19 @@ def hinting(options: ReadOptions) -> Iterator[None]:
         # in a log with a damaged beginning nothing can be read, so nothing can be skipped
         if options.on_error == "stop" and (error.event_pos or 0) > FIRST_EVENT:
             error.hinted(SKIP_HINT)
+        raise
+
+
+@contextmanager
+def skipping_nothing() -> Iterator[None]:
+    """Remove the hint at --on-error from errors, for commands without it: an output that lacks changes is of no use."""
+    try:
+        yield
+    except FormatError as error:
+        from binlake.source.log_file import SKIP_HINT
+
+        if error.hint == SKIP_HINT:
+            error.hint = None
         raise
 
 

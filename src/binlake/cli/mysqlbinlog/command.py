@@ -15,7 +15,7 @@ import click
 from binlake.cli.common.flags import renamed_databases
 from binlake.cli.common.lines import script_output
 from binlake.cli.common.parameters import Exit, LogFiles, Option
-from binlake.cli.common.terminal import fail_if_lost, note, say_result
+from binlake.cli.common.terminal import fail_if_lost, note, say_result, skipping_nothing
 from binlake.cli.mysqlbinlog.options import PANEL, with_tool_options
 from binlake.cli.mysqlbinlog.server import (
     LoginOptions,
@@ -34,10 +34,9 @@ from binlake.cli.mysqlbinlog.values import (
     local_seconds,
     position_or_gtids,
 )
-from binlake.errors import FormatError, OptionError, SourceError
+from binlake.errors import OptionError, SourceError
 from binlake.replay.event_text import Base64, TextOptions
 from binlake.replay.selection import EventSelection
-from binlake.source.log_file import SKIP_HINT
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
@@ -472,22 +471,11 @@ def mysqlbinlog(
     from binlake.replay.logs import chains_to_print, print_logs
 
     ledger = Ledger()
-    with _output(result_file) as write, _nothing_to_skip():
+    with _output(result_file) as write, skipping_nothing():
         chains = chains_to_print(files, reading.index_directory)
         print_logs(chains, selection, options, write, note, ledger, reading)
     say_result(ledger)
     fail_if_lost(ledger)
-
-
-@contextmanager
-def _nothing_to_skip() -> Iterator[None]:
-    """Remove hints for which the servers' tools, and so this command, have no option."""
-    try:
-        yield
-    except FormatError as error:
-        if error.hint == SKIP_HINT:
-            error.hint = None
-        raise
 
 
 @contextmanager

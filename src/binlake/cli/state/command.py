@@ -9,7 +9,14 @@ from typing import Annotated
 from binlake.cli.common.change_writer import check_format, open_target
 from binlake.cli.common.flags import with_options
 from binlake.cli.common.parameters import Argument, Exit, Option
-from binlake.cli.common.terminal import chains_of, hinting, names_zone, note, reading, say_result
+from binlake.cli.common.terminal import (
+    chains_of,
+    names_zone,
+    note,
+    reading,
+    say_result,
+    skipping_nothing,
+)
 from binlake.cli.state.writer import FORMATS, row_writer
 from binlake.errors import OptionError
 from binlake.source.chain import Chain
@@ -123,7 +130,7 @@ def state(
     def chains() -> Sequence[Chain]:
         return chains_of(files, options)
 
-    with hinting(options), opened(rows, name, given, chains, options) as (base, chain):
+    with skipping_nothing(), opened(rows, name, given, chains, options) as (base, chain):
         found = TableState(chain, options, ledger, base, moment, force=force)
         with reading([chain], ledger) as seen:
             found.read_log(seen)
