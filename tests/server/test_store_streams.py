@@ -62,7 +62,7 @@ def proxy(store: StoreProxy) -> Iterator[StoreProxy]:
     """The proxy, without what other tests have asked and made it do."""
     store.requests.clear()
     yield store
-    store.refuse = None
+    store.refuse, store.delay_s = None, 0.0
 
 
 def per_log(proxy: StoreProxy) -> Counter[tuple[str, str]]:
@@ -91,6 +91,16 @@ def test_a_small_log_is_opened_once_to_plan_and_once_to_read(proxy: StoreProxy) 
     assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
     assert not run.plan()
     assert per_log(proxy) == Counter()
+
+
+def test_a_slow_store_is_asked_about_many_logs_at_the_same_time(proxy: StoreProxy) -> None:
+    run = Query42(Checkpoint(), path=FOLDER)
+    run.start()
+    assert run.plan()
+    [end] = run.checkpoint.ends
+    proxy.delay_s, proxy.most_at_once = 0.2, 0
+    run._partitions(run.initial(), end)
+    assert proxy.most_at_once >= 12  # of 16 threads
 
 
 @pytest.mark.parametrize("query", [Query41, Query42])

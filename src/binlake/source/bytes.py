@@ -33,6 +33,7 @@ from binlake.source.reader import ByteReader, holds_secret, source_error, what, 
 from binlake.source.replica.url import is_server_url
 from binlake.source.stores.errors import credentials_of
 from binlake.source.stores.heads import KeptHead
+from binlake.source.stores.s3 import shared_s3
 from binlake.source.streams import StreamReader
 
 __all__ = [
@@ -98,8 +99,6 @@ class LocalReader(ByteReader):
             os.close(self._descriptor)
             self._descriptor = -1
 
-
-_S3_ATTEMPTS = 4  # of one request
 
 # The first request to an object reads this much: the head of a log, or all of a small one.
 _HEAD_BYTES = 64 << 10
@@ -238,30 +237,14 @@ def file_system_for(uri: str) -> tuple[Any, str]:
     if is_server_url(uri):
         raise SourceError(f"{without_secrets(uri)} is a live server, not a store of files")
     refuse_secrets(uri)
-    if scheme.lower() in ("s3a", "s3n"):  # Hadoop's names for what pyarrow calls s3
-        uri = f"s3://{rest}"
     try:
-        file_system, path = fs.FileSystem.from_uri(uri)
+        if scheme.lower() in ("s3", "s3a", "s3n"):  # the latter are Hadoop's names
+            file_system, path = shared_s3(f"s3://{rest}")
+        else:
+            file_system, path = fs.FileSystem.from_uri(uri)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise SourceError(f"cannot open {without_secrets(uri)}: {what(error, uri)}") from None
-    if file_system.type_name == "s3":
-        file_system = _with_few_attempts(file_system)
     return file_system, path
-
-
-def _with_few_attempts(file_system: Any) -> Any:
-    """The same S3 file system, which gives up after a few attempts.
-
-    That of a URI asks 31 times for an object that is shorter than the store says, and waits 3 seconds
-    each time if the store keeps the connection open.
-    """
-    from pyarrow import fs
-
-    _, (settings,) = file_system.__reduce__()  # a URI cannot name the attempts
-    if not settings["proxy_options"].get("host"):
-        settings = {**settings, "proxy_options": None}
-    attempts = fs.AwsStandardS3RetryStrategy(max_attempts=_S3_ATTEMPTS)
-    return fs.S3FileSystem(**settings, retry_strategy=attempts)
 
 
 def write_whole(path: str, data: bytes, mode: int = LOG_FILE_MODE) -> None:

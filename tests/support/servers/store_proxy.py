@@ -44,26 +44,40 @@ class Refusal:
         ).encode()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # clients connect at the same time
+
+
 class StoreProxy:
     """Forwards HTTP requests to 127.0.0.1:`target`, from `address`.
 
     `requests` is what came. `refuse`, if set, is asked about each request before it is forwarded, and
-    returns a Refusal to send instead, or None. `delay_s` passes before each answer.
+    returns a Refusal to send instead, or None. `delay_s` passes before each answer. `most_at_once` is the
+    largest number of requests that waited for their answers at the same time.
     """
 
     def __init__(self, target: int) -> None:
         self.requests: list[StoreRequest] = []
         self.refuse: Callable[[StoreRequest], Refusal | None] | None = None
         self.delay_s = 0.0
+        self.most_at_once = 0
+        self._open = 0
+        self._lock = threading.Lock()
         self._target = target
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def of(self, name: str) -> Counter[str]:
         """How often each method was used on objects whose names begin so."""
         return Counter(seen.method for seen in self.requests if seen.name.startswith(name))
+
+    def count(self, change: int) -> None:
+        """Note that a request has come (1), or has its answer (-1)."""
+        with self._lock:
+            self._open += change
+            self.most_at_once = max(self.most_at_once, self._open)
 
     def close(self) -> None:
         """End it."""
@@ -80,7 +94,9 @@ class StoreProxy:
                 sent = self._sent()
                 request = StoreRequest(self.command, self.path)
                 proxy.requests.append(request)
+                proxy.count(1)
                 time.sleep(proxy.delay_s)
+                proxy.count(-1)
                 refusal = None if proxy.refuse is None else proxy.refuse(request)
                 if refusal is None:
                     self._forward(sent)

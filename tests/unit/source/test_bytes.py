@@ -15,7 +15,7 @@ import zstandard
 
 from binlake.archive.folders import open_folder
 from binlake.errors import MalformedError, OptionError, SourceError, TruncatedError
-from binlake.source.bytes import is_uri, local_path, open_reader, write_whole
+from binlake.source.bytes import file_system_for, is_uri, local_path, open_reader, write_whole
 from binlake.source.chain import resolve
 from binlake.source.log_file import LogFile
 from binlake.source.reader import ByteReader, holds_secret
@@ -396,3 +396,40 @@ def test_kept_heads_are_bounded() -> None:
     assert heads.of("c", "").data is not None
     heads.of("d", "").keep(bytes(200))
     assert all(heads.of(name, "").data is None for name in "abcd")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://logs",
+        "s3://logs/",
+        "s3://logs/db1/binlog.000001",
+        "s3://logs/a//b/../c",
+        "s3://logs/a+b=c@d:e,f~g!h",
+        "s3://logs/a%20b/%C3%A4",
+        "s3://logs/a?region=eu-west-1",
+        "s3a://logs/db1/binlog.000001",
+        "S3://logs/a",
+    ],
+)
+def test_paths_in_s3_are_those_of_pyarrow(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyarrow import fs
+
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    found, path = file_system_for(uri)
+    plain = "s3://" + uri.partition("://")[2]
+    region = "&" if "?" in plain else "?region=us-east-1&"
+    expected, expected_path = fs.FileSystem.from_uri(f"{plain}{region}scheme=http")
+    assert path == expected_path
+    assert found.type_name == expected.type_name == "s3"
+
+
+def test_objects_of_a_bucket_share_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    first, _ = file_system_for("s3://logs/a")
+    assert file_system_for("s3a://logs/b")[0] is first
+    assert file_system_for("s3://others/a")[0] is not first
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "another")
+    assert file_system_for("s3://logs/a")[0] is not first
