@@ -29,6 +29,7 @@ from binlake.source.bytes import local_path, open_reader
 from binlake.source.chain_names import named_apart
 from binlake.source.locations import Listed, Location, has_wildcards, location
 from binlake.source.replica.url import ServerUrl, is_server_url
+from binlake.values.builds import PickledByName
 from binlake.values.log_names import LogName
 
 __all__ = [
@@ -63,7 +64,7 @@ ARCHIVE_STATE = "archive.json"
 
 
 @dataclass(frozen=True, slots=True)
-class LogPath:
+class LogPath(PickledByName):
     """One log file: `path` as it is opened, `name` its base name without .gz or .zst.
 
     `number` is the numeric suffix (None if the name has none), `size` the length in bytes if it is

@@ -40,6 +40,7 @@ from binlake.table.schema.newest_names import unnamed_renames
 from binlake.table.schema.renames import noting_renames
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.types.base import Target
+from binlake.values.builds import PickledByName
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger, RenamedColumn
 from binlake.values.options import ReadOptions
@@ -55,7 +56,7 @@ _TABLE_ID_AND_FLAGS = 8  # bytes of a TABLE_MAP body that may differ within one 
 
 
 @dataclass(frozen=True, slots=True)
-class InferredView:
+class InferredView(PickledByName):
     """A typed view whose schema was found in the log.
 
     `number` is None, or the n of `<table>@<n>` for the rows that were set aside. `uses_ddl`: whether the
@@ -158,7 +159,7 @@ class InferredView:
 
 
 @dataclass(frozen=True, slots=True)
-class PinnedView:
+class PinnedView(PickledByName):
     """The typed view of a stream: its initial schema holds as long as it runs.
 
     Definitions from before the start are united as in a batch. A later one may lack columns (they are

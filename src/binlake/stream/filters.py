@@ -19,6 +19,7 @@ from binlake.errors import OptionError
 from binlake.events.mariadb.gtid import MariadbGtidEvent
 from binlake.events.mysql.gtid import GtidEvent
 from binlake.stream.runs import ChainPosition, PlainRun
+from binlake.values.builds import PickledByName
 from binlake.values.frame import FIRST_EVENT
 from binlake.values.gtid import Gtid, MariaGtid
 from binlake.values.gtid_filter import GtidFilter, parse_gtid_filter
@@ -87,7 +88,7 @@ def _is_gtid(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionFilter:
+class TransactionFilter(PickledByName):
     """The transaction-level part of `ReadOptions`, resolved against a chain of files.
 
     `start`, `stop` and `at` are places in the chain (`stop` excluded). `everything` is true if

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 import pickle
 import subprocess
 import sys
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,9 @@ from pyspark import cloudpickle
 
 from binlake.errors import SourceError
 from binlake.spark.hosts import Shipped, check_visible, host_check
-from binlake.spark.options import SourceOptions
+from binlake.spark.options import VIEWS, SourceOptions
 from binlake.spark.source import BinlogDataSource
-from binlake.values.builds import installed_version
+from binlake.values.builds import PickledByName, installed_version
 from support.logs.stream_log import StreamLog
 from support.spark.stream_query import Checkpoint, Query42
 
@@ -80,6 +82,42 @@ def test_values_go_by_name() -> None:
     assert kind(cls, dict(reversed(values.items()))) == options.read
     with pytest.raises(SourceError, match=r"ReadOptions with the field colour.*same version"):
         kind(cls, {**values, "colour": "blue"})
+
+
+class ByPosition(pickle.Pickler):
+    """Notes the classes of the values that Python would restore by the order of their fields."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO())
+        self.found: set[str] = set()
+
+    def reducer_override(self, value: Any) -> Any:
+        kind = type(value)
+        if (
+            is_dataclass(kind)
+            and "__slots__" in vars(kind)
+            and not isinstance(value, PickledByName)
+        ):
+            self.found.add(kind.__name__)
+        return NotImplemented
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"table": "golden.r"},
+        {"table": "golden.r", "start": "binlog.000002:4", "server_id": "1", "where": "id = 1"},
+        *({"view": view} for view in VIEWS if view != "table"),
+    ],
+)
+def test_all_that_a_task_gets_goes_by_name(golden: Path, options: dict[str, str]) -> None:
+    logs = golden / "mysql-9.7" / "rotation" / "binlog.index"
+    source = BinlogDataSource({"path": str(logs), **options})
+    reader = source.reader(source.schema())
+    pickler = ByPosition()
+    for sent in (reader, *reader.partitions()):
+        pickler.dump(sent.__getstate__())
+    assert pickler.found == set()
 
 
 def test_core_not_compiled(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from binlake.source.arrays import array, scalar
 from binlake.table.schema.newest_names import ColumnRenames, newest_names
+from binlake.values.builds import PickledByName
 
 __all__ = ["Conformed", "Evolution", "distinct_versions", "promoted"]
 
@@ -46,7 +47,7 @@ class Conformed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Evolution:
+class Evolution(PickledByName):
     """The united schema of one table's definitions, oldest first in `versions`.
 
     `notes`: a sentence for each column that was renamed, or whose type could not be united.
