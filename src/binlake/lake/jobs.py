@@ -154,9 +154,11 @@ def _run(
 class _Runner(Shipped):
     """Runs a pickled task on an executor."""
 
+    @without_traceback
     def __call__(self, task: bytes) -> str:
+        # imports the core, which may need more memory than there is
         arrived: Task = pickle.loads(task)
-        return without_traceback(arrived.run)()
+        return arrived.run()
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # it has no attributes; this is Python's own result then

@@ -50,4 +50,28 @@ def test_memory_that_is_not_limited() -> None:
     assert isinstance(told, SourceError)
     assert "give the executor more memory" in str(told)
     assert memory_error(RuntimeError("can't start new thread")) is None
+    assert memory_error(ImportError("no such module")) is None
     assert memory_error(OSError("no such file")) is None
+
+
+#: Unpickles a task of an export as an executor does: the core cannot be loaded into the memory.
+LOAD = """
+import pickle, resource, sys
+from binlake.lake.jobs import _Runner
+class Task:
+    def __reduce__(self):
+        return exec, ("raise ImportError('walk.so: failed to map segment from shared object')",)
+task = pickle.dumps(Task())
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30,) * 2)
+_Runner()(task)
+"""
+
+
+def test_an_export_whose_core_does_not_fit_into_memory() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("binlake.errors.SourceError: host ")
+    assert "the task ran out of memory: its address space is limited to 8192 MB" in last
