@@ -104,8 +104,7 @@ class _TaskReader(Shipped, DataSourceReader):
         return [InputPartition(task) for task in self.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        task: Task = pickle.loads(partition.value)
-        return iter([(without_traceback(task.run)(),)])
+        return iter([(_Runner()(partition.value),)])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"tasks": ()}  # an executor is given its own task; it needs no other
