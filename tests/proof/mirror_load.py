@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pymysql
 
 from dev.servers import RefusedError, Server, Session
+from support.spark.mirrored import Writer
 
 __all__ = ["OPTIONS", "Load"]
 
@@ -35,21 +36,18 @@ OPTIONS = {
     "max_snapshots": 50,
 }
 _DDL_EVERY = 15
-_PATIENCE_S = 300
 
 
-class Load:
+class Load(Writer):
     """Writes transactions, and now and then a DDL statement, until it is stopped; begins again after a kill of the server."""
 
     def __init__(self, server: Server, rng: random.Random, pause_s: float = 0.5) -> None:
-        self.server, self.rng, self.pause_s = server, rng, pause_s
-        self.written = 0
+        super().__init__(server, rng)
+        self.pause_s = pause_s
         self.altered = 0
         #: Held by those who read a table consistently: MySQL refuses that across an ALTER.
         self.no_ddl = threading.Lock()
         self._since_ddl = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def prepared(self) -> Load:
         """Make the tables."""
@@ -65,20 +63,6 @@ class Load:
                 *(self._uuid_statement() for _ in range(50)),
             )
         return self
-
-    def __enter__(self) -> Load:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join(_PATIENCE_S)
-
-    def write(self, transactions: int) -> None:
-        """So many transactions, now, from one thread only."""
-        with self.server.session("shop") as session:
-            for _ in range(transactions):
-                self._transaction(session)
 
     def _run(self) -> None:
         while not self._over.is_set():

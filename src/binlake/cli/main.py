@@ -142,12 +142,13 @@ def _tell_usage(error: click.ClickException) -> None:
     message = " ".join(error.format_message().split()).rstrip(".")
     if isinstance(error, click.MissingParameter):
         message = _what_is_expected(error) or message
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        near = ", ".join(map(repr, sorted(error.possibilities)))
+        one_of = "one of " if len(error.possibilities) > 1 else ""
+        message = f"No such option {error.option_name!r}. Did you mean {one_of}{near}?"
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # the help is the answer
         print(error.format_message(), file=sys.stderr)
     else:
-        message = message.replace("(Did you mean one of: ", "Did you mean one of ").replace(
-            "?)", "?"
-        )
         tell(f"{path}: {message}{' See' if message.endswith('?') else '; see'} {path} --help")
 
 

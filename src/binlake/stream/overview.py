@@ -34,7 +34,7 @@ from binlake.values.options import ReadOptions
 if TYPE_CHECKING:
     from binlake.source.window import Window
 
-__all__ = ["lacks_table", "nothing_found"]
+__all__ = ["nothing_found", "unknown_table"]
 
 #: Bytes of log to look at.
 LOOK_BYTES = 64 << 20
@@ -48,7 +48,10 @@ _GTID_FLAVOURS = {
 
 def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
     """Return one sentence: the filters matched nothing, and the log contains this."""
-    seen = _look(chains, options)
+    return _nothing_found(_look(chains, options), options)
+
+
+def _nothing_found(seen: _Seen, options: ReadOptions) -> str:
     near = "".join(_near(seen, options))
     parts = [f"nothing matches the filters{near}", *_tables(seen)]
     parts += _other_flavour(seen, options)
@@ -58,14 +61,15 @@ def nothing_found(chains: Sequence[Chain], options: ReadOptions) -> str:
     return "; ".join(parts)
 
 
-def lacks_table(chains: Sequence[Chain], options: ReadOptions) -> bool:
-    """Whether the logs surely contain nothing about the only table of the option table, whatever the filters: no row
-    change, and no statement with its name in the text.
+def unknown_table(chains: Sequence[Chain], options: ReadOptions) -> str | None:
+    """Return the sentence of `nothing_found` if the logs surely contain nothing about the only table of the option
+    table, whatever the filters: no row change, and no statement with its name in the text.
     """
     database, _, table = options.table[0].partition(".")
     seen = _look(chains, options, table)
     known = {name.casefold() for name in seen.tables}
-    return seen.complete and not seen.is_named and f"{database}.{table}".casefold() not in known
+    is_known = seen.is_named or f"{database}.{table}".casefold() in known
+    return _nothing_found(seen, options) if seen.complete and not is_known else None
 
 
 def _look(chains: Sequence[Chain], options: ReadOptions, table: str = "") -> _Seen:

@@ -180,15 +180,16 @@ def say_nothing_found(chains: Sequence[Chain], options: ReadOptions) -> None:
 
 def refuse_unknown_table(chains: Sequence[Chain], options: ReadOptions) -> None:
     """Raise OptionError if the logs surely contain nothing about the only table of the option table."""
-    from binlake.stream.overview import lacks_table, nothing_found
+    from binlake.stream.overview import unknown_table
 
-    if lacks_table(chains, options):
+    found = unknown_table(chains, options)
+    if found is not None:
         name = options.table[0]
         raise OptionError(
             f"table {name}: the logs contain no change of it and no statement about it",
             name="table",
             value=name,
-            hint=nothing_found(chains, options),
+            hint=found,
         )
 
 
