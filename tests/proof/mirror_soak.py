@@ -172,6 +172,7 @@ class Soak:
             files = {name: table.lake.files for name, table in made.tables.items()}
             self._compare(f"after round {self.round()}")
             say(f"round {self.round()}: equal; {compacted} compactions; data files {files}")
+        self.lake.catch_up()  # the kills may have been more rounds than wanted, and writes came after the last
         names = self.lake.equals_source("shop.*")
         say(f"row by row, as Spark reads them: {', '.join(names)} equal")
         before = self._scan_s()
