@@ -58,7 +58,7 @@ _OF_PAGES = re.compile(r"says? (so|more|why)\b|all the same\b|is nowhere", re.IG
 
 #: Rooms of src/binlake whose docstrings and comments have been edited.
 EDITED = (
-    "api.py", "archive", "cli", "config", "core", "errors.py", "events", "format", "lake", "mirror",
+    "api.py", "archive", "background.py", "cli", "config", "core", "errors.py", "events", "format", "lake", "mirror",
     "printable.py", "query", "replay", "serve", "source", "spark", "stream", "table", "values",
 )  # fmt: skip
 #: Phrases of docstrings, beside the ones above.

@@ -21,7 +21,6 @@ next transaction that verifies, and the ledger records the lost bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
 from typing import Self
@@ -63,7 +62,7 @@ from binlake.source.ibb_pages import IBB_MAGIC
 from binlake.source.keyring import Keyring
 from binlake.source.reader import ByteReader
 from binlake.source.resync import END, next_transaction
-from binlake.source.scanner import Scanner, ScanResult, TailReport, torn_tail_error
+from binlake.source.scanner import Scanner, ScanResult, TailReport, steps, torn_tail_error
 from binlake.source.stores.heads import KeptHead
 from binlake.source.window import Window
 from binlake.values.frame import DEFAULT_MAX_MEMORY, FIRST_EVENT, EventFormat, Frame
@@ -243,7 +242,7 @@ class LogFile:
             format = self.format_at(first) if self.is_relay else self.format
         scanner = Scanner(self, first, stop, format, window_bytes, verify=verify)
         skipped_from: int | None = None
-        for result in _results(scanner, ahead=self._reads_ahead(first, stop, window_bytes)):
+        for result in steps(scanner, ahead=self._reads_ahead(first, stop, window_bytes)):
             window = result.window
             if window is not None:
                 if skipped_from is not None:
@@ -469,24 +468,3 @@ class LogFile:
         if ledger is not None:
             ledger.skipped.append(SkippedRange(self.shown, result.offset, lost_to, error.message))
         return result.offset
-
-
-def _results(scanner: Scanner, *, ahead: bool) -> Iterator[ScanResult]:
-    """The scanner's steps, one of them made ahead by a second thread.
-
-    The walk stops at an error until the caller has settled it, so nothing is read ahead then.
-    Closing the iterator waits for the current step only.
-    """
-    if not ahead:
-        while (result := scanner.next()) is not None:
-            yield result
-        return
-    with ThreadPoolExecutor(1, thread_name_prefix="binlake-scan") as pool:
-        coming: Future[ScanResult | None] = pool.submit(scanner.next)
-        while (result := coming.result()) is not None:
-            if result.error is None:
-                coming = pool.submit(scanner.next)
-                yield result
-            else:
-                yield result
-                coming = pool.submit(scanner.next)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from binlake.background import Background
 from binlake.core.checksum import event_crc32, first_bad, stored_crc32
 from binlake.core.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan, scan_v1
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
@@ -24,7 +28,7 @@ from binlake.values.ledger import FileCounts
 if TYPE_CHECKING:
     from binlake.source.log_file import LogFile
 
-__all__ = ["ScanResult", "Scanner", "TailReport", "torn_tail_error"]
+__all__ = ["ScanResult", "Scanner", "TailReport", "steps", "torn_tail_error"]
 
 # Minimum size of a read: more than one event, even before a near `stop`.
 _MIN_READ_BYTES = 64 << 10
@@ -343,3 +347,45 @@ def _counts(window: Window, *, verified: bool) -> FileCounts:
     else:
         counts.unchecked = len(window)
     return counts
+
+
+def steps(scanner: Scanner, *, ahead: bool) -> Iterator[ScanResult]:
+    """The scanner's steps, one of them made ahead by a second thread.
+
+    The walk stops at an error until the caller has settled it, so nothing is read ahead then.
+    Closing the iterator waits for the current step only.
+    """
+    if not ahead:
+        while (result := scanner.next()) is not None:
+            yield result
+        return
+    wanted: SimpleQueue[bool] = SimpleQueue()
+    made: SimpleQueue[ScanResult | Exception | None] = SimpleQueue()
+    thread = Background(partial(_scan, scanner, wanted, made), "binlake-scan")
+    try:
+        wanted.put(True)
+        while (found := thread.get(made)) is not None:
+            if isinstance(found, Exception):
+                raise found
+            if found.error is None:
+                wanted.put(True)
+                yield found
+            else:
+                yield found
+                wanted.put(True)
+    finally:
+        wanted.put(False)
+        thread.join()
+
+
+def _scan(
+    scanner: Scanner,
+    wanted: SimpleQueue[bool],
+    made: SimpleQueue[ScanResult | Exception | None],
+) -> None:
+    """Make a step of the scanner for each True in `wanted`."""
+    try:
+        while wanted.get():
+            made.put(scanner.next())
+    except Exception as error:  # noqa: BLE001 - raised where the result is taken
+        made.put(error)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from binlake.background import Background
+
 __all__ = ["Portion", "in_order", "usable_cores"]
 
 _HELD_RESULTS = 2  # of a thread: one that waits, one in the making
@@ -145,10 +147,7 @@ class _Lane(Generic[P, T]):
         self._made: SimpleQueue[tuple[T] | _Failed | None] = SimpleQueue()
         self._room = threading.Semaphore(_HELD_RESULTS)
         self._stopped = False
-        self._thread = threading.Thread(
-            target=self._run, name=f"binlake-decode-{number}", daemon=True
-        )
-        self._thread.start()
+        self._thread = Background(self._run, f"binlake-decode-{number}")
 
     @property
     def is_ready(self) -> bool:
@@ -160,8 +159,10 @@ class _Lane(Generic[P, T]):
         self._given.put(portion)
 
     def take(self) -> tuple[T] | None:
-        """The next result, or None at the end of a portion. Raises what the worker raised."""
-        made = self._made.get()
+        """The next result, or None at the end of a portion. Raises what the worker raised, and
+        MemoryError if the thread has ended without a result.
+        """
+        made = self._thread.get(self._made)
         if isinstance(made, _Failed):
             raise made.error
         if made is not None:

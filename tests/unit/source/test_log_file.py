@@ -9,7 +9,6 @@ import gzip
 import io
 import random
 import struct
-import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from binlake.background import running
 from binlake.errors import (
     BinlogError,
     ChecksumError,
@@ -503,8 +503,8 @@ def test_windows_read_unverified_can_be_verified_later() -> None:
     assert caught.value.event_pos == built.offsets[5]
 
 
-def scan_threads() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name.startswith("binlake-scan")]
+def scan_threads() -> list[str]:
+    return [name for name in running() if name == "binlake-scan"]
 
 
 def test_no_thread_is_left_when_the_reader_stops_early_or_fails() -> None:

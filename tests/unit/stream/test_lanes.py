@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from binlake.background import running
 from binlake.source.chain import Chain, LogPath
 from binlake.stream import spread
 from binlake.stream.lanes import in_order
@@ -38,8 +39,8 @@ def _worker() -> Callable[[Work], Iterator[str]]:
     return _names
 
 
-def _threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("binlake-decode")]
+def _threads() -> list[str]:
+    return [name for name in running() if name.startswith("binlake-decode")]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])

@@ -1,0 +1,86 @@
+"""Threads whose end is noticed, even if there is no memory for them to say so.
+
+    thread = Background(run, "binlake-scan")
+    item = thread.get(queue)     # into which `run` puts
+
+`threading.Thread.start` waits until the new thread runs, without a limit. If the thread has no memory
+for its first steps, it ends before that, and `start` never returns. A thread that has no memory to
+report its error leaves those that wait for its result waiting, too.
+"""
+
+from __future__ import annotations
+
+import _thread
+import weakref
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+__all__ = ["Background", "running"]
+
+T = TypeVar("T")
+
+# how often a thread that waits looks whether the other one still runs
+_LOOK_SECONDS = 1.0
+
+
+class _Life:
+    """Exists as long as the thread that holds it."""
+
+    __slots__ = ("__weakref__", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+_lives: weakref.WeakSet[_Life] = weakref.WeakSet()
+
+
+class Background:
+    """A thread that runs a function, and does not keep the process from ending.
+
+    The function must report its errors through a queue. Raises RuntimeError or MemoryError if the
+    thread cannot be started.
+    """
+
+    def __init__(self, run: Callable[[], None], name: str) -> None:
+        life = _Life(name)
+        _lives.add(life)
+        self._life = weakref.ref(life)
+        self._ended: SimpleQueue[None] = SimpleQueue()
+        _thread.start_new_thread(_run, (life, run, self._ended))
+
+    def get(self, queue: SimpleQueue[T]) -> T:
+        """Return the next item of a queue that the thread fills.
+
+        Raises MemoryError if the thread has ended without it.
+        """
+        while True:
+            ended = self._life() is None
+            try:
+                # what it put before its end is there
+                return queue.get(block=not ended, timeout=_LOOK_SECONDS)
+            except Empty:
+                if ended:
+                    raise MemoryError("a thread ended for lack of memory") from None
+
+    def join(self) -> None:
+        """Wait for the end of the function."""
+        try:
+            self.get(self._ended)
+        except MemoryError:
+            return
+        self._ended.put(None)  # for the next `join`
+
+
+def _run(life: _Life, run: Callable[[], None], ended: SimpleQueue[None]) -> None:
+    try:
+        run()
+    finally:
+        _lives.discard(life)
+        ended.put(None)
+
+
+def running() -> list[str]:
+    """Return the names of the threads that run."""
+    return [life.name for life in list(_lives)]

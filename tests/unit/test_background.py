@@ -1,0 +1,80 @@
+"""A thread that ends without a word does not leave others waiting."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+
+import pytest
+
+from binlake.background import Background, running
+from binlake.stream.lanes import in_order
+
+
+@pytest.fixture
+def died(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[type[BaseException]]]:
+    """Why threads have ended without reporting it: Python can only print that."""
+    found: list[type[BaseException]] = []
+    monkeypatch.setattr("sys.unraisablehook", lambda why: found.append(why.exc_type))
+    yield found
+    gc.collect()
+
+
+def test_items_and_the_end(died: list[type[BaseException]]) -> None:
+    made: SimpleQueue[int] = SimpleQueue()
+    go = threading.Event()
+
+    def run() -> None:
+        made.put(1)
+        go.wait()
+        made.put(2)
+
+    thread = Background(run, "a test")
+    assert thread.get(made) == 1
+    assert "a test" in running()
+    go.set()
+    thread.join()
+    thread.join()
+    assert "a test" not in running()
+    assert thread.get(made) == 2
+    with pytest.raises(MemoryError, match="a thread ended"):
+        thread.get(made)
+    assert not died
+
+
+def test_a_thread_that_cannot_report_its_error(died: list[type[BaseException]]) -> None:
+    made: SimpleQueue[int] = SimpleQueue()
+
+    def run() -> None:
+        made.put(1)
+        raise MemoryError
+
+    thread = Background(run, "a test")
+    assert thread.get(made) == 1
+    with pytest.raises(MemoryError, match="a thread ended"):
+        thread.get(made)
+    thread.join()
+    assert died == [MemoryError]
+
+
+class _Portion:
+    bytes = 1
+    is_alone = False
+
+
+def test_a_decoding_thread_that_cannot_report_its_error(
+    died: list[type[BaseException]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def worker() -> Callable[[_Portion], Iterator[int]]:
+        raise ValueError
+
+    def no_memory(_error: BaseException) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("binlake.stream.lanes._Failed", no_memory)
+    with pytest.raises(MemoryError, match="a thread ended"):
+        list(in_order(iter([_Portion(), _Portion()]), worker, 2, 1 << 20))
+    assert died
+    assert set(died) == {MemoryError}
