@@ -64,7 +64,7 @@ class Victims:
         _kill_group(process)
         # PySpark's own threads print tracebacks when the JVM has gone: the last line is that of the command
         assert code not in (0, -signal.SIGKILL), f"exit code {code}\n{self._said()}"
-        assert self._said().strip().rpartition("\n")[2].startswith("binlake: "), self._said()
+        assert self._last_line().startswith("binlake: the JVM of Spark has ended: "), self._said()
         return f"ended with {code}"
 
     def worker(self) -> str:
@@ -137,7 +137,8 @@ class Victims:
             assert code == 0, f"stopped, exit code {code}\n{self._said()}"
         _kill_group(process)
         assert "Traceback" not in self._said(), self._said()
-        return "went on" if ended is None else f"ended with {ended}"
+        assert not ended or self._last_line().startswith("binlake: "), self._said()
+        return "went on" if ended is None else f"ended with {ended}: {self._last_line()}"
 
     def _await_commits(self, process: subprocess.Popen[bytes], commits: int) -> None:
         target = self._commits() + commits
@@ -149,6 +150,9 @@ class Victims:
     def _commits(self) -> int:
         hints = self.lake.glob("*/*/metadata/version-hint.text")
         return sum(int(hint.read_text() or 0) for hint in hints)
+
+    def _last_line(self) -> str:
+        return self._said().strip().rpartition("\n")[2]
 
     def _said(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]

@@ -15,6 +15,7 @@ from binlake.cli.common.flags import EXPORT_OPTIONS, with_read_options
 from binlake.cli.common.interrupts import Interrupts
 from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.spark_errors import spark_errors
 from binlake.cli.common.terminal import (
     chains_of,
     console,
@@ -43,6 +44,7 @@ _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # A session whose work takes about as long as its start needs no UI.
 _WORTH_A_UI_BYTES = 256 << 20
 _ENGINES = ("spark", "local")
+_LOST = "no table was written: run the export again"
 # What Spark accepts: a JVM that is started with something else ends with a stack trace.
 _MASTER = re.compile(
     r"local|local\[(\d+|\*)(,\s*\d+)?\]|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+"
@@ -174,7 +176,7 @@ def _spark(master: str, files: list[str], options: ReadOptions) -> Iterator[Engi
         ) from None
     log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
     start = _on_this_machine if master.startswith("local") else _on_a_cluster
-    with _spark_errors(log_file), start(master, _config(files, options), log_file) as engine:
+    with spark_errors(log_file, _LOST), start(master, _config(files, options), log_file) as engine:
         yield engine
     shutil.rmtree(log_file.parent, ignore_errors=True)
 
@@ -220,18 +222,6 @@ def _size(flag: str, text: str) -> int:
         return parse_bytes(text)
     except ValueError as error:
         raise OptionError(f"{flag} {text}: {error}", name=flag, value=text) from None
-
-
-@contextmanager
-def _spark_errors(log_file: Path) -> Iterator[None]:
-    """Report what Spark reports, at its start and later, as one line. Raises BinlogError."""
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except PySparkException as error:
-        first = str(error).partition("\n")[0]
-        raise BinlogError(f"Spark failed: {first}", hint=f"see its log, {log_file}") from None
 
 
 def _config(files: list[str], options: ReadOptions) -> dict[str, str]:

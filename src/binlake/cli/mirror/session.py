@@ -17,6 +17,7 @@ import click
 
 from binlake.cli.common.command_help import HelpGroup
 from binlake.cli.common.parameters import Argument, Option, command
+from binlake.cli.common.spark_errors import spark_errors
 from binlake.errors import BinlogError, OptionError, SourceError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ _HELP = """Keep lake tables equal to the tables of a server.
       binlake mirror resync /lake shop.orders"""
 
 _JVM = "-XX:+UseSerialGC"
+_LOST = "the lake is as the last commit left it, and the next run continues there"
 SPARK_PANEL = "Spark"
 RUN = "run"
 
@@ -168,12 +170,10 @@ def need_mirror(lake: str, settings: SparkSettings) -> None:
 @contextmanager
 def lake_session(lake: str, session: SparkSettings) -> Iterator[SparkSession]:
     """Open a session, whose messages go to a file. Raises BinlogError."""
-    from pyspark.errors import PySparkException
-
     from binlake.mirror.sessions import mirror_session
 
     log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
-    try:
+    with spark_errors(log_file, _LOST):
         spark = mirror_session(
             lake,
             master=session.master or "local[*]",
@@ -186,7 +186,4 @@ def lake_session(lake: str, session: SparkSettings) -> Iterator[SparkSession]:
             yield spark
         finally:
             spark.stop()
-    except PySparkException as error:
-        first = str(error).partition("\n")[0]
-        raise BinlogError(f"Spark failed: {first}", hint=f"see its log, {log_file}") from None
     shutil.rmtree(log_file.parent, ignore_errors=True)

@@ -1,0 +1,59 @@
+"""What a command says when Spark fails, or its JVM ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from binlake.errors import BinlogError
+
+__all__ = ["spark_errors"]
+
+# A process that is killed closes its connections a moment before it has ended.
+_ENDS_WITHIN_S = 5
+
+
+@contextmanager
+def spark_errors(log_file: Path, lost: str) -> Iterator[None]:
+    """Report what Spark reports, at its start, later and at its stop, as one line. Raises BinlogError.
+
+    `lost`: what the end of the JVM means for the work, and what to do.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except Exception as error:
+        is_of_connection = isinstance(error, OSError | Py4JError) and not isinstance(
+            error, Py4JJavaError
+        )
+        how = _end_of_jvm(_ENDS_WITHIN_S if is_of_connection else 0)
+        if how:
+            raise BinlogError(
+                f"the JVM of Spark has ended: {how}", hint=f"{lost}; see Spark's log, {log_file}"
+            ) from None
+        if isinstance(error, PySparkException):
+            first = str(error).partition("\n")[0]
+            raise BinlogError(f"Spark failed: {first}", hint=f"see its log, {log_file}") from None
+        raise
+
+
+def _end_of_jvm(wait_s: float) -> str:
+    """How the JVM that PySpark has started ended; "" while it runs, and if it is not a child of this process."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return ""
+    try:
+        code = process.wait(wait_s)
+    except subprocess.TimeoutExpired:
+        return ""
+    if code >= 0:
+        return f"exit code {code}"
+    killed = " (perhaps the system had no memory left)" if code == -signal.SIGKILL else ""
+    return f"{signal.Signals(-code).name}{killed}"
