@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,15 +12,13 @@ from typing import Any
 
 import pytest
 
-import binlake
 from binlake.cli.main import main
 from binlake.mirror import compact, status, verify
-from binlake.mirror.iceberg.jvm import Lake as Catalog
-from binlake.values.log_names import LogName
 from dev.servers import Server, running
 from mirror.killed_command import command, kill_once_committed
 from mirror.killed_mirror import Kill, killed
 from support.servers.live import url_of
+from support.spark.lake_histories import check_history
 from support.spark.lake_readers import by_duckdb, by_pyiceberg, by_spark
 from support.spark.mirrored import Lake, Writer, gone, quarantined
 
@@ -45,25 +42,6 @@ def states(lake: Lake) -> dict[str, str]:
     return {table.table.partition(".")[2]: table.state for table in found.tables}
 
 
-def number_of(file: str) -> int:
-    name = LogName.parse(file)
-    assert name is not None
-    return name.number
-
-
-def changes_after(server: Server, lake: Lake, table: str) -> Counter[tuple[Any, ...]]:
-    """The place and operation of each insert and update after the copy of a table, by the server's logs."""
-    database, _, name = table.partition(".")
-    known = Catalog(lake.spark, lake.catalog).load(database, name).describe()["properties"]
-    until = json.loads(known["binlake.snapshot-until"])
-    copied = (number_of(until["file"]), until["offset"])
-    rows = binlake.open(server.log_files()).to_arrow(table).to_pylist()
-    places = [
-        (number_of(row["_log_file"]), row["_log_pos"], row["_row"], row["_op"]) for row in rows
-    ]
-    return Counter(place for place in places if place[:2] > copied and place[3] != "delete")
-
-
 def test_each_change_is_a_version_through_kills(
     server: Server, iceberg_spark: Any, tmp_path: Path
 ) -> None:
@@ -85,11 +63,9 @@ def test_each_change_is_a_version_through_kills(
         for kill in KILLS:
             assert killed(lake, kill) == -signal.SIGKILL, kill
     assert states(lake) == {"keyed": "equal"}
+    assert lake.equals_source("shop.keyed")
+    assert check_history(lake, "shop.keyed", ("id",))
     rows = lake.table("shop.keyed").to_pylist()
-    places = Counter((*row["_seq"].values(), row["_op"]) for row in rows)
-    wanted = changes_after(server, lake, "shop.keyed")
-    assert wanted
-    assert {place: places[place] for place in wanted} == wanted
     versions = defaultdict(list)
     for row in sorted(rows, key=lambda row: tuple(row["_seq"].values())):
         versions[row["id"]].append((row["_valid_from"], row["_valid_to"]))

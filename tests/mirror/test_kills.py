@@ -21,6 +21,7 @@ from dev.servers import Server, running
 from proof.mirror_load import OPTIONS, Load
 from proof.mirror_victims import DURABLE, KINDS, Victims
 from support.servers.live import url_of
+from support.spark.lake_histories import check_history
 from support.spark.mirrored import Lake, Writer, iceberg_jar, quarantined
 from support.spark.spark_processes import Cluster, environment
 
@@ -119,4 +120,6 @@ def test_kills_of_processes(
                 found = verify(folder, spark=iceberg_spark, catalog=lake.catalog)
             assert quarantined(lake) == {}, (name, outcome)
             assert found.is_equal, (name, outcome, found.tables)
+    lake.catch_up()  # writes came after the last comparison
     assert lake.equals_source("shop.*")
+    assert check_history(lake, "shop.versions", ("id",))

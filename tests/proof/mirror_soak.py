@@ -27,6 +27,7 @@ from dev.servers import Server, installation
 from mirror.killed_mirror import OF_COMPACTION, PLACES, Kill, killed
 from proof.mirror_load import OPTIONS, Load
 from proof.mirror_victims import DURABLE, KINDS, Victims
+from support.spark.lake_histories import check_history
 from support.spark.mirrored import Lake, iceberg_jar, quarantined
 from support.spark.spark_processes import PATIENT, Cluster
 
@@ -175,6 +176,8 @@ class Soak:
         self.lake.catch_up()  # the kills may have been more rounds than wanted, and writes came after the last
         names = self.lake.equals_source("shop.*")
         say(f"row by row, as Spark reads them: {', '.join(names)} equal")
+        versions = check_history(self.lake, "shop.versions", ("id",))
+        say(f"shop.versions: {versions} versions that changes began, each as the log tells")
         before = self._scan_s()
         compact(self.folder / "lake", spark=self.lake.spark, catalog=self.lake.catalog)
         after = self._scan_s()
