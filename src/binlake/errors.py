@@ -13,7 +13,9 @@ BinlogError                     context: file, event_pos, event_type, offset, fi
 ├─ IncompleteError              the read is not provably complete (ranges, ledger)
 ├─ ServerError                  a live server refused (code, sqlstate)
 │  ├─ AuthError
+│  ├─ ConnectionLostError       the server is not there, or not any more; retryable
 │  └─ PositionLostError         the requested log is gone
+├─ PeerGoneError                a client of `binlake serve` has gone
 ├─ QueryError(ValueError)       SQL that cannot be run (line, column)
 └─ OptionError(ValueError)      a wrong option (name, value, hint)
 
@@ -32,12 +34,14 @@ __all__ = [
     "AuthError",
     "BinlogError",
     "ChecksumError",
+    "ConnectionLostError",
     "FormatError",
     "IncompleteError",
     "KeyringError",
     "MalformedError",
     "MissingContextError",
     "OptionError",
+    "PeerGoneError",
     "PositionLostError",
     "QueryError",
     "SchemaError",
@@ -91,7 +95,8 @@ class BinlogError(Exception):
     def __str__(self) -> str:
         parts = []
         for key in _WHERE:
-            if key in self.context:
+            is_said = key == "file" and str(self.context.get(key)) in self.message
+            if key in self.context and not is_said:
                 label = {"event_pos": "event at", "event_type": "type"}.get(key, key)
                 parts.append(f"{label} {self.context[key]}")
         where = f" ({', '.join(parts)})" if parts else ""
@@ -157,8 +162,18 @@ class AuthError(ServerError):
     """The server refused the login."""
 
 
+class ConnectionLostError(ServerError):
+    """The server is not there, or not any more; it may be again."""
+
+    retryable = True
+
+
 class PositionLostError(ServerError):
     """The wanted log position is no longer on the server."""
+
+
+class PeerGoneError(BinlogError):
+    """A client's connection has ended: closed, broken, or too slow. The message gives the reason."""
 
 
 class QueryError(BinlogError, ValueError):

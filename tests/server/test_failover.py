@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from binlake.errors import PositionLostError
-from binlake.source.replica.connection import ConnectionLostError, connect
+from binlake.errors import ConnectionLostError, PositionLostError
+from binlake.source.replica.connection import connect
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Idle, Item
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position

@@ -14,8 +14,7 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
 from pyspark import cloudpickle
 
-from binlake.errors import AuthError, OptionError, PositionLostError
-from binlake.source.replica.connection import ConnectionLostError
+from binlake.errors import AuthError, ConnectionLostError, OptionError, PositionLostError
 from binlake.spark import server_logs
 from binlake.spark.source import BinlogDataSource
 from dev.servers import Server, running

@@ -17,6 +17,7 @@ from binlake.cli.common.parameters import Argument, Option
 from binlake.cli.common.server_flags import refuse_beside_config
 from binlake.cli.common.terminal import note
 from binlake.errors import OptionError
+from binlake.serve.library import Library
 from binlake.serve.metrics import serve_metrics
 from binlake.serve.server import BinlogServer
 from binlake.serve.settings import Settings
@@ -105,10 +106,17 @@ def serve(
         return
     if path is None:
         raise OptionError("DIR is missing: the archive to serve", name="path")
+    keyring = Keyring.of(options)
+    password = _given_password(password_file)
+    if password is None:
+        Library(path, source, keyring)  # a wrong path is an error before binlake asks for anything
+        password = _asked_password(user)
+    if not password:
+        raise OptionError("the password is empty", name="password_file")
     settings = Settings(
         path=path,
         user=user,
-        password=_password(password_file, user),
+        password=password,
         bind=bind,
         port=port,
         source=source,
@@ -117,7 +125,7 @@ def serve(
         certificate=ssl_cert,
         private_key=ssl_key,
         require_tls=require_tls,
-        keyring=Keyring.of(options),
+        keyring=keyring,
         max_connections=max_connections,
         metrics_port=metrics_port,
     )
@@ -181,23 +189,20 @@ def _introduce(server: BinlogServer) -> None:
         server.say(f"TLS with a certificate made now, SHA-256 {server.tls.fingerprint.hex()}")
 
 
-def _password(path: str | None, user: str) -> str:
-    """Return the password of the user. Raises OptionError if there is none."""
-    if path is not None:
-        password = password_of_file(path)
-    elif _PASSWORD_VARIABLE in os.environ:
-        password = os.environ[_PASSWORD_VARIABLE]
-    elif sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
-        password = getpass.getpass(f"Password that {user} will log in with: ")
-    else:
-        raise OptionError(
-            "replicas need a password to log in with",
-            name="password_file",
-            hint=f"use --password-file FILE or ${_PASSWORD_VARIABLE}",
-        )
-    if not password:
-        raise OptionError("the password is empty", name="password_file")
-    return password
+def _given_password(path: str | None) -> str | None:
+    """Return the password of a file or of the environment, None if neither is given."""
+    return os.environ.get(_PASSWORD_VARIABLE) if path is None else password_of_file(path)
+
+
+def _asked_password(user: str) -> str:
+    """Ask for the password of the user. Raises OptionError without a terminal to ask on."""
+    if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+        return getpass.getpass(f"Password that {user} will log in with: ")
+    raise OptionError(
+        "replicas need a password to log in with",
+        name="password_file",
+        hint=f"use --password-file FILE or ${_PASSWORD_VARIABLE}",
+    )
 
 
 def _checked_uuid(text: str | None) -> str | None:

@@ -13,18 +13,14 @@ import socket
 import ssl
 import time
 
-from binlake.errors import BinlogError, ServerError
+from binlake.errors import PeerGoneError, ServerError
 from binlake.serve.answers import NET_PACKET_TOO_LARGE
 from binlake.serve.compression import Compression
 
-__all__ = ["Channel", "PeerGoneError", "framed"]
+__all__ = ["Channel", "framed"]
 
 MAX_PACKET_BYTES = (1 << 24) - 1
 _HEADS_BYTES = 1024  # of packets, beside their content, in one compressed packet
-
-
-class PeerGoneError(BinlogError):
-    """The connection has ended: closed, broken, or too slow. The message gives the reason."""
 
 
 class Channel:

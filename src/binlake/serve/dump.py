@@ -14,12 +14,12 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 
-from binlake.errors import FormatError
+from binlake.errors import FormatError, PeerGoneError
 from binlake.events.common.rotate import RotateEvent
 from binlake.format.event_types import ROTATE_EVENT
 from binlake.serve import made_up
 from binlake.serve.answers import MALFORMED_PACKET, SERVER_SHUTDOWN, eof, lost, refused
-from binlake.serve.channel import MAX_PACKET_BYTES, Channel, PeerGoneError, framed
+from binlake.serve.channel import MAX_PACKET_BYTES, Channel, framed
 from binlake.serve.library import Library
 from binlake.serve.mariadb_selection import MariadbSelection
 from binlake.serve.pages import CaughtUp, Opened, pages

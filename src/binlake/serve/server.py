@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from binlake.errors import BinlogError, OptionError, ServerError
+from binlake.errors import BinlogError, OptionError, PeerGoneError, ServerError
 from binlake.serve.answers import ACCESS_DENIED, CON_COUNT, error, printable, refused
-from binlake.serve.channel import Channel, PeerGoneError
+from binlake.serve.channel import Channel
 from binlake.serve.identity import identity
 from binlake.serve.library import Library
 from binlake.serve.login import log_in

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from binlake.errors import BinlogError, FormatError, ServerError
+from binlake.errors import BinlogError, FormatError, PeerGoneError, ServerError
 from binlake.serve.answers import (
     MALFORMED_PACKET,
     NOT_SUPPORTED,
@@ -21,7 +21,7 @@ from binlake.serve.answers import (
     ok,
     refused,
 )
-from binlake.serve.channel import Channel, PeerGoneError
+from binlake.serve.channel import Channel
 from binlake.serve.dump import DumpRequest, EventStream
 from binlake.serve.library import Library
 from binlake.serve.login import Identity

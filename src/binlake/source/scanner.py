@@ -271,7 +271,7 @@ class Scanner:
         if frame is None:
             return self._torn("the file ends inside the header of an event")
         name = event_name(frame.type_code)
-        return self._torn(f"the file ends inside a {name} of {frame.length} bytes")
+        return self._torn(f"the file ends inside an event of {frame.length} bytes ({name})")
 
     def _torn(self, message: str) -> ScanResult:
         size = self._reader.size

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from binlake.errors import PositionLostError, ServerError
+from binlake.errors import ConnectionLostError, PositionLostError, ServerError
 from binlake.source.chain import LogPath
-from binlake.source.replica.connection import ConnectionLostError, ServerConnection, connect_any
+from binlake.source.replica.connection import ServerConnection, connect_any
 from binlake.source.replica.url import ServerUrl
 from binlake.spark.logs import LogsNow, StreamLogs
 from binlake.stream.positions.splits import numbered

@@ -18,6 +18,7 @@ from binlake.values.where import parse_where
 
 __all__ = [
     "FilePosition",
+    "calendar_text",
     "moment_us",
     "parse_at",
     "parse_bool",
@@ -129,6 +130,15 @@ def parse_calendar_us(text: str) -> int:
     year, month, day, hour, minute, second = map(int, whole)
     moment = datetime(year, month, day, hour, minute, second, int(fraction.ljust(6, "0")), UTC)
     return _since_epoch_us(moment) - _offset_us(zone)
+
+
+def calendar_text(time_us: int) -> str:
+    """A time in microseconds since 1970 as people write it, and as `parse_calendar_us` reads it."""
+    try:
+        moment = _EPOCH + timedelta(microseconds=time_us)
+    except OverflowError:
+        return f"@{time_us // 1_000_000}"
+    return f"{moment.replace(tzinfo=None)}Z"
 
 
 def _offset_us(zone: str) -> int:

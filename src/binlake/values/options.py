@@ -20,6 +20,7 @@ from binlake.values.frame import DEFAULT_MAX_MEMORY
 from binlake.values.option_spec import option, specs_of
 from binlake.values.option_texts import (
     FilePosition,
+    calendar_text,
     parse_bool,
     parse_bytes,
     parse_charset,
@@ -160,14 +161,19 @@ class ReadOptions(PickledByName):
                 "option whole_transaction needs option where", name="whole_transaction"
             )
         if self.since is not None and self.until is not None and self.since >= self.until:
-            raise OptionError("option until is not after option since", name="until")
+            since, until = (calendar_text(time_us) for time_us in (self.since, self.until))
+            raise OptionError(
+                f"option until ({until}) is not after option since ({since})", name="until"
+            )
         if (
             self.start is not None
             and self.stop is not None
             and self.start.file == self.stop.file != ""
             and self.start.pos >= self.stop.pos
         ):
-            raise OptionError("option stop is not after option start", name="stop")
+            raise OptionError(
+                f"option stop ({self.stop}) is not after option start ({self.start})", name="stop"
+            )
         if self.at is not None:
             for name in ("since", "until", "start", "stop", "gtid", "exclude_gtid"):
                 if getattr(self, name) is not None:

@@ -11,8 +11,7 @@ from binlake.archive.archiver import Archiver
 from binlake.archive.folders import open_folder
 from binlake.archive.layout import ArchiveState
 from binlake.archive.writer import HistoryWriter
-from binlake.errors import ChecksumError, ServerError
-from binlake.source.replica.connection import ConnectionLostError
+from binlake.errors import ChecksumError, ConnectionLostError, ServerError
 from binlake.source.replica.packets import event_packet
 from support.logs.log_builder import ARTIFICIAL, ROTATE, LogBuilder, event
 from support.servers.fake_server import Conversation

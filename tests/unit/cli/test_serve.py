@@ -54,6 +54,15 @@ def test_wrong_use_is_one_line(
     assert "secret" not in said
 
 
+def test_a_wrong_path_is_an_error_before_binlake_asks_for_a_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("BINLAKE_SERVE_PASSWORD", raising=False)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["serve", str(tmp_path / "missing")]) == 2
+    assert capsys.readouterr().err == f"binlake: {tmp_path / 'missing'} does not exist\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_runs_until_a_signal(logs: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(

@@ -16,13 +16,13 @@ import pytest
 
 pytest.importorskip("pymysql")
 
-from binlake.errors import BinlogError, ServerError
+from binlake.errors import BinlogError, ConnectionLostError, ServerError
 from binlake.mirror.source import bounds, table_rows
 from binlake.mirror.source.bounds import even_bounds, walked_bounds
 from binlake.mirror.source.snapshot import _moment_us
 from binlake.mirror.source.table_rows import RowSelect, text_rows
 from binlake.mirror.source.tables import SourceTable
-from binlake.source.replica.connection import ConnectionLostError, ServerConnection, connect
+from binlake.source.replica.connection import ServerConnection, connect
 from binlake.source.replica.url import ServerUrl
 from binlake.values.plan import ColumnDefinition, TableDefinition
 from support.servers.fake_server import OK, Conversation, fake_server

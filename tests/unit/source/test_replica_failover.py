@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from binlake.errors import PositionLostError
+from binlake.errors import ConnectionLostError, PositionLostError
 from binlake.source.replica.commands import (
     COM_BINLOG_DUMP,
     COM_BINLOG_DUMP_GTID,
@@ -17,7 +17,6 @@ from binlake.source.replica.commands import (
     Dump,
     DumpGtid,
 )
-from binlake.source.replica.connection import ConnectionLostError
 from binlake.source.replica.follower import Block, Follower, FollowOptions, Item
 from binlake.source.replica.packets import event_packet
 from binlake.source.replica.url import ServerUrl

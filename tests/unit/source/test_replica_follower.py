@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from binlake.errors import ChecksumError, PositionLostError, ServerError
+from binlake.errors import ChecksumError, ConnectionLostError, PositionLostError, ServerError
 from binlake.source.replica import session
 from binlake.source.replica.commands import Dump
-from binlake.source.replica.connection import ConnectionLostError
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
 from binlake.values.position import Position

@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from binlake.errors import AuthError, BinlogError, OptionError, ServerError
+from binlake.errors import AuthError, BinlogError, ConnectionLostError, OptionError, ServerError
 from binlake.source.replica import parsec
 from binlake.source.replica.connection import (
-    ConnectionLostError,
     ServerConnection,
     checked_log_name,
     connect,

@@ -13,6 +13,7 @@ from binlake.values.option_forms import FORMS
 from binlake.values.option_spec import OptionSpec
 from binlake.values.option_texts import (
     FilePosition,
+    calendar_text,
     parse_at,
     parse_bytes,
     parse_calendar_us,
@@ -208,3 +209,16 @@ def test_relative_times(text: str, calendar: str) -> None:
     assert parse_time_us(text, now) == parse_calendar_us(calendar)
     with pytest.raises(ValueError, match="expected a time"):
         parse_calendar_us(text)
+
+
+def test_the_wrong_order_of_two_times_shows_both() -> None:
+    with pytest.raises(OptionError) as raised:
+        ReadOptions.parse({"since": "2026-01-02 03:04:05.5", "until": "@1700000000"})
+    assert str(raised.value) == (
+        "option until (2023-11-14 22:13:20Z) is not after option since (2026-01-02 03:04:05.500000Z)"
+    )
+
+
+@pytest.mark.parametrize("time_us", [0, 1_700_000_000_000_001, 10**21])
+def test_a_time_as_text_is_the_time_again(time_us: int) -> None:
+    assert parse_calendar_us(calendar_text(time_us)) == time_us

@@ -16,7 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from binlake.errors import AuthError, BinlogError, OptionError, ServerError, SourceError
+from binlake.errors import (
+    AuthError,
+    BinlogError,
+    ConnectionLostError,
+    OptionError,
+    ServerError,
+    SourceError,
+)
 from binlake.events.common.format_description import version_numbers
 from binlake.source.replica.answers import whole_number
 from binlake.source.replica.option_file import client_options
@@ -53,15 +60,11 @@ _ACCESS_DENIED = (1045, 1698, 1251, 2059, 2061, 1524, 3118, 1820, 1862)
 # starts or shuts down, it has too many clients.
 _PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1205, 1927,
             2002, 2003, 2006, 2013, 2055, 3159, 3168)  # fmt: skip
+_CANNOT_CONNECT = 2003
+_REFUSED_HINT = "check the host, the port and bind_address, and that the server runs"
 _TLS_BROKEN = 2026
 _MOST_SAID = 2000
 _TLS_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError, ConnectionError)
-
-
-class ConnectionLostError(ServerError):
-    """The server is not there, or not any more; it may be again."""
-
-    retryable = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,8 @@ def told_error(code: int, said: str, where: str) -> BinlogError:
     if code == _TLS_BROKEN:
         return AuthError(text, code=code, hint="ssl-mode says how far TLS is insisted on")
     if code in _PASSING:
-        return ConnectionLostError(text, code=code)
+        refused = _REFUSED_HINT if code == _CANNOT_CONNECT else None
+        return ConnectionLostError(text, code=code, hint=refused)
     return ServerError(text, code=code or None)
 
 

@@ -25,13 +25,13 @@ from typing import Self
 from binlake.errors import (
     BinlogError,
     ChecksumError,
+    ConnectionLostError,
     OptionError,
     PositionLostError,
     ServerError,
 )
 from binlake.source.replica.commands import Ack
 from binlake.source.replica.connection import (
-    ConnectionLostError,
     ServerConnection,
     ServerLog,
     connect,

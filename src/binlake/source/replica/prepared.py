@@ -19,10 +19,9 @@ from typing import Any
 
 from binlake.core.binary_rows import DURATION, FULL, MOMENT, MORE, STRING, BinaryRows
 from binlake.core.image import ImageBuffers
-from binlake.errors import FormatError, ServerError
+from binlake.errors import ConnectionLostError, FormatError, ServerError
 from binlake.format import column_types as ct
 from binlake.source.replica.connection import (
-    ConnectionLostError,
     ServerConnection,
     server_error,
     told_error,

@@ -15,9 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from binlake.errors import AuthError, PositionLostError, ServerError, SourceError
+from binlake.errors import (
+    AuthError,
+    ConnectionLostError,
+    PositionLostError,
+    ServerError,
+    SourceError,
+)
 from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
-from binlake.source.replica.connection import ConnectionLostError, connect_any
+from binlake.source.replica.connection import connect_any
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
 from binlake.source.streams import StreamReader

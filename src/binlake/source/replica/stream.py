@@ -196,9 +196,7 @@ class DumpStream:
             yield from self._flush()
             yield self._heartbeat(frame, raw)
         elif not self._announced:
-            raise ServerError(
-                f"the source sends a {event_name(kind)} before it has said of which file"
-            )
+            raise ServerError(f"the source sends {event_name(kind)} before it has named the file")
         elif kind == FORMAT_DESCRIPTION_EVENT:
             yield from self._begin_file(frame, raw)
         elif frame.flags & LOG_EVENT_ARTIFICIAL_F or self._repeats_start(frame):
@@ -284,7 +282,7 @@ class DumpStream:
         if frame.log_pos not in (0, end & _MASK32):
             if not self._gaps:
                 raise ServerError(
-                    f"the source sends a {event_name(frame.type_code)} of {self.file} that ends at "
+                    f"the source sends {event_name(frame.type_code)} of {self.file} that ends at "
                     f"{frame.log_pos}, where one from {self.offset} to {end} should be"
                 )
             yield from self._flush()

@@ -230,7 +230,9 @@ def _hosts_of(text: str) -> list[ServerUrl]:
     scheme, separator, rest = text.partition("://")
     flavour = scheme.lower()
     if not separator or flavour not in SERVER_SCHEMES:
-        shown = f"{scheme}://…" if separator else "this"
+        # what may contain a password is not repeated
+        plain = text if text and not set(text) & set("@:") else "this"
+        shown = f"{scheme}://…" if separator else plain
         raise OptionError(
             f"{shown} is not the URL of a server",
             name="url",

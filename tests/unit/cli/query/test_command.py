@@ -139,8 +139,7 @@ def test_a_file_that_is_no_log_is_an_error_before_the_statement(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == (
-        f"binlake: {page} is not a binary log: it begins with 0x23206120, not 0xfe62696e"
-        " (file README.md)\n"
+        f"binlake: {page} is not a binary log: it begins with 0x23206120, not 0xfe62696e\n"
     )
 
 
