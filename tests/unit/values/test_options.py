@@ -219,6 +219,6 @@ def test_the_wrong_order_of_two_times_shows_both() -> None:
     )
 
 
-@pytest.mark.parametrize("time_us", [0, 1_700_000_000_000_001, 3 * 10**17])
+@pytest.mark.parametrize("time_us", [0, 1_700_000_000_000_001, 90_000_000_000_000_000])
 def test_a_time_as_text_is_the_time_again(time_us: int) -> None:
     assert parse_calendar_us(calendar_text(time_us)) == time_us
