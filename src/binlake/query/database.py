@@ -7,11 +7,12 @@ for result in database.run("SELECT count(*) FROM changes"):
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock, current_thread, main_thread
@@ -19,10 +20,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from binlake.errors import SourceError
+from binlake.errors import QueryError, SourceError
+from binlake.query.assumed import AssumedTable, OtherDefinitionError, assumed_tables
 from binlake.query.connection import Workspace, connect
 from binlake.query.dataset import LogDataset
-from binlake.query.definitions import ChangedTables, find_tables
+from binlake.query.definitions import ChangedTable, ChangedTables, find_tables
 from binlake.query.scans import ChangesTable, Input, Scan, SourceTable, TypedTable, ViewTable
 from binlake.query.sql_errors import query_error
 from binlake.source.chain import Chain
@@ -50,34 +52,89 @@ _ABOUT_TABLES = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QueryResult:
-    """The result of one statement: names and types of its columns as DuckDB writes them, and rows."""
+def _as_they_are(_result: QueryResult) -> Sequence[str]:
+    return ()
 
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-    _database: LogDatabase
-    _relation: duckdb.DuckDBPyRelation
+
+class QueryResult:
+    """The result of one statement: `names` and `types` of its columns as DuckDB writes them, and rows.
+
+    They are final once `batches` has returned.
+    """
+
+    def __init__(self, database: LogDatabase, statement: str) -> None:
+        self._database = database
+        self._statement = statement
+        try:
+            self._bind()
+        except QueryError:
+            self._settle_or_raise()
+            self._bind()
+
+    def _bind(self) -> None:
+        self._relation = self._database.relation(self._statement)
+        self.names = tuple(self._relation.columns)
+        self.types = tuple(map(str, self._relation.types))
 
     def batches(
-        self, expressions: Sequence[str] = ()
+        self, expressions: Callable[[QueryResult], Sequence[str]] = _as_they_are
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the schema and the batches of the rows. Both may raise BinlogError.
 
-        `expressions`: SQL over the columns #1, #2 … instead of the columns as they are.
+        `expressions` returns SQL over the columns #1, #2 … instead of the columns as they are.
         """
+        if self._database.is_assuming:
+            started = self._assuming(expressions)
+            if started is not None:
+                return started
+            self._database.scans.clear()
+            self._bind()
+        reader = self._start(expressions(self))
+        return reader.schema, self._read(reader)
+
+    def _assuming(
+        self, expressions: Callable[[QueryResult], Sequence[str]]
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | None:
+        """Return the same if the tables are what is assumed, which is certain before a row leaves; else None."""
+        try:
+            reader = self._start(expressions(self))
+            first = self._next(reader)
+        except OtherDefinitionError:
+            self._database.settle(self._database.other_tables())
+            return None
+        except QueryError:
+            self._settle_or_raise()
+            return None
+        others = self._database.other_tables()
+        if others:
+            reader.close()
+            self._database.settle(others)
+            return None
+        return reader.schema, self._read(reader, first)
+
+    def _settle_or_raise(self) -> None:
+        """Handle an error of a statement: raise it again, unless an assumed table may be the cause."""
+        others = self._database.other_tables()
+        if not others:
+            raise
+        self._database.settle(others)
+
+    def _start(self, expressions: Sequence[str]) -> pa.RecordBatchReader:
         with self._database.failing():
             relation = self._relation
             if expressions:
                 relation = relation.project(", ".join(expressions))
-            reader = self._database.computed(lambda: relation.to_arrow_reader(_BATCH_ROWS))
-        return reader.schema, self._read(reader)
+            return self._database.computed(lambda: relation.to_arrow_reader(_BATCH_ROWS))
 
-    def _read(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _next(self, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+        with self._database.failing():
+            return self._database.computed(lambda: next(reader, None))
+
+    def _read(
+        self, reader: pa.RecordBatchReader, *firsts: pa.RecordBatch | None
+    ) -> Iterator[pa.RecordBatch]:
         with reader:
-            while True:
-                with self._database.failing():
-                    batch = self._database.computed(lambda: next(reader, None))
+            for batch in itertools.chain(firsts, iter(partial(self._next, reader), None)):
                 if batch is None:
                     return
                 yield batch
@@ -112,6 +169,7 @@ class LogDatabase:
         self._changed: ChangedTables | None = None
         self._finding = Lock()
         self._registered: set[str] = set()
+        self._assumed: list[AssumedTable] = []
         self._worker: ThreadPoolExecutor | None = None
         views = (ViewTable(name, self._input) for name in VIEWS)
         self._fixed = {table.name: table for table in (ChangesTable(self._input), *views)}
@@ -131,16 +189,22 @@ class LogDatabase:
         for one in statements:
             statement = one.query.strip()
             self.scans.clear()
-            self._expect_tables(statement)
-            if one.type.name == "SELECT":
-                self._check(statement)
+            kind = one.type.name
+            self._expect_tables(statement, may_assume=kind == "SELECT")
+            if kind in _WITH_RESULT:
+                yield QueryResult(self, statement)
+                continue
             with self.failing(statement):
-                if one.type.name not in _WITH_RESULT:
-                    self.computed(partial(self.connection.execute, statement))
-                    continue
-                relation = self.computed(partial(self.connection.sql, statement))
-                names, types = tuple(relation.columns), tuple(map(str, relation.types))
-            yield QueryResult(names, types, self, relation)
+                self.computed(partial(self.connection.execute, statement))
+
+    def relation(self, statement: str) -> duckdb.DuckDBPyRelation:
+        """Return a statement with a result, bound to the tables. Raises QueryError."""
+        with self.failing(statement):
+            [one] = self.connection.extract_statements(statement)
+        if one.type.name == "SELECT":
+            self._check(statement)
+        with self.failing(statement):
+            return self.computed(partial(self.connection.sql, statement))
 
     def _check(self, statement: str) -> None:
         """Raise QueryError with the place of a mistake, which the errors of relations lack."""
@@ -222,6 +286,36 @@ class LogDatabase:
 
     # -- tables --------------------------------------------------------------------------------
 
+    @property
+    def is_assuming(self) -> bool:
+        """Whether the columns of a table are assumed, and no read has proven them yet."""
+        return any(not table.is_proven for table in self._assumed)
+
+    def other_tables(self) -> list[ChangedTable]:
+        """Find the tables whose columns are assumed; return those that are others than assumed.
+
+        Raises BinlogError for one that SQL cannot read.
+        """
+        others = []
+        for table in self._assumed:
+            if table.is_proven:
+                continue
+            tables = self._tables()
+            if table.name in tables.unreadable:
+                raise tables.unreadable[table.name]
+            found = tables.readable[table.name]
+            if found.schemas == table.found.schemas and found.evolution == table.found.evolution:
+                table.is_proven = True
+            else:
+                others.append(found)
+        return others
+
+    def settle(self, others: Sequence[ChangedTable]) -> None:
+        """Replace assumed tables by those that `other_tables` returned. No result may be open."""
+        for found in others:
+            self._register(TypedTable(self._input, found))
+        self._assumed.clear()
+
     def table_names(self) -> list[str]:
         """Return the names of all tables: the fixed ones, and those of the log. Raises BinlogError."""
         return [*sorted(self._fixed), *self._tables().readable]
@@ -248,12 +342,17 @@ class LogDatabase:
         with self._finding:  # the prompt completes names on a thread
             if self._changed is None:
                 source = self._input
-                scope = replace(source.options, before=True, query=True, thread_id=True)
-                self._changed = find_tables(source.chains, scope, source.schema)
+                self._changed = find_tables(source.chains, self._all_columns, source.schema)
             return self._changed
 
-    def _expect_tables(self, statement: str) -> None:
-        """Find the tables of the log that a statement names: the log is searched only then."""
+    @property
+    def _all_columns(self) -> ReadOptions:
+        return replace(self._input.options, before=True, query=True, thread_id=True)
+
+    def _expect_tables(self, statement: str, *, may_assume: bool) -> None:
+        """Find the tables of the log that a statement names: the log is searched only then. Their columns are
+        assumed if they may be.
+        """
         import duckdb
 
         if _ABOUT_TABLES.search(statement):
@@ -263,9 +362,16 @@ class LogDatabase:
         except duckdb.Error:  # it binds columns, too, and those of unknown tables are not there
             self.add_all_tables()
             return
-        names = {name.partition(" AS ")[0].replace('"', "") for name in named}
-        if not names - self._registered:
+        names = {name.partition(" AS ")[0].replace('"', "") for name in named} - self._registered
+        if not names:
             return
+        if may_assume and self._changed is None:
+            for table in assumed_tables(self._input, self._all_columns, names):
+                self._assumed.append(table)
+                self._register(table)
+                self._qualify(table.name, table.found.database, table.found.table)
+            if names <= self._registered:
+                return
         text = statement.replace('"', "").casefold()
         tables = self._tables()
         for name in tables.readable:

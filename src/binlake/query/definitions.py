@@ -1,13 +1,15 @@
 """The tables that a log changes, and the columns of each: what SQL must know before it reads a row.
 
-One pass over the logs finds the definitions. It decodes no row, and reads what the filters choose.
+One pass over the logs finds the definitions. It decodes no row, and reads what the filters choose. `first_definitions`
+looks at the beginning of the logs only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import pyarrow as pa
 
@@ -15,6 +17,7 @@ from binlake.errors import BinlogError, OptionError, SchemaError
 from binlake.source.chain import Chain
 from binlake.source.log_file import Damage
 from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import Run
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.batches import typed_schema
 from binlake.table.decode import ChangeDecoder
@@ -28,8 +31,14 @@ from binlake.table.types.base import Target
 from binlake.values.frame import EventFormat
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
+from binlake.values.plan import TableDefinition
 
-__all__ = ["ChangedTable", "ChangedTables", "find_tables"]
+__all__ = ["ChangedTable", "ChangedTables", "find_tables", "first_definitions"]
+
+#: Runs of each log that `first_definitions` looks at; one is at most 2 MB, or a transaction.
+_FIRST_RUNS = 4
+#: Definitions by table, from the oldest to the newest.
+_Found = dict[tuple[str, str], dict[int, TableTypes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +78,81 @@ def find_tables(
             quick = find_tables(chains, replace(options, verify_checksum=False), schema)
             if all(len(table.schemas) == 1 for table in quick.readable.values()):
                 return quick
-    # to find statements costs more than all else, and this shows none
-    scope = replace(options, where=None, whole_transaction=False, query=False, on_unshown="count")
+    found: _Found = {}
     ledger = Ledger()
-    found: dict[tuple[str, str], dict[int, TableTypes]] = {}
+    _search(chains, _scope(options), schema, ledger, found)
+    return _readable(found, options, ledger)
+
+
+def first_definitions(
+    chains: Sequence[Chain], options: ReadOptions, schema: DeclaredSchema, names: Iterable[str]
+) -> dict[str, tuple[ChangedTable, TableDefinition]]:
+    """Return tables as the first and the last log of each chain describe them when a table comes first; of `names`
+    those that are found soon, and have one definition.
+
+    The logs may have other definitions of them. Options as for `find_tables`. Raises BinlogError.
+    """
+    wanted = frozenset(names)
+    found: _Found = {}
+    ledger = Ledger()
+    scope = replace(_scope(options), verify_checksum=False)
+    ends = [c for chain in chains for c in dict.fromkeys((_part(chain, 0), _part(chain, -1)))]
+    for chain in ends:
+        met: set[str] = set()
+
+        def is_last(name: str, met: set[str] = met) -> None:
+            met.add(name)
+            if wanted <= met:
+                raise _AllMetError
+
+        with suppress(_AllMetError):
+            _search([chain], scope, schema, ledger, found, is_last, _first)
+    readable = _readable(found, options, ledger).readable
+    return {
+        name: (table, next(iter(found[table.database, table.table].values())).definition)
+        for name, table in readable.items()
+        if name in wanted and len(found[table.database, table.table]) == 1
+    }
+
+
+class _AllMetError(Exception):
+    """Every table that is looked for has been met."""
+
+
+def _part(chain: Chain, place: int) -> Chain:
+    return replace(chain, files=(chain.files[place],))
+
+
+def _first(runs: Iterator[Run]) -> Iterator[Run]:
+    return islice(runs, _FIRST_RUNS)
+
+
+def _scope(options: ReadOptions) -> ReadOptions:
+    """The options of a search. To find statements costs more than all else, and a search shows none."""
+    return replace(options, where=None, whole_transaction=False, query=False, on_unshown="count")
+
+
+def _nothing(_name: str) -> None:
+    return
+
+
+def _all(runs: Iterator[Run]) -> Iterator[Run]:
+    return runs
+
+
+def _search(
+    chains: Sequence[Chain],
+    scope: ReadOptions,
+    schema: DeclaredSchema,
+    ledger: Ledger,
+    found: _Found,
+    met: Callable[[str], None] = _nothing,
+    part: Callable[[Iterator[Run]], Iterator[Run]] = _all,
+) -> None:
+    """Add the definitions in a part of the runs to `found`; `met` receives the name of a table when it is added."""
     for chain, reader in zip(chains, LogReader.of_chains(chains, scope, ledger), strict=True):
         history = SchemaHistory(schema.of_logs(chain.paths), lacks_something)
-        tables = _NotedTables(TableResolver(scope, Target.TYPED, silent, history), found)
+        tables = _NotedTables(TableResolver(scope, Target.TYPED, silent, history), found, met)
         decoder = ChangeDecoder(scope, Target.TYPED, ledger, history=history, tables=tables)
         decoder.begin(reader.ddl_before)
 
@@ -83,19 +160,17 @@ def find_tables(
             decoder.on_ddl(ddl)
             decoder.forget_tables()  # a definition that comes back is the newest again
 
-        for _ in decoder.decode(reader.runs(noting_renames(ledger.renamed, on_ddl))):
+        for _ in decoder.decode(part(reader.runs(noting_renames(ledger.renamed, on_ddl)))):
             pass  # no table is wanted, so there is no row
-    return _readable(found, options, ledger)
 
 
 class _NotedTables:
     """Notes the definition of each table that the decoder meets, and refuses its rows."""
 
-    def __init__(
-        self, tables: TableResolver, found: dict[tuple[str, str], dict[int, TableTypes]]
-    ) -> None:
+    def __init__(self, tables: TableResolver, found: _Found, met: Callable[[str], None]) -> None:
         self._tables = tables
         self._found = found
+        self._met = met
 
     def types(self, body: bytes, fmt: EventFormat) -> TableTypes | None:
         types = self._tables.types(body, fmt)
@@ -104,12 +179,11 @@ class _NotedTables:
             noted = self._found.setdefault((definition.database, definition.table), {})
             noted.pop(id(types), None)
             noted[id(types)] = types  # the newest last; it stays alive, and so does its id
+            self._met(definition.full_name)
         return None
 
 
-def _readable(
-    found: dict[tuple[str, str], dict[int, TableTypes]], options: ReadOptions, ledger: Ledger
-) -> ChangedTables:
+def _readable(found: _Found, options: ReadOptions, ledger: Ledger) -> ChangedTables:
     tables = ChangedTables({}, {})
     for (database, table), definitions in sorted(found.items()):
         name = f"{database}.{table}"

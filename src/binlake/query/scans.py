@@ -6,7 +6,7 @@ Each table is a `SourceTable`: its schema, and `scan`, which starts a new read o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from binlake.table.checks.column_check import ColumnCheck
 from binlake.table.counting.row_counts import RowCounter
 from binlake.table.metadata import METADATA
 from binlake.table.reading import read_changes
+from binlake.table.resolve import ResolvesTables, TableResolver
 from binlake.table.row_json import change_batch, change_schema
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.evolution import Evolution, promoted
@@ -151,6 +152,12 @@ class TypedTable(SourceTable):
         return Scan(self.name, tuple(columns), options)
 
     def batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        yield from self._read(scan, lambda tables: tables)
+
+    def _read(
+        self, scan: Scan, resolved: Callable[[TableResolver], ResolvesTables]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read; `resolved` as in `read_changes`."""
         options, ledger = scan.options, scan.ledger
         evolution = self._projected(scan)
         made = {self._metadata[name].name for name in self._made(scan.columns)}
@@ -161,7 +168,9 @@ class TypedTable(SourceTable):
             return [b.batch for b in batches if b.definition.full_name == self._found.name]
 
         chains, schema = self.source.chains, self.source.schema
-        for several in read_changes(chains, options, ledger, Target.TYPED, schema, shape):
+        for several in read_changes(
+            chains, options, ledger, Target.TYPED, schema, shape, resolved=resolved
+        ):
             for batch in several:
                 rows = self._rows(batch, evolution)
                 if rows is not None and rows.num_rows:

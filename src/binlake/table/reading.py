@@ -20,6 +20,7 @@ from binlake.stream.spread import ReadsRuns, RunWorker, Spread
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.batches import Changes
 from binlake.table.decode import ChangeDecoder
+from binlake.table.resolve import ResolvesTables, TableResolver
 from binlake.table.schema.declared import DeclaredSchema, Lacks, lacks_something
 from binlake.table.schema.history import SchemaHistory
 from binlake.table.schema.renames import renames_of
@@ -47,6 +48,10 @@ def _unwatched(reader: LogReader) -> ReadsRuns:
     return reader
 
 
+def _as_resolved(tables: TableResolver) -> ResolvesTables:
+    return tables
+
+
 def read_changes(
     chains: Sequence[Chain],
     options: ReadOptions,
@@ -58,20 +63,22 @@ def read_changes(
     lacks: Lacks = lacks_something,
     watched: Callable[[LogReader], ReadsRuns] = _unwatched,
     rows: ChoosesRows | None = None,
+    resolved: Callable[[TableResolver], ResolvesTables] = _as_resolved,
 ) -> Iterator[T]:
     """Yield the row changes of the chains, in commit order, each batch in the form that `shape`
     returns.
 
     `schema` completes the facts that the logs lack, where `lacks` is true. `watched` may put
     something between a reader and the decoders. `rows` chooses row changes, instead of the option
-    where. Raises BinlogError, after the changes before the error.
+    where. `resolved` may put something between the decoders and what resolves their tables. Raises BinlogError,
+    after the changes before the error.
     """
     spread = Spread[T](options, ledger, keep_renames, chains=chains)
     lookup = None if rows is None else rows.lookup(options)
     readers = LogReader.of_chains(chains, options, spread.reader_ledger, lookup=lookup)
     for chain, reader in zip(chains, readers, strict=True):
         known = schema.of_logs(chain.paths)
-        yield from decoded(watched(reader), spread, target, known, shape, lacks, rows)
+        yield from decoded(watched(reader), spread, target, known, shape, lacks, rows, resolved)
 
 
 def decoded(
@@ -82,12 +89,15 @@ def decoded(
     shape: Callable[[Changes], T],
     lacks: Lacks = lacks_something,
     rows: ChoosesRows | None = None,
+    resolved: Callable[[TableResolver], ResolvesTables] = _as_resolved,
 ) -> Iterator[T]:
     """The same for one reader, which counts in the ledger of `spread` for readers."""
 
     def decoding(share: ReadOptions, counts: Ledger) -> _Decoding[T]:
         history = SchemaHistory(schema, lacks)
-        return _Decoding(ChangeDecoder(share, target, counts, history=history, rows=rows), shape)
+        tables = resolved(TableResolver(share, target, counts.warn, history))
+        decoder = ChangeDecoder(share, target, counts, history=history, rows=rows, tables=tables)
+        return _Decoding(decoder, shape)
 
     return spread.results(reader, decoding)
 

@@ -17,7 +17,8 @@ from binlake.source.chain import resolve
 from binlake.values.options import ReadOptions
 from support.logs.log_builder import ROWS, TABLE_MAP
 from support.logs.stream_log import StreamLog, rows_body
-from support.logs.table_log import Log
+from support.logs.table_log import Log, image, table_map
+from support.logs.table_log import rows_body as table_rows
 from support.oracles.queries import answer, database
 
 DEMO = Path(__file__).resolve().parents[3] / "demo" / "mysql-9.7"
@@ -106,6 +107,66 @@ def test_rows_that_do_not_fit_are_in_a_table_of_their_own(tmp_path: Path) -> Non
         assert any("shop.t@n" in line for line in sql.ledger.remarks())
         with pytest.raises(QueryError, match=r"no table 'shop\.t@9'"):
             answer(sql, 'FROM "shop.t@9"')
+
+
+def renamed_log() -> Log:
+    """A log of shop.t whose second transaction has another name for a column."""
+    log = Log()
+    log.insert((1, "a", None), gno=1)
+    log.commit(
+        (TABLE_MAP, table_map(names=("id", "label", "day"))),
+        (ROWS, table_rows(image((2, "b", None)))),
+        gno=2,
+    )
+    return log
+
+
+def test_an_aggregate_reads_the_log_once(tmp_path: Path) -> None:
+    log = Log()
+    log.insert((1, "a", None), (2, "b", None), gno=1)
+    with database(log.save(tmp_path)) as sql:
+        for _ in range(2):
+            assert answer(sql, "SELECT sum(id) AS n FROM shop.t")["n"].to_pylist() == [3]
+            assert sql._changed is None
+            assert not sql.is_assuming
+            assert len(sql.scans) == 1
+        # rows leave before the end of the log, so the definitions of all of it are found first
+        assert answer(sql, "FROM shop.t LIMIT 1").num_rows == 1
+    with database(tmp_path / "binlog.000001") as sql:
+        assert answer(sql, "FROM shop.t LIMIT 1").num_rows == 1
+        assert not sql.is_assuming
+
+
+@pytest.mark.parametrize(
+    ("sql", "column", "values"),
+    [
+        ("SELECT sum(id) AS n FROM shop.t", "n", [3]),
+        ("SELECT label FROM shop.t", "label", [None, "b"]),
+        ("SELECT max(label) AS n FROM shop.t", "n", ["b"]),
+        ("FROM shop.t ORDER BY id", "label", [None, "b"]),
+        ("FROM shop.t WHERE id = 1", "label", [None]),
+        ("FROM shop.t ORDER BY id", "name", ["a", None]),
+        ("SELECT count(*) AS n FROM shop.t a JOIN shop.t b USING (label)", "n", [1]),
+        ("SELECT len(COLUMNS('label')) AS n FROM shop.t WHERE id = 2", "n", [1]),
+    ],
+)
+def test_a_definition_that_comes_late(
+    sql: str, column: str, values: list[object], tmp_path: Path
+) -> None:
+    with database(renamed_log().save(tmp_path)) as made:
+        assert answer(made, sql)[column].to_pylist() == values
+        assert not made.is_assuming
+        assert answer(made, "SELECT count(label) AS n FROM shop.t")["n"].to_pylist() == [1]
+
+
+def test_names_that_differ_in_case_are_an_error_wherever_they_come(tmp_path: Path) -> None:
+    log = Log()
+    log.insert((1, "a", None), gno=1)
+    log.insert((2, "b", None), table="T", gno=2)
+    path = log.save(tmp_path)
+    for sql in ("SELECT sum(id) FROM shop.t", "FROM shop.t"):
+        with database(path) as made, pytest.raises(OptionError, match="upper and lower case"):
+            answer(made, sql)
 
 
 @pytest.mark.parametrize(

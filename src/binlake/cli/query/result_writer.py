@@ -25,7 +25,7 @@ def write_result(
     result: QueryResult, form: str, binary: str, limit: int | None, target: BinaryIO
 ) -> None:
     """Write a result, at most `limit` rows of it. Raises OptionError, and the errors of the read."""
-    schema, batches = result.batches(expressions(result, form))
+    schema, batches = result.batches(lambda its: expressions(its, form))
     batches = _limited(batches, limit)
     if form == "table":
         target.writelines(
