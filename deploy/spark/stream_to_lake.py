@@ -1,36 +1,64 @@
 """Append the changes of a table to a Parquet table, exactly once, until it is stopped.
 
-    spark-submit stream_to_lake.py SOURCE TABLE TARGET CHECKPOINT [once]
+    spark-submit stream_to_lake.py SOURCE TABLE TARGET CHECKPOINT [OPTIONS]
 
 SOURCE is the URL of a server, without a password, or a directory of logs that every executor sees.
-With `once` it writes what is there, and ends.
+With `--metrics-port` it serves metrics for Prometheus, and answers probes of health.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+from contextlib import ExitStack, closing
 
 from pyspark.sql import SparkSession
 
 import binlake.spark
 
 
-def main(source: str, table: str, target: str, checkpoint: str, *how: str) -> None:
-    """Start the query, and wait for its end."""
-    spark = SparkSession.builder.appName(f"binlake {table}").getOrCreate()
-    binlake.spark.prepare(spark)
-    kind = "server" if source.startswith(("mysql://", "mariadb://")) else "path"
-    changes = spark.readStream.format("binlog").option(kind, source).option("table", table).load()
-    trigger = {"availableNow": True} if how == ("once",) else {"processingTime": "10 seconds"}
-    query = (
-        changes.writeStream.format("parquet")
-        .option("path", target)
-        .option("checkpointLocation", checkpoint)
-        .trigger(**trigger)
-        .start()
+def arguments() -> argparse.Namespace:
+    """Return what the command line contains."""
+    parser = argparse.ArgumentParser(
+        description="Append the changes of a table to a Parquet table."
     )
-    query.awaitTermination()
+    parser.add_argument("source")
+    parser.add_argument("table")
+    parser.add_argument("target")
+    parser.add_argument("checkpoint")
+    parser.add_argument("--once", action="store_true", help="write what is there, and end")
+    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve metrics on PORT")
+    parser.add_argument("--metrics-address", default="127.0.0.1", metavar="ADDRESS")
+    return parser.parse_args()
+
+
+def main(given: argparse.Namespace) -> None:
+    """Start the query, and wait for its end."""
+    spark = SparkSession.builder.appName(f"binlake {given.table}").getOrCreate()
+    binlake.spark.prepare(spark)
+    is_server = given.source.startswith(("mysql://", "mariadb://"))
+    changes = (
+        spark.readStream.format("binlog")
+        .option("server" if is_server else "path", given.source)
+        .option("table", given.table)
+        .load()
+    )
+    trigger = {"availableNow": True} if given.once else {"processingTime": "10 seconds"}
+    with ExitStack() as stack:
+        if given.metrics_port is not None:
+            metrics = binlake.spark.stream_metrics(
+                spark, given.metrics_port, address=given.metrics_address
+            )
+            stack.enter_context(closing(metrics))
+        query = (
+            changes.writeStream.format("parquet")
+            .queryName(given.table)
+            .option("path", given.target)
+            .option("checkpointLocation", given.checkpoint)
+            .trigger(**trigger)
+            .start()
+        )
+        query.awaitTermination()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(arguments())

@@ -6,9 +6,12 @@
     …
     metrics.close()
 
-A listener of the session receives the progress of all its streaming queries. The metrics show
-those that read binary logs, by their name or id. It works on all versions of Spark, because the
-end offset contains how far a batch has come.
+A listener of the session receives the start, the progress and the end of all its streaming queries.
+The metrics show those that read binary logs, by their name or id. It works on all versions of Spark,
+because the end offset contains how far a batch has come.
+
+Only the progress of a query contains its source. So a query of another source is shown from its
+start until its first micro-batch.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class _Query:
     name: str
     active: bool = True
     failed: bool = False
+    is_shown: bool = True  # False: it reads another source
     idle: bool = False
     commit_s: float = math.nan
     batches: int = 0
@@ -52,8 +56,10 @@ class _Query:
 
     @property
     def lag_s(self) -> float:
-        """Age of the last transaction read; 0 while there is nothing new."""
-        return 0.0 if self.idle else max(0.0, time.time() - self.commit_s)
+        """Age of the last transaction read; 0 while there is nothing new, NaN if none was read."""
+        if self.idle or math.isnan(self.commit_s):
+            return 0.0 if self.idle else math.nan
+        return max(0.0, time.time() - self.commit_s)
 
 
 #: Name without `binlake_stream_`, kind, meaning, and the value of a query.
@@ -101,21 +107,19 @@ class StreamMetrics(StreamingQueryListener):
     # -- called by Spark
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
-        return
+        self.add(event)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         progress = event.progress
-        reached = next(filter(None, (_offset(s.endOffset) for s in progress.sources)), None)
-        if reached is None:
-            return
-        name = progress.name or str(progress.id)
+        ends = [source.endOffset for source in progress.sources]
+        reached = next(filter(None, map(_offset, ends)), None)
+        query = self.add(progress)
         with self._lock:
-            run = str(progress.runId)
-            query = self._queries.get(run)
-            if query is None:
-                self._forget(name)
-                query = self._queries[run] = _Query(name)
-            query.idle = False
+            if reached is None:
+                # without an end, the batch has not begun to read
+                query.is_shown = query.is_shown and not any(ends)
+                return
+            query.idle, query.is_shown = False, True
             query.batches += 1
             query.rows += progress.numInputRows
             query.rows_per_second = progress.processedRowsPerSecond
@@ -137,12 +141,31 @@ class StreamMetrics(StreamingQueryListener):
                 query.active = query.idle = False
                 query.failed = event.exception is not None
 
+    def add(self, query: Any) -> _Query:
+        """Return the state of a query, given anything with its `name`, `id` and `runId`."""
+        with self._lock:
+            run = str(query.runId)
+            if run not in self._queries:
+                name = query.name or str(query.id)
+                self._forget(name)
+                self._queries[run] = _Query(name)
+            return self._queries[run]
+
     def _forget(self, name: str) -> None:
-        """Whether a query that ended is replaced by a running query of the same name."""
+        """Drop the earlier runs of a query."""
         for run in [run for run, query in self._queries.items() if query.name == name]:
             del self._queries[run]
 
-    # -- called by Prometheus
+    # -- called by Prometheus and probes
+
+    def not_ready(self) -> str:
+        """Return why the streams are not ready: one has failed, or none runs; "" if they are."""
+        with self._lock:
+            queries = [query for query in self._queries.values() if query.is_shown]
+        failed = sorted(query.name for query in queries if query.failed)
+        if failed:
+            return f"queries that ended with an error: {', '.join(failed)}"
+        return "" if any(query.active for query in queries) else "no query runs"
 
     def collect(self) -> Iterator[Any]:
         """Yield the metrics, each with a sample for each query."""
@@ -150,7 +173,7 @@ class StreamMetrics(StreamingQueryListener):
 
         kinds: dict[str, Any] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
         with self._lock:
-            queries = list(self._queries.values())
+            queries = [query for query in self._queries.values() if query.is_shown]
         for name, kind, meaning, value in STREAM_METRICS:
             family = kinds[kind](_PREFIX + name, meaning, labels=["query"])
             for query in queries:
@@ -165,6 +188,9 @@ class StreamMetrics(StreamingQueryListener):
 def stream_metrics(spark: SparkSession, port: int, address: str = "127.0.0.1") -> StreamMetrics:
     """Serve the metrics of a session's streams at http://<address>:<port>/metrics.
 
+    `/healthz` answers 200 while the process runs. `/readyz` answers 503 after a query has ended with
+    an error, until it starts again, and while no query runs.
+
     Needs the extra [server]. Raises OptionError without it, SourceError if it cannot listen.
     """
     try:
@@ -177,10 +203,12 @@ def stream_metrics(spark: SparkSession, port: int, address: str = "127.0.0.1") -
     registry = CollectorRegistry()
     registry.register(metrics)
     try:
-        served = MetricsPort(registry, address, port)
+        served = MetricsPort(registry, address, port, metrics.not_ready)
     except (OSError, OverflowError) as error:
         raise SourceError(f"cannot serve metrics on {address}:{port}: {error}") from None
     spark.streams.addListener(metrics)
+    for query in spark.streams.active:
+        metrics.add(query)
 
     def end() -> None:
         spark.streams.removeListener(metrics)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
+    QueryStartedEvent,
     QueryTerminatedEvent,
 )
 
@@ -34,6 +37,7 @@ class Streams:
 
     def __init__(self) -> None:
         self.listeners: list[StreamMetrics] = []
+        self.active: list[Any] = []
 
     def addListener(self, listener: StreamMetrics) -> None:  # noqa: N802
         self.listeners.append(listener)
@@ -69,6 +73,12 @@ def progress(commit_s: float, *, rows: int = 5, run: str = RUN, **offset: Any) -
             }
         }
     )  # fmt: skip
+
+
+def started(run: str = RUN, name: str | None = "orders") -> Any:
+    return QueryStartedEvent.fromJson(
+        {"id": QUERY, "runId": run, "name": name, "timestamp": "", "jobTags": []}
+    )
 
 
 def terminated(error: str | None) -> Any:
@@ -132,10 +142,56 @@ def test_a_query_that_ends_and_starts_again(
     assert (found["active"], found["failed"], found["batches_total"]) == (1, 0, 1)
 
 
+def ready(port: int) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_a_query_that_fails_in_its_first_batch(served: tuple[Session, StreamMetrics, int]) -> None:
+    _, metrics, port = served
+    assert ready(port) == (503, "no query runs\n")
+    metrics.onQueryStarted(started())
+    found = asked(port)
+    assert (found["active"], found["failed"], found["batches_total"]) == (1, 0, 0)
+    assert math.isnan(found["lag_seconds"])
+    assert ready(port) == (200, "ok\n")
+    metrics.onQueryTerminated(terminated("PositionLostError"))
+    found = asked(port)
+    assert (found["active"], found["failed"], found["batches_total"]) == (0, 1, 0)
+    assert ready(port) == (503, "queries that ended with an error: orders\n")
+    metrics.onQueryStarted(started(str(uuid.uuid4())))
+    assert ready(port) == (200, "ok\n")
+
+
+def test_readiness_of_several_queries(served: tuple[Session, StreamMetrics, int]) -> None:
+    _, metrics, port = served
+    metrics.onQueryStarted(started())
+    metrics.onQueryStarted(started(str(uuid.uuid4()), "items"))
+    metrics.onQueryTerminated(terminated(None))  # stopped by the program
+    assert ready(port) == (200, "ok\n")
+
+
+def test_queries_that_run_already() -> None:
+    session, reserved = Session(), ReservedPort()
+    session.streams.active = [started()]
+    metrics = stream_metrics(session, reserved.number)  # type: ignore[arg-type]
+    try:
+        assert asked(reserved.number)["active"] == 1
+    finally:
+        metrics.close()
+        reserved.release()
+
+
 def test_other_sources_are_not_shown(served: tuple[Session, StreamMetrics, int]) -> None:
     _, metrics, port = served
+    metrics.onQueryStarted(started())
     metrics.onQueryProgress(progress(time.time(), version=9))
+    metrics.onQueryTerminated(terminated("an error"))
     assert asked(port) == {}
+    assert ready(port) == (503, "no query runs\n")
 
 
 def test_a_port_that_is_taken(served: tuple[Session, StreamMetrics, int]) -> None:
