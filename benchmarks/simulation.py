@@ -3,6 +3,10 @@
 The driver plans and starts tasks one after the other; each executor core takes the next task when it is
 free. A task waits for its requests, then decodes while the next request is under way, so it
 takes the longer of the two. At the end the driver commits.
+
+`stops_at` says how many cores a job can use. It needs no simulation: more cores do not help if there are no
+more tasks, if the driver cannot start tasks as fast as they end, or if the driver's own work takes as long
+as the tasks.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, replace
 
-__all__ = ["Costs", "Job", "Times", "simulate"]
+__all__ = ["Costs", "Job", "Stop", "Times", "simulate", "slower", "stops_at", "without_latency"]
 
 
 @dataclass(frozen=True)
@@ -79,23 +83,55 @@ class Times:
         return self.listing + self.planning + self.running + self.commit
 
 
+@dataclass(frozen=True)
+class Stop:
+    """More than so many `cores` make a job at most a little faster, and why."""
+
+    cores: int
+    why: str
+
+
 def simulate(job: Job, costs: Costs, cores: int) -> Times:
     """Return the times of a job on so many cores."""
-    listing = -(-job.logs // costs.list_keys) * costs.request_s
-    sizes = job.task_sizes
+    sizes, logs = job.task_sizes, job.logs_of_a_task
     free = [0.0] * cores
     heapq.heapify(free)
     started = end = work = 0.0
     for size in sizes:
         started += costs.dispatch_s
         begin = max(started, heapq.heappop(free))
-        took = _task_s(size, job.logs_of_a_task, costs)
+        took = _task_s(size, logs, costs)
         work += took
         end = max(end, begin + took)
         heapq.heappush(free, begin + took)
-    commit = -(-job.files // costs.moves_at_once) * costs.move_s
-    planning = costs.plan_task_s * len(sizes)
+    listing, planning, commit = _serial(job, costs)
     return Times(listing, planning, end, commit, len(sizes), work / (end * cores))
+
+
+def stops_at(job: Job, costs: Costs) -> Stop:
+    """Return how many cores a job can use.
+
+    Of the driver's own parts, listing, planning and commit, the longest is named.
+    """
+    sizes, logs = job.task_sizes, job.logs_of_a_task
+    work = sum(_task_s(size, logs, costs) for size in sizes)
+    parts = dict(zip(("listing", "planning", "commit"), _serial(job, costs), strict=True))
+    # the driver's seconds that no core can save: while it starts tasks, and while nothing else runs
+    alone = {
+        "start of tasks": costs.dispatch_s * len(sizes),
+        max(parts, key=lambda name: parts[name]): sum(parts.values()),
+    }
+    stops = [Stop(round(work / seconds), why) for why, seconds in alone.items() if seconds]
+    return min(Stop(len(sizes), "no more tasks"), *stops, key=lambda stop: stop.cores)
+
+
+def _serial(job: Job, costs: Costs) -> tuple[float, float, float]:
+    """Return the seconds of listing, planning and commit, which the driver does alone."""
+    return (
+        -(-job.logs // costs.list_keys) * costs.request_s,
+        costs.plan_task_s * len(job.task_sizes),
+        -(-job.files // costs.moves_at_once) * costs.move_s,
+    )
 
 
 def _task_s(size: int, logs: int, costs: Costs) -> float:
@@ -108,3 +144,8 @@ def _task_s(size: int, logs: int, costs: Costs) -> float:
 def without_latency(costs: Costs) -> Costs:
     """The same costs with logs on a local disk."""
     return replace(costs, request_s=0.0, store_byte_s=0.0)
+
+
+def slower(costs: Costs, times: float) -> Costs:
+    """The same costs on cores that are so many times slower."""
+    return replace(costs, task_s=costs.task_s * times, byte_s=costs.byte_s * times)
