@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [spark]")
 
+import binlake
 from binlake.errors import SourceError
 from support.oracles.reading import lines_without_ddl
 from support.servers.store_proxy import Refusal, StoreProxy, StoreRequest
@@ -91,6 +92,20 @@ def test_a_small_log_is_opened_once_to_plan_and_once_to_read(proxy: StoreProxy) 
     assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
     assert not run.plan()
     assert per_log(proxy) == Counter()
+
+
+def test_a_stream_of_one_table_opens_each_log_also_to_find_its_columns(proxy: StoreProxy) -> None:
+    """Spark asks for the columns in a process of its own. Small logs need no index."""
+    run = Query42(Checkpoint(), path=FOLDER, table="golden.a")
+    assert per_log(proxy) == once("HEAD", "GET")
+    run.start()
+    assert run.plan()
+    run._partitions(run.initial(), run.checkpoint.ends[0])
+    assert per_log(proxy) == once("HEAD", "GET")
+    run._run(0)
+    assert per_log(proxy) == once("HEAD", "GET")
+    expected = binlake.open(str(LOG)).to_arrow("golden.a").num_rows
+    assert len(run.checkpoint.all_rows) == LOGS * expected > 0
 
 
 def test_a_slow_store_is_asked_about_many_logs_at_the_same_time(proxy: StoreProxy) -> None:

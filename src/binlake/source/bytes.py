@@ -120,6 +120,7 @@ class RemoteReader(ByteReader):
         self._closed = False
         self.size: int = self._open().size() if self._head is None or size is None else size
         self.size = _pinned(uri, self.size, size)
+        self.in_one_request = self.size <= _HEAD_BYTES
 
     def read_at(self, offset: int, size: int) -> bytes:
         wanted = min(size, self.size - offset)

@@ -35,6 +35,8 @@ class ByteReader(ABC):
       and the format description are available.
     - `interactive`: whether a read can wait for a user (a pipe), so that reading ahead is wrong.
     - `window_bytes`: the best size of a read: large if each request waits for a network.
+    - `in_one_request`: whether the first request to a store brings all bytes, so that an index saves
+      nothing.
     - `damage`: set at the end if the input ended badly (for example cut compressed data); the bytes
       before it are good.
     """
@@ -47,6 +49,7 @@ class ByteReader(ABC):
     begins_at: int = 0
     interactive: bool = False
     window_bytes: int = 8 << 20
+    in_one_request: bool = False
     damage: BinlogError | None = None
 
     @property

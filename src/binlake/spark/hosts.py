@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from binlake.errors import BinlogError, SourceError
 from binlake.source.bytes import is_uri, local_path
-from binlake.spark.memory import memory_error
+from binlake.spark.memory import explainer, memory_error
 from binlake.values.builds import installed_version
 
 if TYPE_CHECKING:
@@ -113,11 +113,20 @@ class Shipped:
 
 
 def _opener(check: Callable[[], None]) -> Callable[[bytes], Any]:
+    explain = explainer()
+
     def open_shipped(state: bytes) -> Any:
         import pickle
 
-        check()
-        kind, attributes = pickle.loads(state)
+        try:
+            check()
+            kind, attributes = pickle.loads(state)
+        except (MemoryError, RuntimeError, OSError, ImportError) as error:
+            # the memory may be too small to load the libraries
+            told = explain(error)
+            if told is None:
+                raise
+            raise RuntimeError("; ".join(told)) from None
         arrived = object.__new__(kind)
         arrived.__dict__.update(attributes or {})
         return arrived

@@ -7,12 +7,11 @@ library.
 
 from __future__ import annotations
 
-import resource
-import socket
+from collections.abc import Callable
 
 from binlake.errors import SourceError
 
-__all__ = ["ENOUGH_BYTES", "memory_error"]
+__all__ = ["ENOUGH_BYTES", "explainer", "memory_error"]
 
 #: The address space in which a task with default options reads any log (docs/spark.md).
 ENOUGH_BYTES = 1 << 30
@@ -21,18 +20,35 @@ ENOUGH_BYTES = 1 << 30
 _STARTS_NOTHING = ("can't start new thread", "failed to map segment", "cannot allocate memory")
 
 
+def explainer() -> Callable[[BaseException], tuple[str, str] | None]:
+    """Return a self-contained function: it explains an error that results from too little memory, and
+    says what to do. It returns None for other errors.
+    """
+    enough_gb, starts_nothing = ENOUGH_BYTES >> 30, _STARTS_NOTHING
+
+    def explain(error: BaseException) -> tuple[str, str] | None:
+        # Pickled by value: it may name only builtins and what it imports itself.
+        import resource
+        import socket
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        is_limited = limit != resource.RLIM_INFINITY
+        starved = is_limited and any(words in str(error).lower() for words in starts_nothing)
+        if not isinstance(error, MemoryError) and not starved:
+            return None
+        where = f"host {socket.gethostname()}: the task ran out of memory"
+        lower = "lower the options batch_bytes and max_memory, or run fewer tasks at a time"
+        if not is_limited:
+            return where, f"give the executor more memory; {lower}"
+        return (
+            f"{where}: its address space is limited to {limit >> 20} MB",
+            f"set spark.executor.pyspark.memory to {enough_gb}g for each core; {lower}",
+        )
+
+    return explain
+
+
 def memory_error(error: BaseException) -> SourceError | None:
     """Return the error that replaces one caused by too little memory; None for others."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    is_limited = limit != resource.RLIM_INFINITY
-    starved = is_limited and any(words in str(error).lower() for words in _STARTS_NOTHING)
-    if not isinstance(error, MemoryError) and not starved:
-        return None
-    where = f"host {socket.gethostname()}: the task ran out of memory"
-    lower = "lower the options batch_bytes and max_memory, or run fewer tasks at a time"
-    if not is_limited:
-        return SourceError(where, hint=f"give the executor more memory; {lower}")
-    return SourceError(
-        f"{where}: its address space is limited to {limit >> 20} MB",
-        hint=f"set spark.executor.pyspark.memory to {ENOUGH_BYTES >> 30}g for each core; {lower}",
-    )
+    told = explainer()(error)
+    return None if told is None else SourceError(told[0], hint=told[1])

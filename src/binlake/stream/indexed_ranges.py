@@ -103,6 +103,8 @@ class IndexedRanges:
     def _passages(
         self, log: LogFile, start: int | None, stop: int | None
     ) -> Iterator[Passage] | None:
+        if log.reader.in_one_request:
+            return None
         keys = None
         if log.is_splittable and self._lookup is not None:
             keys = self._looked_up(LogPath(log.path, log.name, None, log.size))

@@ -14,6 +14,8 @@ from binlake.errors import SourceError
 from binlake.spark.memory import memory_error
 from support.logs.stream_log import StreamLog
 
+DEMO = Path(__file__).resolve().parents[3] / "demo" / "mysql-9.7"
+
 #: Reads a log as an executor does, in an address space that has room for nothing more.
 READ = """
 import resource, sys
@@ -75,3 +77,29 @@ def test_an_export_whose_core_does_not_fit_into_memory() -> None:
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("binlake.errors.SourceError: host ")
     assert "the task ran out of memory: its address space is limited to 8192 MB" in last
+
+
+#: Opens a reader as an executor does, in an address space that the libraries do not fit into.
+OPEN = """
+import pickle, resource, sys
+opened = sys.stdin.buffer.read()
+import pyspark.cloudpickle
+resource.setrlimit(resource.RLIMIT_AS, (150 << 20,) * 2)
+pickle.loads(opened)
+"""
+
+
+def test_libraries_that_do_not_fit_into_memory() -> None:
+    from pyspark import cloudpickle
+
+    from binlake.spark.source import BinlogDataSource
+
+    source = BinlogDataSource({"path": str(DEMO)})
+    reader = cloudpickle.dumps(source.reader(source.schema()))  # type: ignore[no-untyped-call]
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN], input=reader, capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 1
+    last = done.stderr.decode().strip().splitlines()[-1]
+    assert last.startswith("RuntimeError: host ")
+    assert "the task ran out of memory: its address space is limited to 150 MB; set spark." in last
