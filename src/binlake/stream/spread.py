@@ -43,6 +43,8 @@ T = TypeVar("T")
 _BYTES_OF_A_THREAD = 8 << 20
 _LEAST_SHARE_BYTES = 1 << 20
 _LEAST_PORTION_BYTES, _MOST_PORTION_BYTES = 256 << 10, 8 << 20
+# The log that waits for its turn, where few values are decoded.
+_HELD_BYTES = 64 << 20
 
 
 class ReadsRuns(Protocol):
@@ -82,6 +84,16 @@ def _keep_nothing(_ddl: DdlStatement, _ledger: Ledger) -> None:
     return
 
 
+def _portion_bytes(options: ReadOptions, threads: int) -> int:
+    """How large portions are. Each costs the result a batch, about 1 ms. Where few values are decoded, that is a
+    large part of the work, and portions may be larger than the batches.
+    """
+    portion = max(options.batch_bytes // 2, _LEAST_PORTION_BYTES)
+    if options.where is not None or options.columns:
+        portion = max(portion, _HELD_BYTES // (2 * threads))
+    return min(portion, _MOST_PORTION_BYTES)
+
+
 def _threads(options: ReadOptions, chains: Sequence[Chain]) -> int:
     """How many threads decode the logs: by default one per core, but no more than the logs are worth."""
     if options.threads is not None:
@@ -113,8 +125,7 @@ class Spread(Generic[T]):
         self._keep = keep
         share = max(options.batch_bytes // self.threads, _LEAST_SHARE_BYTES)
         self._options = replace(options, batch_bytes=min(share, options.batch_bytes))
-        half = max(self._options.batch_bytes // 2, _LEAST_PORTION_BYTES)
-        self._portion_bytes = min(half, _MOST_PORTION_BYTES)
+        self._portion_bytes = _portion_bytes(self._options, self.threads)
 
     def results(self, reader: ReadsRuns, worker_of: MakesWorker[T]) -> Iterator[T]:
         """Yield the results of the workers for all runs of a reader, in the order of the log.
