@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from binlake.archive.finishing import compress
 from binlake.cli.main import main
 from binlake.errors import BinlogError, OptionError, UnsupportedError
 from binlake.source.chain import resolve
+from binlake.source.log_file import LogFile
 from binlake.stream.index import log_index
 from binlake.stream.index.key_index import KeyIndex
 from binlake.stream.log_reader import LogReader
@@ -31,7 +34,7 @@ from binlake.table.where.key_indexing import key_index_of
 from binlake.values.ledger import Ledger
 from binlake.values.log_names import index_path, key_index_path
 from binlake.values.options import ReadOptions
-from support.logs.log_builder import TABLE_MAP, query_body
+from support.logs.log_builder import ROTATE, TABLE_MAP, query_body
 from support.logs.table_log import (
     INSERT,
     LONG_STATEMENT,
@@ -418,3 +421,60 @@ def test_an_encrypted_log_gets_no_key_index(
         "binlog.000001.index.parquet"
     ]
     assert not list((tmp_path / "logs").glob("*.keys.arrow"))
+
+
+class _TimedLog(Log):
+    """A log whose events have the time `clock`, in seconds since 1970."""
+
+    clock = 1_700_000_000
+
+    def add(self, type_code: int, body: bytes = b"", **options: int) -> int:
+        return super().add(type_code, body, timestamp=self.clock, **options)
+
+
+def timed_logs(folder: Path) -> None:
+    """Three logs of ten transactions each, one a second, and nothing else."""
+    described = table_map() + bytes([8, 2, 0, 1])  # SIMPLE_PRIMARY_KEY
+    for number in range(3):
+        log = _TimedLog()
+        for n in range(10):
+            key = 10 * number + n
+            log.clock = 1_700_000_000 + key
+            rows = rows_body(image((key, f"Name{key}", None)))
+            log.commit(LONG_STATEMENT, (TABLE_MAP, described), (INSERT, rows), gno=key + 1)
+        log.add(ROTATE, struct.pack("<Q", 4) + f"binlog.{number + 2:06d}".encode())
+        (folder / f"binlog.{number + 1:06d}").write_bytes(log.bytes())
+    write_indexes(folder)
+
+
+@pytest.mark.parametrize("bounds", [(5, 25), (10, 20), (None, 9), (29, None), (30, None), (9, 11)])
+def test_times_of_logs_that_need_not_be_opened(
+    bounds: tuple[int | None, int | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed_logs(tmp_path)
+    since, until = (b and dt.datetime.fromtimestamp(1_700_000_000 + b, dt.UTC) for b in bounds)
+    given = {name: moment for name, moment in (("since", since), ("until", until)) if moment}
+    opened: list[str] = []
+    windows = LogFile.windows
+
+    def noted(log: LogFile, *args: Any, **options: Any) -> Any:
+        opened.append(log.name)
+        return windows(log, *args, **options)
+
+    monkeypatch.setattr(LogFile, "windows", noted)
+
+    def found() -> tuple[object, object]:
+        log = binlake.open(tmp_path, **given)
+        history = log.history("shop.t", 15, "Name15")
+        return list(history.to_json()), dict(log.ledger.transactions)
+
+    with_index = found()
+    assert set(opened) <= {
+        "binlog.000001",
+        "binlog.000002",
+    }  # the first one tells what the table is
+    for path in (*tmp_path.glob("*.keys.arrow"), *tmp_path.glob("*.index.parquet")):
+        path.unlink()
+    assert found() == with_index
+    low, high = bounds
+    assert with_index[1] == ({"committed": n} if (n := max((high or 30) - (low or 0), 0)) else {})

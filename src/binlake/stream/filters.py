@@ -12,7 +12,7 @@ COMMIT.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError
@@ -150,6 +150,11 @@ class TransactionFilter(PickledByName):
     def everything(self) -> bool:
         """Whether the filter keeps every transaction."""
         return self == TransactionFilter()
+
+    @property
+    def only_times(self) -> bool:
+        """Whether the filter keeps every transaction of the times since `since_us` and until `until_us`."""
+        return replace(self, since_us=None, until_us=None).everything
 
     def first_file(self, files: int) -> ChainPosition:
         """Return the beginning of the first of `files` files in which a wanted transaction can

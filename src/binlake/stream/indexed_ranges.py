@@ -17,7 +17,7 @@ from binlake.source.log_file import FIRST_EVENT, LogFile
 from binlake.source.replica.url import is_server_url
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.groups.transactions import FileRange
-from binlake.stream.index.index_file import read_index
+from binlake.stream.index.index_file import committed_between, read_index
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
@@ -73,12 +73,16 @@ class IndexedRanges:
         """The number of transactions of a log of which nothing has to be read, so that it need not be opened; None
         if it has to. Raises SourceError.
         """
-        if not self._filters.everything or self._lookup is None:
+        filters = self._filters
+        if self._lookup is None or not filters.only_times:
             return None
         found = self._looked_up(path)
         if found is None or found.needed or not found.index.blocks.is_whole:
             return None
-        return sum(found.index.blocks.counts)
+        count = sum(found.index.blocks.counts)
+        if filters.everything:
+            return count
+        return committed_between(path, found.index.stamp, count, filters.since_us, filters.until_us)
 
     def of(
         self, log: LogFile, start: int | None, stop: int | None, reader: ReadsTransactions

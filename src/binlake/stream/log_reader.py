@@ -125,7 +125,8 @@ class LogReader:
                     if not reader.expects_more:
                         passed = indexed.passed(chain.files[ordinal])
                         if passed is not None:
-                            ledger.transactions[Outcome.COMMITTED] += passed
+                            if passed:
+                                ledger.transactions[Outcome.COMMITTED] += passed
                             continue
                     log = opened.pop(ordinal, None) or opener(ordinal)
                     yield from indexed.of(log, start, None, reader)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from binlake.source.access import Access
 from binlake.source.chain import Chain
 from binlake.stream.event_at import event_at
 from binlake.stream.payload import inner_windows
+from binlake.stream.sql.ddl_targets import spellings
 from binlake.values.gtid_filter import parse_gtid_filter
 from binlake.values.option_texts import FilePosition, parse_at
 from binlake.values.options import ReadOptions
@@ -124,9 +125,7 @@ class _Seen:
 
     def __init__(self, access: Access, table: str = "") -> None:
         self._access = access
-        word = re.escape(table.encode())
-        self._name = re.compile(rb"(?<![\w$])" + word + rb"(?![\w$])", re.IGNORECASE)
-        self._wants_name = bool(table)
+        self._names_table = _finder(table) if table else None
         self.is_named = False
         self.tables: dict[str, None] = {}
         self.flavours: set[str] = set()
@@ -170,11 +169,43 @@ class _Seen:
             event = event_at(window, index)
             if isinstance(event, TableMapEvent):
                 self.tables[f"{event.database}.{event.table}"] = None
-        if self._wants_name and not self.is_named:
-            self.is_named = any(map(self._name.search, _statements(window, codes)))
+        if self._names_table is not None and not self.is_named:
+            self.is_named = self._names_table(window, codes)
         for index in _indices(codes, TRANSACTION_PAYLOAD_EVENT):
             for inner in inner_windows(window, index):
                 self._window(inner)
+
+
+def _finder(table: str) -> Callable[[Window, bytes], bool]:
+    """Return what tells whether a statement of a window contains the name of a table, in quotes or not.
+
+    All character sets of clients write ASCII as ASCII, so statements need not be decoded for such a name.
+    """
+    word = rf"(?<![\w$])(?:{spellings(table)})(?![\w$])"
+    if table.isascii():
+        raw = re.compile(word.encode(), re.IGNORECASE)
+        return lambda window, codes: any(map(raw.search, _statements(window, codes)))
+    text = re.compile(word, re.IGNORECASE)
+    return lambda window, codes: any(
+        (sql := _text(event)) is None or text.search(sql) for event in _queries(window, codes)
+    )
+
+
+def _text(event: QueryEvent) -> str | None:
+    """The text of a statement; None if its character set does not have these bytes."""
+    if event.sql_raw.isascii():
+        return event.sql_raw.decode("ascii")
+    text = event.sql
+    return None if text == f"0x{event.sql_raw.hex()}" else text
+
+
+def _queries(window: Window, codes: bytes) -> Iterator[QueryEvent]:
+    """The statements of a window, decoded."""
+    for code in (QUERY_EVENT, QUERY_COMPRESSED_EVENT):
+        for index in _indices(codes, code):
+            event = event_at(window, index)
+            if isinstance(event, QueryEvent):
+                yield event
 
 
 def _statements(window: Window, codes: bytes) -> Iterator[bytes]:

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
 from binlake.source.chain import resolve
 from binlake.stream import overview
-from binlake.stream.overview import nothing_found
+from binlake.stream.overview import nothing_found, unknown_table
 from binlake.values.options import ReadOptions
-from support.logs.log_builder import ROWS
+from support.logs.log_builder import QUERY, ROWS
 from support.logs.stream_log import SID, StreamLog, inner_event, rows_body, table_map_body
 
 TABLE_MAP = 19
@@ -60,3 +61,37 @@ def test_damage_and_length_bound_the_look(tmp_path: Path, monkeypatch: pytest.Mo
     StreamLog().plain(1).rotate("binlog.000002").write(tmp_path)
     monkeypatch.setattr(overview, "LOOK_BYTES", 1)
     assert "to at least 2027-01-15" in said(tmp_path, op="delete")
+
+
+def query_in(collation: int, sql: bytes) -> bytes:
+    """The body of a QUERY event whose client uses a collation."""
+    status = struct.pack("<BHHH", 4, collation, collation, collation)
+    return struct.pack("<IIBHH", 7, 0, 4, 0, len(status)) + status + b"shop\0" + sql
+
+
+@pytest.mark.parametrize(
+    ("table", "collation", "sql"),
+    [
+        ("größen", 8, "DROP TABLE `GRÖSSEN`, größen".encode("latin-1")),
+        ("größen", 45, b"DROP TABLE gr\xc3\xb6\xc3\x9fen"),
+        ("größen", 45, b"DROP TABLE \xff"),  # it may be any name
+        ("表", 28, "TRUNCATE `表`".encode("gbk")),
+        ("a`b", 8, b"DROP TABLE `a``b`"),
+        ('a"b', 8, b'DROP TABLE "a""b"'),
+        ("t", 8, b"DROP TABLE t"),
+    ],
+)
+def test_a_table_that_a_statement_names(
+    table: str, collation: int, sql: bytes, tmp_path: Path
+) -> None:
+    made = StreamLog().gtid(1)
+    made.add(QUERY, query_in(collation, sql))
+    path = made.write(tmp_path)
+
+    def unknown(name: str) -> bool:
+        options = ReadOptions.parse({"table": f"shop.{name}"})
+        return unknown_table(resolve([str(path)]), options) is not None
+
+    assert not unknown(table)
+    assert unknown("others")
+    assert unknown("größe") == (sql[-1:] != b"\xff")

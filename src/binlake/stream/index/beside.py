@@ -12,13 +12,26 @@ from binlake.source.reader import source_error
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_beside"]
+__all__ = ["open_beside", "read_beside"]
 
 
 def read_beside(path: str) -> pa.Buffer | None:
     """Return the bytes of a file; None if there is none. Raises SourceError.
 
     They are a copy in memory. A mapping would end the process with SIGBUS where another one truncates the file.
+    """
+    try:
+        file = open_beside(path)
+        if file is None:
+            return None
+        with file:
+            return file.read_buffer()
+    except OSError as error:
+        raise source_error(path, error) from error
+
+
+def open_beside(path: str) -> pa.NativeFile | None:
+    """Open a file, to read parts of it; None if there is none. Raises SourceError; its reads raise OSError.
 
     For a local file that does not exist, this does without pyarrow, whose import takes longer than reading
     a small log.
@@ -30,10 +43,8 @@ def read_beside(path: str) -> pa.Buffer | None:
     try:
         if is_uri(path):
             files, inner = file_system_for(path)
-            with files.open_input_file(inner) as file:
-                return pa.py_buffer(file.read())
-        with pa.OSFile(local_path(path)) as file:
-            return file.read_buffer()
+            return files.open_input_file(inner)
+        return pa.OSFile(local_path(path))
     except FileNotFoundError:
         return None
     except OSError as error:

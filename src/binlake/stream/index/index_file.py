@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from binlake.source.chain import LogPath
 from binlake.source.log_file import LogFile
-from binlake.stream.index.beside import read_beside
+from binlake.source.reader import source_error
+from binlake.stream.index.beside import open_beside, read_beside
 from binlake.values.log_names import index_path
 
 if TYPE_CHECKING:
-    from binlake.stream.index.log_index import LogIndex
+    from binlake.stream.index.log_index import LogIndex, Stamp
 
-__all__ = ["read_index"]
+__all__ = ["committed_between", "read_index"]
 
 
 def read_index(log: LogFile) -> LogIndex | str | None:
@@ -39,6 +41,29 @@ def read_index(log: LogFile) -> LogIndex | str | None:
     if index.stamp != Stamp.of(log.name, log.reader):
         return f"ignored the index {path}: {log.name} has changed since it was indexed"
     return index
+
+
+def committed_between(
+    log: LogPath, stamp: Stamp, count: int, since_us: int | None, until_us: int | None
+) -> int | None:
+    """Return how many of the `count` transactions of a log committed in [since_us, until_us), by the index beside it;
+    None if that is not certain.
+
+    `stamp` is that of the log. Of most logs, only the statistics of the index are read. Raises SourceError.
+    """
+    from binlake.stream.index.log_index import LogIndex
+
+    path = index_path(log.path)
+    try:
+        file = open_beside(path)
+        if file is None:
+            return None
+        with file:
+            return LogIndex.committed_between(file, stamp, count, since_us, until_us)
+    except ValueError:  # a read of the log reports it
+        return None
+    except OSError as error:
+        raise source_error(path, error) from error
 
 
 def _open_index(path: str) -> LogIndex | None:

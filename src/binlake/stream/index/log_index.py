@@ -171,16 +171,46 @@ class LogIndex:
         """Read the Parquet file from its bytes. Raises ValueError if it is not an index of this version."""
         try:
             with pq.ParquetFile(source, page_checksum_verification=True) as file:
-                about = json.loads((file.schema_arrow.metadata or {})[_METADATA])
-                if about["version"] != _VERSION:
-                    raise ValueError(f"its version is {about['version']}")
+                stamp = _stamp_of(file)
                 table = file.read(use_threads=False).replace_schema_metadata(None)
-            stamp = Stamp(about["log"], about["bytes"], about["head"], about["tail"])
         except (pa.ArrowException, OSError, KeyError, TypeError, RecursionError) as error:
             raise ValueError("it is damaged or not an index") from error
         if not table.schema.equals(COLUMNS):
             raise ValueError("it has other columns")
         return cls(table, stamp)
+
+    @staticmethod
+    def committed_between(
+        source: Any, stamp: Stamp, count: int, since_us: int | None, until_us: int | None
+    ) -> int | None:
+        """Return how many of the transactions in an index committed in [since_us, until_us); None if a time is not
+        known, or if the index is not that of the log with a stamp and `count` transactions.
+
+        Where the least and the greatest time decide it, no column is read. Raises ValueError as `of_file`.
+        """
+        try:
+            with pq.ParquetFile(source, page_checksum_verification=True) as file:
+                if _stamp_of(file) != stamp or file.metadata.num_rows != count:
+                    return None
+                bounds = _commit_bounds(file.metadata)
+                if bounds is None:
+                    return None
+                least, most = bounds
+                if (since_us is None or since_us <= least) and (
+                    until_us is None or most < until_us
+                ):
+                    return count
+                if (since_us is not None and most < since_us) or (
+                    until_us is not None and until_us <= least
+                ):
+                    return 0
+                times = file.read(["commit_us"], use_threads=False)["commit_us"]
+        except (pa.ArrowException, OSError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError("it is damaged or not an index") from error
+        inside = pc.greater_equal(times, scalar(least if since_us is None else since_us))
+        if until_us is not None:
+            inside = pc.and_(inside, pc.less(times, scalar(until_us)))
+        return int(pc.sum(inside).as_py())
 
     # -- queries -------------------------------------------------------------------------------
 
@@ -294,6 +324,31 @@ class LogIndex:
         parts = pc.extract_regex(self.table["gtid"], pattern)
         source, number = pc.struct_field(parts, "source"), pc.struct_field(parts, "number")
         return source, number.cast(pa.uint64())
+
+
+def _stamp_of(file: pq.ParquetFile) -> Stamp:
+    """Return the stamp in an index. Raises ValueError for another version, KeyError, TypeError."""
+    about = json.loads((file.schema_arrow.metadata or {})[_METADATA])
+    if about["version"] != _VERSION:
+        raise ValueError(f"its version is {about['version']}")
+    return Stamp(about["log"], about["bytes"], about["head"], about["tail"])
+
+
+def _commit_bounds(metadata: pq.FileMetaData) -> tuple[int, int] | None:
+    """Return the least and the greatest commit time; None if one is not known."""
+    column = COLUMNS.names.index("commit_us")
+    if metadata.num_columns <= column:
+        return None
+    bounds: list[int] = []
+    for group in range(metadata.num_row_groups):
+        part = metadata.row_group(group).column(column)
+        found = part.statistics
+        if part.path_in_schema != "commit_us" or found is None:
+            return None
+        if found.null_count != 0 or not found.has_min_max:
+            return None
+        bounds += (found.min, found.max)
+    return (min(bounds), max(bounds)) if bounds else None
 
 
 def _block_of(starts_of: pa.ChunkedArray, starts: Sequence[int]) -> pa.Array:

@@ -17,6 +17,7 @@ __all__ = [
     "names",
     "possible_tables",
     "renamed_tables",
+    "spellings",
     "without_comments",
 ]
 
@@ -141,7 +142,13 @@ def possible_tables(ddl: DdlStatement) -> list[tuple[str, str]]:
 
 def names(sql: str, name: str) -> bool:
     """Whether a statement contains a name, as a whole word in upper or lower case."""
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql, re.IGNORECASE) is not None
+    return re.search(rf"(?<!\w)(?:{spellings(name)})(?!\w)", sql, re.IGNORECASE) is not None
+
+
+def spellings(name: str) -> str:
+    """Return the pattern of a name as statements contain it: a quote in a quoted name is doubled."""
+    spelled = {name, name.replace("`", "``"), name.replace('"', '""')}
+    return "|".join(map(re.escape, sorted(spelled)))
 
 
 def _names(text: str, database: str) -> list[tuple[str, str]]:
