@@ -186,7 +186,7 @@ class LogIndex:
         """Return how many of the transactions in an index committed in [since_us, until_us); None if a time is not
         known, or if the index is not that of the log with a stamp and `count` transactions.
 
-        Where the least and the greatest time decide it, no column is read. Raises ValueError as `of_file`.
+        It reads a column only where the least and the greatest time do not decide it. Raises ValueError as `of_file`.
         """
         try:
             with pq.ParquetFile(source, page_checksum_verification=True) as file:
