@@ -35,6 +35,7 @@ class Costs:
     store_byte_s: float = 1 / 80e6
     request_bytes: int = 8 << 20
     requests_to_open: int = 2
+    opened_at_once: int = 16
     list_keys: int = 1000
     move_s: float = 0.4
     moves_at_once: int = 16
@@ -135,8 +136,8 @@ def _serial(job: Job, costs: Costs) -> tuple[float, float, float]:
 
 
 def _task_s(size: int, logs: int, costs: Costs) -> float:
-    opening = logs * costs.requests_to_open * costs.request_s
-    requests = -(-size // costs.request_bytes)
+    opening = -(-logs // costs.opened_at_once) * costs.requests_to_open * costs.request_s
+    requests = max(-(-size // costs.request_bytes), logs)
     reading = requests * costs.request_s + size * costs.store_byte_s
     return costs.task_s + opening + max(reading, size * costs.byte_s)
 

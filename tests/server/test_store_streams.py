@@ -116,6 +116,10 @@ def test_a_slow_store_is_asked_about_many_logs_at_the_same_time(proxy: StoreProx
     proxy.delay_s, proxy.most_at_once = 0.2, 0
     run._partitions(run.initial(), end)
     assert proxy.most_at_once >= 12  # of 16 threads
+    proxy.most_at_once = 0
+    run._run(0)
+    assert proxy.most_at_once >= 8  # by the tasks, of which each reads some of the logs
+    assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
 
 
 @pytest.mark.parametrize("query", [Query41, Query42])
