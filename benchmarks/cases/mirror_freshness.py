@@ -92,7 +92,7 @@ def measured(
     writer.join()
     wait_for(mirror, _FIRST_ROWS + len(writer.committed) * _PER_TRANSACTION)
     time.sleep(_SETTLED_S)  # the last rewrite of a compaction
-    iceberg = mirror.tables[_TABLE].lake.iceberg
+    iceberg = mirror.tables[_TABLE].lake.stored
     server_process = int((server.run / "pid").read_text())
     before, looks = iceberg.history(), peak.look_seconds
     cpu = cpu_seconds_of_each(but=server_process)

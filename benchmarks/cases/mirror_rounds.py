@@ -30,7 +30,7 @@ def main() -> None:
         here = mirror.tables[table].lake
         rows = here.rows
         times = [began_ms] + [
-            one["committed_ms"] for one in here.iceberg.history()
+            one["committed_ms"] for one in here.stored.history()
             if one["committed_ms"] > began_ms and one["operation"] != "replace"
         ]  # fmt: skip
     rounds = [(later - first) / 1000 for first, later in itertools.pairwise(times)]

@@ -26,9 +26,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def iceberg_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session whose catalog `lake` is in `spark.conf.get("test.lake")`."""
+    """A session whose catalog `lake` is in `spark.conf.get("test.lake")`, and which has Delta, too."""
     from binlake.mirror.sessions import mirror_session
-    from support.spark.mirrored import iceberg_jar
+    from support.spark.mirrored import BOTH_FORMATS, format_jars, iceberg_jar
 
     os.environ.update(PATIENCE)
     folder = tmp_path_factory.mktemp("lake")
@@ -38,6 +38,9 @@ def iceberg_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         iceberg_jar=str(iceberg_jar()),
         config={
             **PATIENT,
+            **BOTH_FORMATS,
+            "spark.jars": ",".join(format_jars()),
+            "spark.driver.extraClassPath": ":".join(format_jars()),
             "spark.log.level": "OFF",
             "spark.sql.shuffle.partitions": "1",
             "test.lake": str(folder),

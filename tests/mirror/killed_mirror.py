@@ -14,6 +14,7 @@ from typing import Any
 
 from binlake.mirror import loop
 from binlake.mirror.control import Control
+from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.iceberg.compaction import RewriteOrder
 from binlake.mirror.iceberg.data_files import DataFileWriter
 from binlake.mirror.iceberg.jvm import IcebergTable
@@ -33,6 +34,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "decoding of a range": (loop, "decode_range"),
     "data file": (DataFileWriter, "write"),
     "commit": (IcebergTable, "commit"),
+    "commit of Delta": (DeltaStored, "commit"),
     "properties": (IcebergTable, "set_properties"),
     "entry of the index": (KeyIndex, "add"),
     "index on disk": (KeyIndex, "save"),

@@ -116,28 +116,28 @@ def test_orphans_of_killed_runs_and_expired_snapshots(iceberg_spark: Any, tmp_pa
     table = MirrorTable.create(lake, "db", "orphans", SCHEMA, ("id",), tmp_path)
     for number in range(4):
         table.commit(Change(rows([{"id": number % 2, "name": "a", "amount": number}])), {})
-    table.iceberg.tag("kept")
+    table.stored.tag("kept")
     here = Path(folder(iceberg_spark), "db", "orphans")
     before = {path.name for path in here.rglob("*.*") if path.is_file()}
     orphans = {"binlake-0.parquet", "binlake-deletes-0.puffin", "others.parquet"}
     for name in orphans:
         (here / "data" / name).write_bytes(b"x")
     (here / "metadata" / "snap-1-1-orphan.avro").write_bytes(b"x")
-    assert table.iceberg.remove_orphans("binlake-", 1000) == 0, "none is so old"
-    assert table.iceberg.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 3
+    assert table.stored.remove_orphans("binlake-", 1000) == 0, "none is so old"
+    assert table.stored.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 3
     assert {path.name for path in here.rglob("*.*") if path.is_file()} == before | {
         "others.parquet"
     }
     for number in range(5):
         table.commit(Change(rows([{"id": 5, "name": "a", "amount": number}])), {})
-    table.iceberg.expire(0, 1, 3)
-    assert len(table.iceberg.history()) == 4, "three, and the one with a tag"
+    table.stored.expire(0, 1, 3)
+    assert len(table.stored.history()) == 4, "three, and the one with a tag"
     assert len(by_spark(iceberg_spark, "db.orphans", "id")) == 3
     [groups] = all_groups(table.file_states(), POLICY)
     orders = [table.rewrite_of(group) for group in groups]
     table.commit_rewrites([order.done(json_of(order)) for order in orders], {})
-    table.iceberg.expire(int(time.time() * 1000) + 60_000, 1, 3)
-    assert table.iceberg.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 0
+    table.stored.expire(int(time.time() * 1000) + 60_000, 1, 3)
+    assert table.stored.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 0
     found = iceberg_spark.sql("SELECT id, amount FROM lake.db.orphans VERSION AS OF 'kept'")
     assert sorted((row.id, int(row.amount)) for row in found.collect()) == [(0, 2), (1, 3)]
 
@@ -150,16 +150,16 @@ def test_tags_expire_when_they_were_seen_for_long_enough(
     table = MirrorTable.create(lake, "db", "tagged", SCHEMA, ("id",), tmp_path)
     table.commit(Change(rows([{"id": 1, "name": "a", "amount": 1}])), {})
     for tag in ("before-truncate-binlog.000001-4", "of-others"):
-        table.iceberg.tag(tag)
+        table.stored.tag(tag)
     table.commit(Change(truncate=True), {})
     later = time.time() + 1000
-    assert expire_tags(table.iceberg, 60, later) == [], "it is new to the mirror"
-    assert expire_tags(table.iceberg, 60, later + 59) == []
+    assert expire_tags(table.stored, 60, later) == [], "it is new to the mirror"
+    assert expire_tags(table.stored, 60, later + 59) == []
     table.commit(Change(rows([{"id": 2, "name": "a", "amount": 1}])), {})
-    table.iceberg.tag("before-drop-binlog.000001-9")
-    assert expire_tags(table.iceberg, 60, later + 61) == ["before-truncate-binlog.000001-4"]
-    assert sorted(table.iceberg.tags()) == ["before-drop-binlog.000001-9", "of-others"]
-    assert expire_tags(table.iceberg, 60, later + 200) == ["before-drop-binlog.000001-9"]
+    table.stored.tag("before-drop-binlog.000001-9")
+    assert expire_tags(table.stored, 60, later + 61) == ["before-truncate-binlog.000001-4"]
+    assert sorted(table.stored.tags()) == ["before-drop-binlog.000001-9", "of-others"]
+    assert expire_tags(table.stored, 60, later + 200) == ["before-drop-binlog.000001-9"]
     table.commit(Change(rows([{"id": 3, "name": "a", "amount": 1}])), {})
     assert by_spark(iceberg_spark, "db.tagged", "id") == [(2,), (3,)]
 
@@ -180,9 +180,9 @@ def test_expiry_keeps_files_that_hold_deletes_of_several_data_files(
     table.commit(Change(deletes=ids(2)), {})  # the vector of the first data file has gone
     for number in range(4):
         table.commit(Change(rows([{"id": 100 + number, "name": "b", "amount": 1}])), {})
-        table.iceberg.expire(int(time.time() * 1000) + 60_000, 1, 1)
+        table.stored.expire(int(time.time() * 1000) + 60_000, 1, 1)
     here = Path(folder(iceberg_spark), "db", name, "data")
-    assert len(table.iceberg.history()) == 1
+    assert len(table.stored.history()) == 1
     left = [(i,) for i in (0, *range(3, 11), *range(12, 20), 100, 101, 102, 103)]
     left.sort(key=repr)
     assert by_spark(iceberg_spark, f"db.{name}", "id") == left
@@ -193,10 +193,10 @@ def test_expiry_keeps_files_that_hold_deletes_of_several_data_files(
     again.commit(Change(deletes=ids(12)), {})
     for number in range(2):
         again.commit(Change(rows([{"id": 200 + number, "name": "b", "amount": 1}])), {})
-        again.iceberg.expire(int(time.time() * 1000) + 60_000, 1, 1)
+        again.stored.expire(int(time.time() * 1000) + 60_000, 1, 1)
     if deletes == "vectors":
         assert len(list(here.glob("*.puffin"))) == 2
-    assert again.iceberg.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 0
+    assert again.stored.remove_orphans("binlake-", int(time.time() * 1000) + 60_000) == 0
 
 
 def ids(*numbers: int) -> pa.Table:
@@ -244,7 +244,7 @@ def test_rounds_with_compaction_beside_them(
         assert (table.lake.files, table.lake.deleted) == (1, 0)
         assert len(held[name]) < 16
         assert sum(file.bytes for file in held[name]) < 2 * table.lake.data_bytes + 16 * 1500, name
-        assert len(table.lake.iceberg.history()) <= 31
+        assert len(table.lake.stored.history()) <= 31
     made.close()
     if ROUNDS >= 1000:
         assert took < 2 * scan_s(lake), (

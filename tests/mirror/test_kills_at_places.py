@@ -37,7 +37,9 @@ def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]
 def kills(rng: random.Random) -> Iterator[Kill]:
     """Those in the first copy, then each place in turn, in its first calls or later ones."""
     yield from OF_A_COPY
-    places = [name for name in PLACES if name not in ("tasks of a copy", "properties")]
+    places = [
+        name for name in PLACES if name not in ("tasks of a copy", "properties", "commit of Delta")
+    ]
     rng.shuffle(places)
     for number in range(KILLS - len(OF_A_COPY)):
         place = places[number % len(places)]

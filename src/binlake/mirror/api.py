@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from binlake.lake.jobs import SparkEngine
 from binlake.mirror.control import Control
 from binlake.mirror.equality.compare import VerifyOptions
-from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.formats import check_format, open_lake
 from binlake.mirror.lake_state import index_directory
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
@@ -47,12 +47,15 @@ def mirror(
     is started whose catalog is the directory `lake`. `logs`: an archive to read the changes from. `state`: a
     directory for the key indexes. `note` takes sentences for people. Raises BinlogError.
     """
-    session = spark or mirror_session(os.fspath(lake), catalog=catalog)
+    chosen = MirrorOptions.of({"tables": tuple(tables), **options})
+    place = os.fspath(lake)
+    check_format(place, chosen)
+    session = spark or mirror_session(place, catalog=catalog, table_format=chosen.format)
     made = Mirror(
         session,
         url,
-        os.fspath(lake),
-        MirrorOptions.of({"tables": tuple(tables), **options}),
+        place,
+        chosen,
         catalog=catalog,
         logs=None if logs is None else os.fspath(logs),
         state=None if state is None else os.fspath(state),
@@ -64,7 +67,7 @@ def mirror(
             made.tidy()
     finally:
         made.close()
-    return mirror_status(session, catalog, index_directory(os.fspath(lake), _text(state)))
+    return mirror_status(open_lake(session, catalog, place), index_directory(place, _text(state)))
 
 
 def verify(
@@ -85,7 +88,7 @@ def verify(
     """
     options = VerifyOptions(sample=sample)
     session = spark or mirror_session(os.fspath(lake), catalog=catalog)
-    control = Control(Lake(session, catalog), None, None)
+    control = Control(open_lake(session, catalog, os.fspath(lake)), None, None)
     made = Mirror(
         session,
         control.source,
@@ -113,7 +116,8 @@ def status(
     `state` as in `mirror`. Raises SourceError where there is none.
     """
     session = spark or mirror_session(os.fspath(lake), catalog=catalog)
-    return mirror_status(session, catalog, index_directory(os.fspath(lake), _text(state)))
+    place = os.fspath(lake)
+    return mirror_status(open_lake(session, catalog, place), index_directory(place, _text(state)))
 
 
 def _text(path: _Path | None) -> str | None:
@@ -147,7 +151,9 @@ def compact(
     """
     session = spark or mirror_session(os.fspath(lake), catalog=catalog)
     indexes = index_directory(os.fspath(lake), None if state is None else os.fspath(state))
-    compact_tables(Lake(session, catalog), SparkEngine(session), indexes, tables, note)
+    compact_tables(
+        open_lake(session, catalog, os.fspath(lake)), SparkEngine(session), indexes, tables, note
+    )
 
 
 def pause(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CATALOG) -> None:
@@ -162,4 +168,4 @@ def resume(lake: _Path, *, spark: SparkSession | None = None, catalog: str = CAT
 
 def _control(lake: _Path, spark: SparkSession | None, catalog: str) -> Control:
     session = spark or mirror_session(os.fspath(lake), catalog=catalog)
-    return Control(Lake(session, catalog), None, None)
+    return Control(open_lake(session, catalog, os.fspath(lake)), None, None)

@@ -1,4 +1,4 @@
-"""The state of a mirror in the lake: the Iceberg table `_binlake.rounds`.
+"""The state of a mirror in the lake: the table `_binlake.rounds`.
 
 A row per round: where in the log it ended, and which snapshot each table had then, so that all
 tables can be read as of one moment. The newest round's properties also say how far tables came that
@@ -16,18 +16,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from pyroaring import BitMap
 
 from binlake.errors import SourceError
-from binlake.mirror.iceberg.compaction import (
-    CompactionPolicy,
-    FileState,
-    RewriteTask,
-    due_groups,
-)
-from binlake.mirror.iceberg.data_files import DataFileWriter
-from binlake.mirror.iceberg.jvm import IcebergTable, Lake
-from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
+from binlake.mirror.formats import LakeTables, StoredTable
+from binlake.mirror.iceberg.compaction import CompactionPolicy
+from binlake.mirror.iceberg.schema import iceberg_schema
 from binlake.mirror.options import MirrorOptions
 from binlake.spark.offsets import StreamOffset
 from binlake.values.log_names import LogName
@@ -100,7 +93,7 @@ class Control:
     Raises SourceError, CommitConflictError.
     """
 
-    def __init__(self, lake: Lake, source: str | None, options: MirrorOptions | None) -> None:
+    def __init__(self, lake: LakeTables, source: str | None, options: MirrorOptions | None) -> None:
         if not lake.exists(NAMESPACE, _TABLE):
             if options is None or source is None:
                 raise SourceError(
@@ -115,7 +108,7 @@ class Control:
                 "commit.manifest.min-count-to-merge": "20",
             }
             lake.create(NAMESPACE, _TABLE, iceberg_schema(_SCHEMA), settings)
-        self._table: IcebergTable = lake.load(NAMESPACE, _TABLE)
+        self._table: StoredTable = lake.load(NAMESPACE, _TABLE)
         self.refresh()
 
     def refresh(self) -> None:
@@ -261,13 +254,8 @@ class Control:
             "gtid_set": position.gtid_set,
             "tables": tables,
         }
-        schema = storage_schema(self._known["schema"])
-        rows = conformed(pa.Table.from_pylist([row], _SCHEMA), schema)
-        files = list(DataFileWriter(schema, self._table.data_path("binlake-")).write([rows]))
         properties = {**position_properties(offset, number), "binlake.tables": tables}
-        self._table.commit(
-            {"from": self._known.get("snapshot", -1), "add": files, "properties": properties}
-        )
+        self._table.append(pa.Table.from_pylist([row], _SCHEMA), properties)
         self.refresh()
 
     def expire(self, before_ms: int, keep: int, most: int) -> None:
@@ -277,27 +265,7 @@ class Control:
 
     def compact(self, policy: CompactionPolicy) -> None:
         """Compact the table, which gets a data file per round."""
-        files = {entry["path"]: entry for entry in self._table.files()["data"]}
-        states = [FileState(path, e["rows"], 0, e["bytes"]) for path, e in files.items()]
-        groups = due_groups(states, policy)
-        if not groups:
-            return
-        schema = storage_schema(self._known["schema"]).serialize().to_pybytes()
-        prefix = self._table.data_path("binlake-")
-        nothing = BitMap().serialize()
-        tasks = [RewriteTask([(f.path, nothing) for f in of], schema, prefix) for of in groups]
-        self._table.rewrite(
-            {
-                "from": self._known["snapshot"],
-                "removed": [files[file.path]["file"] for of in groups for file in of],
-                "add": [json.loads(task.run()) for task in tasks],
-                "properties": {
-                    name: value
-                    for name, value in self._summary.items()
-                    if name.startswith("binlake.")
-                },
-            }
-        )
+        self._table.compact(policy)
         self.refresh()
 
     def orphans_are_due(self, every_s: float) -> bool:

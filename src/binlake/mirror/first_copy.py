@@ -21,11 +21,10 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import offset_of, place_key
 from binlake.mirror.copy_state import CopyState
 from binlake.mirror.followed import Followed
+from binlake.mirror.formats import LakeTable, LakeTables, StoredTable
 from binlake.mirror.iceberg.data_files import DataFileWriter
-from binlake.mirror.iceberg.jvm import IcebergTable, Lake
 from binlake.mirror.iceberg.partitions import Partitioning, check_partition
 from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
-from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.kept import (
     begun_properties,
     copied_from,
@@ -132,7 +131,7 @@ class FirstCopy:
     when `is_interrupted` says so. `shards_in` finds the shards of a lake table that are followed.
     """
 
-    lake: Lake
+    lake: LakeTables
     url: str
     engine: Engine
     planner: StreamPlanner
@@ -176,7 +175,7 @@ class FirstCopy:
         made = Followed(table.schema, table.name, target, start, shards)
         properties = made.position_properties(start, round_number) | {"binlake.copied": "true"}
         if target.snapshot is not None and self._mode(table).fields:  # rows that no copy has
-            self._tag_as_before(target.iceberg)
+            self._tag_as_before(target.stored)
         kept = table_properties(table, create_table, self.rules, self._mode(table).name, until)
         if made.shard_column:
             only = (made.shard_column, table.full_name)
@@ -189,9 +188,9 @@ class FirstCopy:
         self.note(f"{table.full_name}: {counted(copied, 'row')} copied")
         return made
 
-    def _state(self, table: SourceTable, create_table: str, target: MirrorTable) -> CopyState:
+    def _state(self, table: SourceTable, create_table: str, target: LakeTable) -> CopyState:
         """What is known of the same copy: of this server, definition and lake table."""
-        known = target.iceberg.describe()
+        known = target.stored.describe()
         parts = [
             self.planner.head().position.server_uuid,
             create_table,
@@ -226,7 +225,7 @@ class FirstCopy:
         )
         return None
 
-    def _read(self, table: SourceTable, target: MirrorTable, state: CopyState) -> bool:
+    def _read(self, table: SourceTable, target: LakeTable, state: CopyState) -> bool:
         """Read the chunks that were not read yet; whether all are."""
         options = self._chunk_options()
         chunks = [TableChunk.from_json(text, table, options) for text in state.chunks]
@@ -314,10 +313,9 @@ class FirstCopy:
         share = max(1, rate // max(1, self.engine.cores)) if rate else 0
         return SnapshotOptions(chunk_rows=self.options.chunk_rows, max_rows_per_s=share)
 
-    def _target(self, table: SourceTable) -> MirrorTable:
+    def _target(self, table: SourceTable) -> LakeTable:
         """The lake table: the one that is there if its columns are these, else a new one."""
         name, column = self._name(table), self._shard_column(table)
-        index = self.indexes.joinpath(*name)
         mode = self._mode(table)
         key = mode.index_key((*table.key, column) if table.key and column else table.key)
         schema = self.rules.lake_schema(table.schema, table.name, table.arrow_schema)
@@ -330,7 +328,7 @@ class FirstCopy:
             if self._fits(table, name, schema):
                 for shard in self.shards_in(name).values() if column else ():
                     return shard.lake
-                return MirrorTable.open(self.lake, *name, key, index, open_column=mode.open_column)
+                return self.lake.open_table(*name, key, self.indexes, mode.open_column)
             self.note(
                 f"{table.full_name}: its columns or options have changed: the lake table is made anew"
             )
@@ -338,13 +336,12 @@ class FirstCopy:
                 self.lake.drop(*name)
             elif mode.fields:
                 self._tag_as_before(self.lake.load(*name))
-        return MirrorTable.create(
-            self.lake,
+        return self.lake.create_table(
             *name,
             schema,
             key,
-            index,
-            deletes="position" if self.options.deletes == "position" else "vectors",
+            self.indexes,
+            deletes=self.options.deletes,
             open_column=mode.open_column,
             properties=begun_properties(table.full_name, column, partition),
             partition=partition,
@@ -389,7 +386,7 @@ class FirstCopy:
         return bool(same)
 
     @staticmethod
-    def _tag_as_before(there: IcebergTable) -> None:
+    def _tag_as_before(there: StoredTable) -> None:
         """Keep the rows that a table has and that no copy will have."""
         place = offset_of(there.describe().get("summary", {}))
         if place is not None:
@@ -406,7 +403,7 @@ class FirstCopy:
         )
         return all(same) and properties["binlake.deletes"] == self.options.deletes
 
-    def _drop_renamed(self, table: SourceTable, target: MirrorTable) -> None:
+    def _drop_renamed(self, table: SourceTable, target: LakeTable) -> None:
         """Remove lake tables of the same table under other names; those of other shards, too, forget it."""
         for name in mirrored_tables(self.lake).get(table.full_name, ()):
             if ".".join(name) != target.full_name:

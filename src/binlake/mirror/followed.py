@@ -21,9 +21,10 @@ from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_hidden
 from binlake.mirror.apply.decode import TableName
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, offset_of, place_key, position_properties
-from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
+from binlake.mirror.formats import LakeTable, LakeTables
+from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
-from binlake.mirror.iceberg.table import Change, MirrorTable
+from binlake.mirror.iceberg.table import Change
 from binlake.mirror.kept import (
     create_table_of,
     flavour_of,
@@ -65,7 +66,7 @@ class Followed:
 
     database: str
     name: str
-    lake: MirrorTable
+    lake: LakeTable
     offset: StreamOffset
     shards: dict[str, Followed] = field(default_factory=dict, repr=False)
 
@@ -322,7 +323,7 @@ def widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
 
 
 def followed_tables(
-    lake: Lake, name: tuple[str, str], indexes: Path, control: Control, options: MirrorOptions
+    lake: LakeTables, name: tuple[str, str], indexes: Path, control: Control, options: MirrorOptions
 ) -> dict[str, Followed]:
     """The tables whose rows a lake table has: one, or shards.
 
@@ -333,8 +334,7 @@ def followed_tables(
     kept = next(iter(known.values()))
     mode = mode_named(mode_of(kept))
     key = mode.index_key(_lake_key(key_of(kept), shard_column(properties)))
-    index = indexes.joinpath(*name)
-    table = MirrorTable.open(lake, *name, key, index, open_column=mode.open_column)
+    table = lake.open_table(*name, key, indexes, mode.open_column)
     found: dict[str, Followed] = {}
     for full_name in known:
         offset = _place_of(table, full_name, control, options)
@@ -352,7 +352,7 @@ def _lake_key(key: tuple[str, ...], column: str) -> tuple[str, ...]:
 
 
 def _place_of(
-    table: MirrorTable, full_name: str, control: Control, options: MirrorOptions
+    table: LakeTable, full_name: str, control: Control, options: MirrorOptions
 ) -> StreamOffset | None:
     """How far a table came: as its own snapshot says, or a later round without changes of it."""
     if offset_of(table.summary) is None and options.on_other_writer == "refuse":
@@ -362,7 +362,7 @@ def _place_of(
         )
     own = _own_offset(table, table.summary, full_name)
     if own is None:
-        history = table.iceberg.history()
+        history = table.stored.history()
         ours = (_own_offset(table, one["summary"], full_name) for one in reversed(history))
         own = next((offset for offset in ours if offset is not None), None)
     if own is not None and control.snapshots.get(full_name) == table.snapshot:
@@ -373,7 +373,7 @@ def _place_of(
 
 
 def _own_offset(
-    table: MirrorTable, summary: Mapping[str, str], full_name: str
+    table: LakeTable, summary: Mapping[str, str], full_name: str
 ) -> StreamOffset | None:
     if shard_column(table.properties):
         return offsets_of(summary).get(full_name)

@@ -9,7 +9,7 @@ from typing import Any
 from binlake.mirror.apply.decode import TableName
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import NAMESPACE, position_properties
-from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.formats import LakeTables
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.table_rules import PartitionField
@@ -177,7 +177,7 @@ def shown_partition(partition: Iterable[PartitionField]) -> str:
     return ", ".join(map(str, partition))
 
 
-def mirrored_tables(lake: Lake) -> dict[str, list[tuple[str, str]]]:
+def mirrored_tables(lake: LakeTables) -> dict[str, list[tuple[str, str]]]:
     """The lake tables of each table whose snapshot is whole: one, or two if it was renamed and not tidied up."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name in lake.tables():

@@ -33,7 +33,8 @@ from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.first_copy import CopyProgress, FirstCopy
 from binlake.mirror.followed import OF_ONE_TABLE, Followed, followed_tables
-from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
+from binlake.mirror.formats import check_format, open_lake
+from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.kept import mirrored_tables
 from binlake.mirror.lake_state import check_lake, index_directory, lock
 from binlake.mirror.options import MirrorOptions
@@ -42,7 +43,7 @@ from binlake.mirror.report import MirrorStatus, mirror_status
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
 from binlake.mirror.source.task_login import check_task_login
-from binlake.mirror.upkeep import Upkeep
+from binlake.mirror.upkeep import upkeep_of
 from binlake.mirror.wanted_tables import WantedTables
 from binlake.source.replica.url import ServerUrl, without_password
 from binlake.spark.logs import DirectoryLogs, StreamLogs
@@ -91,11 +92,12 @@ class Mirror:
     ) -> None:
         check_no_password(url, "url")
         check_lake(lake)
+        check_format(lake, options)
         self.options = options
         self._rules = options.column_rules.pinned()
         self._note = note
         self._url = str(ServerUrl.parse_all(url)[0])
-        self._lake = Lake(spark, catalog)
+        self._lake = open_lake(spark, catalog, lake, options.format)
         self._engine = SparkEngine(spark)
         read = options.read_options()
         self._logs: StreamLogs = (
@@ -137,14 +139,14 @@ class Mirror:
         self._pulse = Pulse(
             self._indexes,
             self._logs.look,
-            lambda: show and show(mirror_status(spark, catalog, self._indexes)),
+            lambda: show and show(mirror_status(self._lake, self._indexes)),
         )
         self._verification = ScheduledVerification(options, self._pulse, note)
         self._stop = threading.Event()
         self._copied_anew: Counter[str] = Counter()
         self._unfinished: set[str] = set()
         self._recorded = time.monotonic()
-        self._upkeep = Upkeep(self._engine, self._control, options, note)
+        self._upkeep = upkeep_of(self._engine, self._control, options, note)
 
     def close(self) -> None:
         """Give back what is held."""

@@ -33,6 +33,15 @@ __all__ = ["MIRROR_OPTIONS", "MirrorOption", "MirrorOptions"]
 
 _TABLES = "DB.TABLE"
 _COLUMNS = "DB.TABLE.COLUMN"
+_NOT_OF_DELTA = (
+    "compact_bytes",
+    "deletes",
+    "keep_tags_s",
+    "max_snapshots",
+    "orphans_s",
+    "partition_tables",
+    "shard_tables",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +170,13 @@ class MirrorOptions:
         "--history",
         "Keep every version of the rows of these tables, with the times when it was valid.",
     )
+    format: str = _choice(
+        "--format",
+        "FORMAT",
+        "Format of the lake tables: iceberg, or delta, whose rounds are slower.",
+        "iceberg",
+        "delta",
+    )
     deletes: str = _choice(
         "--deletes",
         "HOW",
@@ -271,8 +287,22 @@ class MirrorOptions:
             if not (0 < share < 1 or (share == 1 and name == "verify_sample")):
                 raise OptionError(f"option {name}: a share {what} is expected", name=name)
 
+        if self.format == "delta":
+            self._check_delta()
         if not self.shard_column:
             raise OptionError("option shard_column: the name is empty", name="shard_column")
+
+    def _check_delta(self) -> None:
+        """Raise OptionError for an option that Delta tables do not have."""
+        for option in MIRROR_OPTIONS:
+            value = getattr(self, option.name)
+            if option.name in _NOT_OF_DELTA and value != option.default:
+                raise OptionError(
+                    f"option {option.name}: tables of format delta do not have it",
+                    name=option.name,
+                    value=value,
+                    hint="leave it out, or use the format iceberg",
+                )
 
     @staticmethod
     def _check(option: MirrorOption, value: Any) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from binlake.mirror.control import NAMESPACE, Control, offset_of, place_key
-from binlake.mirror.iceberg.compaction import CompactionPolicy, FileState, due_groups
-from binlake.mirror.iceberg.jvm import IcebergTable, Lake
-from binlake.mirror.iceberg.live_rows import deleted_counts
+from binlake.mirror.formats import LakeTables, StoredTable
+from binlake.mirror.iceberg.compaction import CompactionPolicy, due_groups
 from binlake.mirror.kept import (
     copied_from,
     mode_of,
@@ -22,11 +21,7 @@ from binlake.mirror.kept import (
     treated_columns,
 )
 from binlake.mirror.pulse import Beat, last_beat
-from binlake.mirror.sessions import CATALOG
 from binlake.spark.offsets import StreamOffset
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = ["MirrorStatus", "TableStatus", "mirror_status"]
 
@@ -111,11 +106,8 @@ class MirrorStatus:
         return asdict(self)
 
 
-def mirror_status(
-    spark: SparkSession, catalog: str = CATALOG, indexes: Path | None = None
-) -> MirrorStatus:
-    """The mirror of a catalog. `indexes`: what it keeps on this machine. Raises SourceError where there is none."""
-    lake = Lake(spark, catalog)
+def mirror_status(lake: LakeTables, indexes: Path | None = None) -> MirrorStatus:
+    """The mirror of a lake. `indexes`: what it keeps on this machine. Raises SourceError where there is none."""
     beat = None if indexes is None else last_beat(indexes)
     control = Control(lake, None, None)
     offset = control.offset
@@ -150,7 +142,7 @@ def _lag_s(commit_us: int | None, beat: Beat | None) -> float | None:
     return max(0.0, time.time() - max(moments)) if moments else None
 
 
-def _tables(lake: Lake, control: Control, indexes: Path | None) -> list[TableStatus]:
+def _tables(lake: LakeTables, control: Control, indexes: Path | None) -> list[TableStatus]:
     wanted = control.to_resync
     found: dict[str, TableStatus] = {}
     for namespace, name in lake.tables():
@@ -181,19 +173,13 @@ def _tables(lake: Lake, control: Control, indexes: Path | None) -> list[TableSta
 _KNOWN_DUE: dict[str, tuple[int | None, CompactionPolicy, int]] = {}
 
 
-def _due(table: IcebergTable, known: dict[str, Any], policy: CompactionPolicy) -> int:
+def _due(table: StoredTable, known: dict[str, Any], policy: CompactionPolicy) -> int:
     """How many data files the next compaction rewrites. A process examines each snapshot once."""
     snapshot = known.get("snapshot")
     before = _KNOWN_DUE.get(known["uuid"])
     if before is not None and before[:2] == (snapshot, policy):
         return before[2]
-    files = table.files()
-    deleted = deleted_counts(files)
-    states = [
-        FileState(entry["path"], entry["rows"], deleted[entry["path"]], entry["bytes"])
-        for entry in files["data"]
-    ]
-    due = sum(len(group) for group in due_groups(states, policy))
+    due = sum(len(group) for group in due_groups(table.file_states(), policy))
     _KNOWN_DUE[known["uuid"]] = (snapshot, policy, due)
     return due
 
@@ -214,7 +200,7 @@ def _with(status: TableStatus, **changed: str) -> TableStatus:
 
 
 def _status(
-    table: IcebergTable,
+    table: StoredTable,
     full_name: str,
     state: str,
     known: dict[str, Any],

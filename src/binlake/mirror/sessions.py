@@ -7,19 +7,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError
+from binlake.mirror.formats import DELTA, format_of
 from binlake.mirror.lake_state import check_lake
 from binlake.spark.sessions import start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["CATALOG", "ICEBERG_PACKAGE", "mirror_session"]
+__all__ = ["CATALOG", "DELTA_PACKAGE", "ICEBERG_PACKAGE", "mirror_session"]
 
 #: The catalog's name in the session, unless another is given.
 CATALOG = "lake"
-#: The jar that is fetched by Spark's own resolver where none is given.
+#: The jars that are fetched by Spark's own resolver where none are given.
 ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
+DELTA_PACKAGE = "io.delta:delta-spark_4.1_2.13:4.4.0"
+
+_OF_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
@@ -31,15 +38,19 @@ def mirror_session(
     iceberg_jar: str | None = None,
     config: Mapping[str, str] | None = None,
     log_file: Path | None = None,
+    table_format: str = "",
 ) -> SparkSession:
     """A session with a catalog: by default Iceberg's Hadoop catalog in the directory `lake`.
 
-    `config` wins over what is set here: with `spark.sql.catalog.<catalog>.type` in it, or
+    `table_format` is that of a lake that has none yet: with `delta` there is no catalog, as tables are
+    directories. `config` wins over what is set here: with `spark.sql.catalog.<catalog>.type` in it, or
     `.catalog-impl`, the catalog is that one, and `lake` its warehouse unless it names another. With
     `spark.jars`, `spark.jars.packages` or an extra class path in it no jar is added. Raises OptionError, SourceError.
     """
     check_lake(lake)
     given = dict(config or {})
+    if (format_of(lake) or table_format) == DELTA:
+        return _delta_session(catalog, iceberg_jar, master, given, log_file)
     name = f"spark.sql.catalog.{catalog}"
     settings = {
         "spark.ui.enabled": "false",
@@ -58,4 +69,28 @@ def mirror_session(
         settings["spark.driver.extraClassPath"] = iceberg_jar
     elif not given.keys() & {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}:
         settings["spark.jars.packages"] = ICEBERG_PACKAGE
+    return start("binlake mirror", master=master, config={**settings, **given}, log_file=log_file)
+
+
+def _delta_session(
+    catalog: str,
+    iceberg_jar: str | None,
+    master: str | None,
+    given: Mapping[str, str],
+    log_file: Path | None,
+) -> SparkSession:
+    """A session for Delta tables. Raises OptionError, SourceError."""
+    for name, value, default in (
+        ("catalog", catalog, CATALOG),
+        ("iceberg_jar", iceberg_jar, None),
+    ):
+        if value != default:
+            raise OptionError(
+                f"option {name}: the lake's tables are directories of format delta",
+                name=name,
+                hint="leave it out; the setting spark.jars takes the jars of Delta",
+            )
+    settings = {"spark.ui.enabled": "false", **_OF_DELTA}
+    if not given.keys() & {"spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"}:
+        settings["spark.jars.packages"] = DELTA_PACKAGE
     return start("binlake mirror", master=master, config={**settings, **given}, log_file=log_file)

@@ -15,11 +15,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.control import Control
 from binlake.mirror.followed import Followed, followed_tables
+from binlake.mirror.formats import DELTA, LakeTables
 from binlake.mirror.iceberg.compaction import (
     FileState,
     RewriteOrder,
@@ -28,7 +30,7 @@ from binlake.mirror.iceberg.compaction import (
     due_groups,
 )
 from binlake.mirror.iceberg.data_files import FILE_PREFIX, remove_file
-from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
+from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.kept import mirrored_tables
 from binlake.mirror.lake_state import lock_if_free
@@ -36,7 +38,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tags import expire_tags
 from binlake.values.ledger import counted
 
-__all__ = ["Upkeep", "compact_tables"]
+__all__ = ["TableUpkeep", "Upkeep", "compact_tables", "upkeep_of"]
 
 _EXPIRY_S = 60.0
 _ORPHANS_S = 6 * 3600.0
@@ -94,6 +96,36 @@ class _Job:
             _discard(self.done)
 
 
+class TableUpkeep(Protocol):
+    """Compaction and expiry between the rounds, for the thread of the loop."""
+
+    def work(self, tables: Mapping[str, Followed]) -> None:
+        """What is due now."""
+
+    def finish(self, tables: Mapping[str, Followed]) -> None:
+        """Compact what is due, and wait until it is done."""
+
+    def want(self, table: Followed) -> None:
+        """Compact a table wholly."""
+
+    def remove_orphans(self, tables: Mapping[str, Followed]) -> None:
+        """Remove old files of killed runs."""
+
+    def close(self) -> None:
+        """Give up what has not been committed."""
+
+
+def upkeep_of(
+    engine: Engine, control: Control, options: MirrorOptions, note: Callable[[str], None]
+) -> TableUpkeep:
+    """The upkeep of tables in the format of the options."""
+    if options.format == DELTA:
+        from binlake.mirror.delta.upkeep import DeltaUpkeep
+
+        return DeltaUpkeep(control, options, note)
+    return Upkeep(engine, control, options, note)
+
+
 class Upkeep:
     """Compacts tables, expires snapshots, removes orphans. For the thread of the loop.
 
@@ -140,7 +172,9 @@ class Upkeep:
 
     def want(self, table: Followed) -> None:
         """Compact a table wholly: no deleted rows, no small files."""
-        self._wanted[table.full_name] = list(all_groups(table.lake.file_states(), self._policy))
+        self._wanted[table.full_name] = list(
+            all_groups(_iceberg(table).file_states(), self._policy)
+        )
 
     # -- compaction --------------------------------------------------------------------------------
 
@@ -154,8 +188,8 @@ class Upkeep:
             groups = self._groups(table) if self._rest_until.get(name, 0) <= now else []
             if groups:
                 self._compacted[name] = now
-                orders = [table.lake.rewrite_of(group) for group in groups]
-                self._job = _Job(name, table.lake, self._engine, orders)
+                orders = [_iceberg(table).rewrite_of(group) for group in groups]
+                self._job = _Job(name, _iceberg(table), self._engine, orders)
                 self._job.start()
                 return
 
@@ -163,7 +197,7 @@ class Upkeep:
         name = table.full_name
         queue = self._wanted.get(name, [])
         while queue:
-            there = {file.path for file in table.lake.file_states()}
+            there = {file.path for file in _iceberg(table).file_states()}
             groups = [of for of in queue.pop(0) if all(file.path in there for file in of)]
             if groups:
                 return groups
@@ -172,14 +206,14 @@ class Upkeep:
         if self._options.compact == "off" or self._looked.get(name, -1) == table.lake.snapshot:
             return []
         self._looked[name] = table.lake.snapshot
-        groups = due_groups(table.lake.file_states(), self._policy)
+        groups = due_groups(_iceberg(table).file_states(), self._policy)
         if not groups:
             self._lists_to_one(table, self._policy.files)
         return groups
 
     def _lists_to_one(self, table: Followed, least: int) -> None:
         """Make one file of many position deletes of files that need no compaction themselves."""
-        if table.lake.delete_lists >= least:
+        if _iceberg(table).delete_lists >= least:
             self._commit(table, [])
 
     def _settle(self, tables: Mapping[str, Followed]) -> None:
@@ -216,7 +250,7 @@ class Upkeep:
 
     def _commit(self, table: Followed, rewrites: Iterable[Rewritten]) -> int:
         properties = table.position_properties(table.offset, self._control.round)
-        return table.lake.commit_rewrites(list(rewrites), properties)
+        return _iceberg(table).commit_rewrites(list(rewrites), properties)
 
     # -- what is not needed any more -----------------------------------------------------------------
 
@@ -228,11 +262,11 @@ class Upkeep:
         self._next_expiry = now + _EXPIRY_S
         options = self._options
         before_ms = int((time.time() - options.keep_snapshots_s) * 1000)
-        for lake in {id(table.lake): table.lake for table in tables.values()}.values():
+        for lake in {id(table.lake): _iceberg(table) for table in tables.values()}.values():
             if options.keep_tags_s:
-                for tag in expire_tags(lake.iceberg, options.keep_tags_s, time.time()):
+                for tag in expire_tags(lake.stored, options.keep_tags_s, time.time()):
                     self._note(f"{lake.full_name}: the tag {tag} has expired")
-            lake.iceberg.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
+            lake.stored.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
         self._control.expire(before_ms, _LEAST_SNAPSHOTS, options.max_snapshots)
         self._control.compact(self._policy)
         if now >= self._next_orphans and self._control.orphans_are_due(_ORPHANS_S):
@@ -248,10 +282,16 @@ class Upkeep:
         for name, table in tables.items():
             if name in self._control.to_resync:
                 continue
-            removed = table.lake.iceberg.remove_orphans(FILE_PREFIX, before_ms)
+            removed = _iceberg(table).stored.remove_orphans(FILE_PREFIX, before_ms)
             if removed:
                 self._note(f"{name}: {counted(removed, 'file')} of killed runs removed")
         self._control.orphans_removed()
+
+
+def _iceberg(table: Followed) -> MirrorTable:
+    """The lake table, which is one of Iceberg."""
+    assert isinstance(table.lake, MirrorTable)
+    return table.lake
 
 
 def _discard(rewrites: Iterable[Rewritten]) -> None:
@@ -262,7 +302,7 @@ def _discard(rewrites: Iterable[Rewritten]) -> None:
 
 
 def compact_tables(
-    lake: Lake,
+    lake: LakeTables,
     engine: Engine,
     indexes: Path,
     names: Sequence[str],
@@ -288,7 +328,7 @@ def compact_tables(
         note("another process mirrors into the lake: it compacts the tables after its next round")
         return
     with locked:
-        upkeep = Upkeep(engine, control, options, note)
+        upkeep = upkeep_of(engine, control, options, note)
         tables: dict[str, Followed] = {}
         for name in sorted(wanted):
             if name not in tables:

@@ -18,7 +18,7 @@ import pytest
 from binlake.lake.engine import Engine, Progress, Task
 from binlake.mirror.control import Control
 from binlake.mirror.first_copy import CopyProgress
-from binlake.mirror.iceberg.jvm import Lake as Catalog
+from binlake.mirror.formats import open_lake
 from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
 from binlake.mirror.loop import Mirror
 from binlake.mirror.modes.names import HISTORY
@@ -30,9 +30,11 @@ from dev.servers import Server
 from support.servers.live import url_of
 
 __all__ = [
+    "BOTH_FORMATS",
     "Lake",
     "Writer",
     "chunk_by_chunk",
+    "format_jars",
     "gone",
     "iceberg_jar",
     "quarantined",
@@ -104,6 +106,21 @@ def iceberg_jar() -> Path:
     return next(jar for jar in lake_jars() if jar.name.startswith("iceberg-spark-runtime"))
 
 
+def format_jars() -> list[str]:
+    """The jars of Iceberg and Delta."""
+    from dev.servers.lake_jars import lake_jars
+
+    iceberg_jar()
+    return [str(jar) for jar in lake_jars()]
+
+
+BOTH_FORMATS = {
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,"
+    "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
 class _HereEngine(Engine):
     """Runs tasks one after the other in this process, and something before each."""
 
@@ -142,8 +159,8 @@ class Lake:
         self.spark = spark
         self.folder = folder
         self.server = server
-        self.catalog = f"lake_{abs(hash(str(folder)))}"
         self.options = MirrorOptions.of(options)
+        self.catalog = f"lake_{abs(hash(str(folder)))}"
         self.notes: list[str] = []
         self.progress: list[CopyProgress] = []
         for name, value in (
@@ -177,6 +194,10 @@ class Lake:
 
     def table(self, full_name: str) -> pa.Table:
         """What Spark reads of a table."""
+        if self.options.format == "delta":
+            path = self.folder.joinpath(*full_name.split(".", 1))
+            of_delta: pa.Table = self.spark.read.format("delta").load(str(path)).toArrow()
+            return of_delta
         quoted = ".".join(f"`{part.replace('`', '``')}`" for part in full_name.split(".", 1))
         found: pa.Table = self.spark.sql(f"SELECT * FROM {self.catalog}.{quoted}").toArrow()
         return found
@@ -204,13 +225,13 @@ class Lake:
 
 def quarantined(lake: Lake) -> dict[str, str]:
     """Which tables, and why."""
-    found = Control(Catalog(lake.spark, lake.catalog), None, None).quarantined
+    found = Control(open_lake(lake.spark, lake.catalog, str(lake.folder)), None, None).quarantined
     return {name: entry.reason for name, entry in found.items()}
 
 
 def gone(lake: Lake) -> dict[str, str]:
     """The tables that the server no longer has, and how they went."""
-    found = Control(Catalog(lake.spark, lake.catalog), None, None).gone
+    found = Control(open_lake(lake.spark, lake.catalog, str(lake.folder)), None, None).gone
     return {name: entry.reason for name, entry in found.items()}
 
 

@@ -133,6 +133,7 @@ def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], Sp
 
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
     need_libraries()
+    from binlake.mirror.formats import check_format, open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
     from binlake.mirror.report import mirror_status
@@ -140,9 +141,10 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     options = MirrorOptions.of(values)
     options.column_rules.pinned()  # a missing key is an error before Spark starts
     lake = values["lake"]
+    check_format(lake, options)
     with ExitStack() as stack:
         exported = _exporter(values, stack)
-        spark = stack.enter_context(lake_session(lake, session))
+        spark = stack.enter_context(lake_session(lake, session, options.format))
         bar = stack.enter_context(CopyBar())
         made = Mirror(
             spark,
@@ -163,7 +165,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
                 made.tidy()
         finally:
             made.close()
-        found = mirror_status(spark, session.catalog)
+        found = mirror_status(open_lake(spark, session.catalog, lake))
     note(f"everything before {found.log_file}:{found.log_pos} is in {lake}")
     if found.quarantined:
         note(f"quarantined: {', '.join(found.quarantined)}")
@@ -343,8 +345,8 @@ def resume(
 def _control(lake: str, session: SparkSettings, act: Callable[[Any], None]) -> None:
     need_libraries()
     from binlake.mirror.control import Control
-    from binlake.mirror.iceberg.jvm import Lake
+    from binlake.mirror.formats import open_lake
 
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
-        act(Control(Lake(spark, session.catalog), None, None))
+        act(Control(open_lake(spark, session.catalog, lake), None, None))

@@ -168,8 +168,10 @@ def need_mirror(lake: str, settings: SparkSettings) -> None:
 
 
 @contextmanager
-def lake_session(lake: str, session: SparkSettings) -> Iterator[SparkSession]:
-    """Open a session, whose messages go to a file. Raises BinlogError."""
+def lake_session(
+    lake: str, session: SparkSettings, table_format: str = ""
+) -> Iterator[SparkSession]:
+    """Open a session, whose messages go to a file. `table_format`: for a lake that has none yet. Raises BinlogError."""
     from binlake.mirror.sessions import mirror_session
 
     log_file = Path(tempfile.mkdtemp(prefix="binlake-")) / "spark.log"
@@ -179,6 +181,7 @@ def lake_session(lake: str, session: SparkSettings) -> Iterator[SparkSession]:
             master=session.master or "local[*]",
             catalog=session.catalog,
             iceberg_jar=session.iceberg_jar,
+            table_format=table_format,
             config={"spark.driver.extraJavaOptions": _JVM, **session.config},
             log_file=log_file,
         )

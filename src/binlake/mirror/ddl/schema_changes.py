@@ -143,7 +143,7 @@ class SchemaChanges:
     def _tag(self, table: Followed, what: str, ddl: DdlStatement) -> None:
         """Keep the snapshot before a statement, which the first of two attempts sees."""
         position = ddl.position
-        table.lake.iceberg.tag(f"before-{what}-{position.file}-{position.offset}")
+        table.lake.stored.tag(f"before-{what}-{position.file}-{position.offset}")
 
     def _empty(
         self, table: Followed, ddl: DdlStatement, end: StreamOffset, commit_us: int | None

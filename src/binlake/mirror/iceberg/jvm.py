@@ -10,13 +10,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from pyroaring import BitMap
+
 from binlake.errors import BinlogError, SourceError
+from binlake.mirror.iceberg.compaction import (
+    CompactionPolicy,
+    FileState,
+    RewriteTask,
+    due_groups,
+)
+from binlake.mirror.iceberg.data_files import FILE_PREFIX, DataFileWriter
+from binlake.mirror.iceberg.live_rows import deleted_counts
+from binlake.mirror.iceberg.schema import conformed, storage_schema
 from binlake.mirror.table_rules import PartitionField
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from binlake.mirror.iceberg.table import MirrorTable
 
 __all__ = ["CommitConflictError", "IcebergTable", "Lake"]
 
@@ -90,6 +105,49 @@ class Lake:
         with _in_one_line(f"{namespace}.{table}"):
             self._helper.drop(self._catalog, namespace, table)
 
+    def open_table(
+        self,
+        namespace: str,
+        table: str,
+        key: Sequence[str] | None,
+        indexes: Path,
+        open_column: str | None = None,
+    ) -> MirrorTable:
+        """A table that exists, to be written."""
+        from binlake.mirror.iceberg.table import MirrorTable
+
+        index = indexes.joinpath(namespace, table)
+        return MirrorTable.open(self, namespace, table, key, index, open_column=open_column)
+
+    def create_table(
+        self,
+        namespace: str,
+        table: str,
+        schema: pa.Schema,
+        key: Sequence[str] | None,
+        indexes: Path,
+        *,
+        deletes: str,
+        open_column: str | None,
+        properties: Mapping[str, str],
+        partition: Sequence[PartitionField],
+    ) -> MirrorTable:
+        """Make an empty table, to be written."""
+        from binlake.mirror.iceberg.table import MirrorTable
+
+        return MirrorTable.create(
+            self,
+            namespace,
+            table,
+            schema,
+            key,
+            indexes.joinpath(namespace, table),
+            deletes="position" if deletes == "position" else "vectors",
+            open_column=open_column,
+            properties=properties,
+            partition=partition,
+        )
+
 
 class IcebergTable:
     """One table. Raises SourceError for what Iceberg refuses, CommitConflictError."""
@@ -115,6 +173,47 @@ class IcebergTable:
         with _in_one_line(self.full_name):
             found: dict[str, Any] = json.loads(self._helper.files(self._table))
             return found
+
+    def file_states(self) -> list[FileState]:
+        """The data files, and how much of them is deleted."""
+        found = self.files()
+        deleted = deleted_counts(found)
+        return [
+            FileState(entry["path"], entry["rows"], deleted[entry["path"]], entry["bytes"])
+            for entry in found["data"]
+        ]
+
+    def append(self, rows: pa.Table, properties: Mapping[str, str]) -> None:
+        """Commit more rows, with `properties` on the snapshot."""
+        known = self.describe()
+        schema = storage_schema(known["schema"])
+        writer = DataFileWriter(schema, self.data_path(FILE_PREFIX))
+        added = list(writer.write([conformed(rows, schema)]))
+        request = {"from": known.get("snapshot", -1), "add": added, "properties": dict(properties)}
+        self.commit(request)
+
+    def compact(self, policy: CompactionPolicy) -> None:
+        """Rewrite small files of a table whose rows are only appended, keeping the summary."""
+        entries = {entry["path"]: entry for entry in self.files()["data"]}
+        states = [FileState(path, e["rows"], 0, e["bytes"]) for path, e in entries.items()]
+        groups = due_groups(states, policy)
+        if not groups:
+            return
+        known = self.describe()
+        schema = storage_schema(known["schema"]).serialize().to_pybytes()
+        prefix = self.data_path(FILE_PREFIX)
+        nothing = BitMap().serialize()
+        tasks = [RewriteTask([(f.path, nothing) for f in of], schema, prefix) for of in groups]
+        summary = known.get("summary", {})
+        self.rewrite(
+            {
+                "from": known["snapshot"],
+                "removed": [entries[file.path]["file"] for of in groups for file in of],
+                "add": [json.loads(task.run()) for task in tasks],
+                "properties": {n: v for n, v in summary.items() if n.startswith("binlake.")},
+            }
+        )
+        self.refresh()
 
     def history(self) -> list[dict[str, Any]]:
         """The snapshots that are kept, with their summaries."""

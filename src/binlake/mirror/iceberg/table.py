@@ -173,7 +173,7 @@ class MirrorTable:
         return self._snapshot
 
     @property
-    def iceberg(self) -> IcebergTable:
+    def stored(self) -> IcebergTable:
         """The table, to those who look at its history."""
         return self._table
 

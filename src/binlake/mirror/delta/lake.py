@@ -1,0 +1,163 @@
+"""The Delta tables of a lake: `<lake>/<database>/<table>`, each a directory with its log."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from binlake.errors import SourceError, UnsupportedError
+from binlake.mirror.control import NAMESPACE
+from binlake.mirror.delta.schema import column_sql
+from binlake.mirror.delta.stored import DeltaStored, created
+from binlake.mirror.delta.table import DeltaTable
+from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from binlake.mirror.table_rules import PartitionField
+
+__all__ = ["DeltaLake", "check_key"]
+
+_SETTINGS = {
+    # what the mirror writes must not depend on what the user's session has
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.databricks.delta.vacuum.logging.enabled": "false",
+    # the log of one table is small: 50 tasks for it take longer than the work
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+# a name of a directory that no file system and no reader takes for something else
+_NAME = re.compile(r"[^\W_][\w $-]*")
+
+
+class DeltaLake:
+    """The tables in a directory. Raises SourceError where the session has no Delta."""
+
+    def __init__(self, spark: SparkSession, lake: str) -> None:
+        self.catalog = ""
+        self._root = Path(lake).absolute()
+        self._spark = spark.newSession()
+        extensions = spark.conf.get("spark.sql.extensions", "") or ""
+        if "DeltaSparkSessionExtension" not in extensions:
+            raise SourceError(
+                "this Spark session has no Delta",
+                hint="start it with the jars of Delta and spark.sql.extensions="
+                "io.delta.sql.DeltaSparkSessionExtension",
+            )
+        catalog = spark.conf.get("spark.sql.catalog.spark_catalog", "") or ""
+        for name, value in {**_SETTINGS, "spark.sql.catalog.spark_catalog": catalog}.items():
+            if value:
+                self._spark.conf.set(name, value)
+
+    def _path(self, namespace: str, table: str) -> Path:
+        for name in (namespace, table):
+            if name != NAMESPACE and not _NAME.fullmatch(name):
+                raise UnsupportedError(
+                    f"{namespace}.{table}: {name!r} is no name of a directory of a Delta lake",
+                    hint="rename the table with --rename",
+                )
+        return self._root / namespace / table
+
+    def exists(self, namespace: str, table: str) -> bool:
+        """Whether there is the table."""
+        return any((self._path(namespace, table) / "_delta_log").glob("*.json"))
+
+    def tables(self) -> list[tuple[str, str]]:
+        """(namespace, table) of each table."""
+        logs = self._root.glob("*/*/_delta_log")
+        found = sorted((log.parent.parent.name, log.parent.name) for log in logs)
+        return [name for name in found if all(map(_NAME.fullmatch, name)) and self.exists(*name)]
+
+    def load(self, namespace: str, table: str) -> DeltaStored:
+        """A table that exists."""
+        return DeltaStored(self._spark, self._path(namespace, table), f"{namespace}.{table}")
+
+    def create(
+        self,
+        namespace: str,
+        table: str,
+        schema: Mapping[str, Any],
+        properties: Mapping[str, str],
+        partition: Sequence[PartitionField] = (),
+    ) -> DeltaStored:
+        """Make a table, in the place of one that is there, whose versions stay."""
+        if partition:
+            raise UnsupportedError(f"{namespace}.{table}: Delta tables have no partitions here")
+        path = self._path(namespace, table)
+        own = {name: value for name, value in properties.items() if name.startswith("binlake.")}
+        columns = ", ".join(column_sql(field) for field in storage_schema(dict(schema)))
+        created(self._spark, path, f"{namespace}.{table}", columns, own)
+        return self.load(namespace, table)
+
+    def drop(self, namespace: str, table: str) -> None:
+        """Remove a table with its files."""
+        path = self._path(namespace, table)
+        try:
+            # without its log there is no table: a kill in between leaves files that nothing reads
+            shutil.rmtree(path / "_delta_log")
+            shutil.rmtree(path)
+        except OSError as error:
+            raise SourceError(f"{path} cannot be removed: {error}") from error
+
+    def open_table(
+        self,
+        namespace: str,
+        table: str,
+        key: Sequence[str] | None,
+        indexes: Path,
+        open_column: str | None = None,
+    ) -> DeltaTable:
+        """A table that exists, to be written."""
+        stored = self.load(namespace, table)
+        return DeltaTable(stored, key, self._copies(namespace, table), open_column)
+
+    def create_table(
+        self,
+        namespace: str,
+        table: str,
+        schema: pa.Schema,
+        key: Sequence[str] | None,
+        indexes: Path,
+        *,
+        deletes: str,
+        open_column: str | None,
+        properties: Mapping[str, str],
+        partition: Sequence[PartitionField],
+    ) -> DeltaTable:
+        """Make an empty table, to be written. Raises UnsupportedError for a key that MERGE cannot find."""
+        full_name = f"{namespace}.{table}"
+        check_key(full_name, schema, key)
+        kept = {**properties, "binlake.deletes": deletes}
+        stored = self.create(namespace, table, iceberg_schema(schema), kept, partition)
+        return DeltaTable(stored, key, self._copies(namespace, table), open_column)
+
+    def _copies(self, namespace: str, table: str) -> Path:
+        """Where the tasks of a copy write rows that Delta is to read."""
+        return self._root / NAMESPACE / "copies" / f"{namespace}.{table}"
+
+
+def check_key(full_name: str, schema: pa.Schema, key: Sequence[str] | None) -> None:
+    """Raise UnsupportedError for a table whose rows MERGE cannot tell apart as the server does."""
+    if key is None:
+        return
+    if not key:
+        raise UnsupportedError(
+            f"{full_name} has no key, and the rows of a table of format delta need one",
+            hint="--append keeps its changes; or give it a primary key, or use the format iceberg",
+        )
+    for name in key:
+        if pa.types.is_floating(schema.field(name).type):
+            raise UnsupportedError(
+                f"{full_name}: column {name} of its key is a floating-point number, by which Delta "
+                "does not find rows exactly",
+                hint="--append keeps its changes; or use the format iceberg",
+            )

@@ -1,0 +1,176 @@
+"""The log of a Delta table, read as its public protocol describes it; only Delta itself writes it.
+
+The log says in milliseconds what a Spark job needs a second for: the version, the schema, the data files with
+their deletion vectors, and the mirror's own state in the `userMetadata` of its commits.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from binlake.errors import SourceError, UnsupportedError
+
+__all__ = ["Commit", "DeltaLog", "user_metadata"]
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet")
+_ANY_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.(?:parquet|json)")
+_OURS = "binlake"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A version: when it was committed, and the mirror's state in it; None: another program made it."""
+
+    version: int
+    committed_ms: int
+    state: Mapping[str, Any] | None
+
+
+@dataclass
+class DeltaLog:
+    """The newest version of a table that was read. Raises SourceError, UnsupportedError."""
+
+    path: Path
+    version: int = -1
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    commits: list[Commit] = field(default_factory=list)
+
+    @property
+    def head(self) -> Commit | None:
+        """The newest commit, if its file is still there."""
+        return self.commits[-1] if self.commits else None
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The state of the mirror's newest commit that the log has."""
+        return next((c.state for c in reversed(self.commits) if c.state is not None), {})
+
+    def update(self) -> None:
+        """Read what was committed since."""
+        if self.version < 0 or not self._commit_path(self.version).exists():
+            self._begin()
+        while (path := self._commit_path(self.version + 1)).exists():
+            self._add(path, self.version + 1)
+        if self.version < 0:
+            raise SourceError(f"{self.path} is not a Delta table")
+
+    def _commit_path(self, version: int) -> Path:
+        return self.path / "_delta_log" / f"{version:020}.json"
+
+    def _begin(self) -> None:
+        """Read the newest checkpoint, and the commits that are kept before it."""
+        self.version, self.metadata, self.files, self.commits = -1, {}, {}, []
+        names = sorted(p.name for p in (self.path / "_delta_log").glob("*"))
+        version = max(map(_version, _matches(_ANY_CHECKPOINT, names)), default=-1)
+        if version < 0:
+            return
+        parts = [m for m in _matches(_CHECKPOINT, names) if _version(m) == version]
+        if not parts or (parts[0][2] is not None and len(parts) != int(parts[0][2])):
+            raise UnsupportedError(
+                f"{self.path}: checkpoint {version} of its Delta log is not whole, or of a newer kind",
+                hint="delta.checkpointPolicy=classic is needed",
+            )
+        for part in parts:
+            table = pq.read_table(self.path / "_delta_log" / part[0], columns=["metaData", "add"])
+            for action in table.to_pylist():
+                self._take({name: _plain(value) for name, value in action.items() if value})
+        for match in _matches(_COMMIT, names):
+            if _version(match) <= version:
+                self._remember(_actions(self._commit_path(_version(match))), _version(match))
+        self.version = version
+
+    def _add(self, path: Path, version: int) -> None:
+        actions = list(_actions(path))
+        for action in actions:
+            if "remove" in action:
+                self.files.pop(action["remove"]["path"], None)
+        for action in actions:
+            self._take(action)
+        self._remember(actions, version)
+        self.version = version
+
+    def _take(self, action: Mapping[str, Any]) -> None:
+        if "metaData" in action:
+            self.metadata = action["metaData"]
+        elif "add" in action:
+            self.files[action["add"]["path"]] = action["add"]
+
+    def _remember(self, actions: Iterable[Mapping[str, Any]], version: int) -> None:
+        info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+        try:
+            state = json.loads(info.get("userMetadata") or "{}").get(_OURS)
+        except (ValueError, AttributeError):
+            state = None  # text of another program
+        self.commits.append(Commit(version, int(info.get("timestamp", 0)), state))
+
+    def vector(self, file: Mapping[str, Any]) -> bytes | None:
+        """The deletion vector of a data file, as `decode_vector` takes it; None: it has none."""
+        found = file.get("deletionVector")
+        if not found:
+            return None
+        kind, place = found["storageType"], found["pathOrInlineDv"]
+        if kind == "u":
+            name = _uuid(_z85(place[-20:]))
+            path = self.path / place[:-20] / f"deletion_vector_{name}.bin"
+        elif kind == "p":
+            path = Path(place.removeprefix("file:"))
+        else:
+            raise UnsupportedError(f"{self.path}: a deletion vector is stored as {kind!r}")
+        with path.open("rb") as source:
+            source.seek(found.get("offset") or 0)
+            vector: bytes = source.read(int(found["sizeInBytes"]) + 8)
+            return vector
+
+
+def user_metadata(state: Mapping[str, Any]) -> str:
+    """The mirror's state as the `userMetadata` of a commit."""
+    return json.dumps({_OURS: dict(state)}, sort_keys=True)
+
+
+def _matches(pattern: re.Pattern[str], names: Iterable[str]) -> list[re.Match[str]]:
+    return [match for match in map(pattern.fullmatch, names) if match]
+
+
+def _version(match: re.Match[str]) -> int:
+    return int(match[1])
+
+
+def _actions(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.strip():
+                    yield json.loads(line)
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{path} cannot be read: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """A value of a checkpoint as the JSON of a commit has it: maps are lists of pairs in Parquet."""
+    if isinstance(value, list) and value and all(isinstance(one, tuple) for one in value):
+        return dict(value)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return value
+
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+
+
+def _z85(text: str) -> bytes:
+    return base64.b85decode(text.translate(str.maketrans(_Z85, _B85)))
+
+
+def _uuid(of: bytes) -> str:
+    return f"{of[:4].hex()}-{of[4:6].hex()}-{of[6:8].hex()}-{of[8:10].hex()}-{of[10:].hex()}"

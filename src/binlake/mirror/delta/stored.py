@@ -1,0 +1,288 @@
+"""A Delta table in a directory: what its log says, and commits by Delta's own commands.
+
+Each commit of the mirror has the mirror's state in its `userMetadata`: the position in the source (`summary`), what
+the lake keeps of the source's table (`kept`), and steps of a statement that are still to be made (`pending`). So data
+and position are one commit. Each commit also has a transaction identifier, by which Delta refuses the second of two
+mirrors that commit at one time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from binlake.errors import SourceError
+from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
+from binlake.mirror.delta.schema import arrow_schema, quoted, spark_schema
+from binlake.mirror.iceberg.compaction import CompactionPolicy, FileState, due_groups
+from binlake.mirror.iceberg.jvm import CommitConflictError
+from binlake.mirror.iceberg.schema import conformed, iceberg_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["DeltaStored", "created"]
+
+_TABLE = {
+    # DROP COLUMN and RENAME COLUMN need it
+    "delta.columnMapping.mode": "name",
+    "delta.enableDeletionVectors": "true",
+    "delta.enableTypeWidening": "true",
+    "delta.checkpointPolicy": "classic",
+}
+_CONF = "spark.databricks.delta."
+_TOUCHED = "binlake.touched"
+_TAGS = "binlake.tags"
+_TRIES = 5
+_HOUR_S = 3600
+#: Delta's own safety period of VACUUM: readers and copies that began before may still need a file.
+_SAFE_HOURS = 168
+
+
+class DeltaStored:
+    """One table. `spark` is a session of the mirror's own. Raises SourceError, CommitConflictError."""
+
+    def __init__(self, spark: SparkSession, path: Path, full_name: str) -> None:
+        self._spark = spark
+        self._path = path
+        self.full_name = full_name
+        self.log = DeltaLog(path)
+        self.refresh()
+
+    @property
+    def sql_name(self) -> str:
+        """The table in SQL."""
+        return f"delta.{quoted(str(self._path))}"
+
+    @property
+    def spark(self) -> SparkSession:
+        """The mirror's own session."""
+        return self._spark
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, with field ids."""
+        return arrow_schema(self.log.metadata["schemaString"])
+
+    def refresh(self) -> None:
+        """Look at the table again."""
+        self.log.update()
+
+    def describe(self) -> dict[str, Any]:
+        """uuid, schema, properties; of the newest version: snapshot, committed_ms, summary with its totals."""
+        state = self.log.state
+        config = dict(self.log.metadata.get("configuration") or {})
+        head = self.log.head
+        own = {} if head is None or head.state is None else head.state
+        found = {
+            "uuid": self.log.metadata["id"],
+            "schema": iceberg_schema(self.schema),
+            "properties": {**config, **state.get("kept", {})},
+            "snapshot": self.log.version,
+            "summary": {**self._totals(), **own.get("summary", {})},
+        }
+        if head is not None:
+            found["committed_ms"] = head.committed_ms
+        return found
+
+    def _totals(self) -> dict[str, str]:
+        states = self.file_states()
+        return {
+            "total-records": str(sum(file.rows for file in states)),
+            "total-position-deletes": str(sum(file.deleted for file in states)),
+            "total-data-files": str(len(states)),
+            "total-files-size": str(sum(file.bytes for file in states)),
+        }
+
+    def history(self) -> list[dict[str, Any]]:
+        """The versions whose commits the log still has, oldest first."""
+        return [
+            {
+                "snapshot": commit.version,
+                "committed_ms": commit.committed_ms,
+                "summary": (commit.state or {}).get("summary", {}),
+            }
+            for commit in self.log.commits
+        ]
+
+    def file_states(self) -> list[FileState]:
+        """The data files, and how much of them is deleted."""
+        return [
+            FileState(
+                path,
+                int(json.loads(file.get("stats") or "{}").get("numRecords", 0)),
+                int((file.get("deletionVector") or {}).get("cardinality", 0)),
+                int(file["size"]),
+            )
+            for path, file in self.log.files.items()
+        ]
+
+    # -- commits -----------------------------------------------------------------------------------
+
+    def commit(self, act: Callable[[], object], state: Mapping[str, Any]) -> None:
+        """Commit what a command of Delta does to the version that was read, with the mirror's state.
+
+        A command that finds nothing to do leaves a version without data, for the state. Raises CommitConflictError
+        where another program has committed; then the command may have been committed all the same.
+        """
+        before = self.log.version
+        self.refresh()
+        if self.log.version != before:
+            raise self._conflict(self.log.commits)
+        with self._said(), self._state(state, before):
+            act()
+        self.refresh()
+        if self.log.version == before:
+            with self._said(), self._state(state, before):
+                self._set({_TOUCHED: str(before + 1)})
+            self.refresh()
+        foreign = [c for c in self.log.commits if c.version > before and c.state is None]
+        if foreign:
+            raise self._conflict(foreign)
+
+    def _conflict(self, commits: list[Commit]) -> CommitConflictError:
+        return CommitConflictError(
+            f"{self.full_name}: another writer has committed to the table: version "
+            f"{commits[-1].version if commits else self.log.version}"
+        )
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set properties of the table; the mirror's state stays as it is."""
+        self.refresh()
+        with self._said(), self._state(self.log.state, self.log.version):
+            self._set(properties)
+        self.refresh()
+
+    def _set(self, properties: Mapping[str, str]) -> None:
+        listed = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in properties.items())
+        self._spark.sql(f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ({listed})")
+
+    def append(self, rows: pa.Table, properties: Mapping[str, str]) -> None:
+        """Commit more rows; another process may set properties meanwhile."""
+        frame = self.frame(conformed(rows, self.schema))
+        for attempt in range(_TRIES):
+            self.refresh()
+            state = {**self.log.state, "summary": dict(properties)}
+            try:
+                with self._said(), self._state(state, self.log.version):
+                    frame.write.format("delta").mode("append").save(str(self._path))
+                break
+            except CommitConflictError:
+                if attempt == _TRIES - 1:
+                    raise
+        self.refresh()
+
+    def frame(self, rows: pa.Table, names: list[str] | None = None) -> DataFrame:
+        """Rows of a stored schema as a frame of Spark, with other `names`."""
+        renamed = rows if names is None else rows.rename_columns(names)
+        return self._spark.createDataFrame(renamed, schema=spark_schema(renamed.schema))
+
+    def tag(self, name: str) -> None:
+        """Write down which version has a name, in a property; VACUUM removes its files all the same."""
+        known: dict[str, int] = json.loads(self.describe()["properties"].get(_TAGS, "{}"))
+        if name not in known:
+            known[name] = self.log.version
+            self.set_properties({_TAGS: json.dumps(known, sort_keys=True)})
+
+    # -- upkeep ------------------------------------------------------------------------------------
+
+    def optimize(self, file_bytes: int) -> None:
+        """Have Delta rewrite small files, and files with many deleted rows."""
+        self._spark.conf.set(f"{_CONF}optimize.maxFileSize", str(file_bytes))
+        self._spark.conf.set(f"{_CONF}optimize.minFileSize", str(file_bytes))
+        sql = f"OPTIMIZE {self.sql_name}"
+        self.commit(lambda: self._spark.sql(sql).collect(), self.log.state)
+
+    def compact(self, policy: CompactionPolicy) -> None:
+        """Rewrite small files of a table whose rows are only appended."""
+        if due_groups(self.file_states(), policy):
+            self.optimize(policy.file_bytes)
+
+    def expire(self, older_than_ms: int, keep: int, most: int) -> None:
+        """Nothing: the log expires by Delta's own property, files by `vacuum`."""
+
+    def vacuum(self, keep_s: int) -> None:
+        """Remove files that no version of the last 168 hours, or of `keep_s` seconds, has."""
+        hours = max(_SAFE_HOURS, -(-keep_s // _HOUR_S))
+        with self._said():
+            self._spark.sql(f"VACUUM {self.sql_name} RETAIN {hours} HOURS").collect()
+        self.refresh()
+
+    def _state(self, state: Mapping[str, Any], before: int) -> AbstractContextManager[None]:
+        settings = {
+            f"{_CONF}commitInfo.userMetadata": user_metadata(state),
+            f"{_CONF}write.txnAppId": "binlake",
+            f"{_CONF}write.txnVersion": str(before + 1),
+        }
+        return _settings(self._spark, settings)
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        with in_one_line(self.full_name):
+            yield
+
+
+_CONFLICTS = (
+    "ConcurrentModification",
+    "ConcurrentWrite",
+    "ConcurrentTransaction",
+    "ConcurrentAppend",
+    "ConcurrentDelete",
+    "MetadataChanged",
+    "ProtocolChanged",
+    "DELTA_CONCURRENT",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+)
+
+
+@contextmanager
+def in_one_line(where: str) -> Iterator[None]:
+    """Raise Java's exceptions as BinlakeErrors."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        java = getattr(error, "java_exception", None)
+        first = str(java if java is not None else error).strip().partition("\n")[0]
+        if any(name in first for name in _CONFLICTS):
+            raise CommitConflictError(
+                f"{where}: another writer has committed to the table: {first}"
+            ) from None
+        raise SourceError(f"{where}: Delta refuses: {first}") from None
+
+
+def created(
+    spark: SparkSession, path: Path, full_name: str, columns: str, kept: Mapping[str, str]
+) -> None:
+    """Make an empty table with columns as in SQL, in the place of one that is there. Raises SourceError."""
+    listed = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in _TABLE.items())
+    name = f"delta.{quoted(str(path))}"
+    sql = f"CREATE OR REPLACE TABLE {name} ({columns}) USING delta TBLPROPERTIES ({listed})"
+    state = {f"{_CONF}commitInfo.userMetadata": user_metadata({"kept": dict(kept)})}
+    with in_one_line(full_name), _settings(spark, state):
+        spark.sql(sql)
+
+
+@contextmanager
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def _text(value: str) -> str:
+    """A text in SQL."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"

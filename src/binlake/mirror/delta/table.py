@@ -1,0 +1,306 @@
+"""A Delta table that equals a table of a server, and its commits.
+
+    table = lake.open_table("shop", "orders", ("id",), indexes)
+    table.commit(Change(upserts=rows, deletes=keys), {"binlake.offset": …})
+
+A commit is one command of Delta: MERGE for net changes of keys, an append, a DELETE of all rows, an ALTER. The
+position in the source, and all that the lake keeps of the source's table, are in the same commit.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binlake.errors import SourceError, UnsupportedError
+from binlake.mirror.delta.alter import alter_sql
+from binlake.mirror.delta.rows import live_rows
+from binlake.mirror.delta.schema import quoted, spark_schema
+from binlake.mirror.delta.stored import DeltaStored, in_one_line
+from binlake.mirror.iceberg.compaction import FileState
+from binlake.mirror.iceberg.jvm import CommitConflictError
+from binlake.mirror.iceberg.partitions import NOT_PARTITIONED
+from binlake.mirror.iceberg.schema import conformed
+from binlake.mirror.iceberg.table import Change
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["DeltaTable"]
+
+_SOURCE = "binlake_changes"
+_GONE = "gone"
+
+
+class DeltaTable:
+    """A table with the `key` of its rows; of None, rows are only appended. For one thread.
+
+    With `open_column`, several rows may have one key: the row of a key is the one in which the column is null.
+    `copies` is a directory for the rows of copies. All methods raise SourceError, CommitConflictError, SchemaError.
+    """
+
+    def __init__(
+        self,
+        stored: DeltaStored,
+        key: Sequence[str] | None,
+        copies: Path,
+        open_column: str | None = None,
+    ) -> None:
+        self._stored = stored
+        self.key = () if key is None else tuple(key)
+        self.partitioning = NOT_PARTITIONED
+        self._open_column = open_column
+        self._copies = copies
+        self._look()
+        self._complete()
+
+    # -- what it holds -----------------------------------------------------------------------------
+
+    @property
+    def full_name(self) -> str:
+        """`namespace.table`."""
+        return self._stored.full_name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of its rows, with field ids."""
+        return self._schema
+
+    @property
+    def partition_columns(self) -> frozenset[str]:
+        """There are none."""
+        return frozenset()
+
+    @property
+    def snapshot(self) -> int | None:
+        """The current version."""
+        return self._stored.log.version
+
+    @property
+    def stored(self) -> DeltaStored:
+        """The table to those who look at its history."""
+        return self._stored
+
+    @property
+    def summary(self) -> Mapping[str, str]:
+        """The current version's properties, which hold the position in the source."""
+        head = self._stored.log.head
+        state = {} if head is None or head.state is None else head.state
+        found: Mapping[str, str] = state.get("summary", {})
+        return found
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What the mirror keeps of the source's table."""
+        found: Mapping[str, str] = self._state.get("kept", {})
+        return found
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(file.live_rows for file in self.file_states())
+
+    def file_states(self) -> list[FileState]:
+        """The data files, and how much of them is deleted."""
+        return self._stored.file_states()
+
+    def reload(self) -> None:
+        """Look at the table anew."""
+        self._stored.refresh()
+        self._look()
+
+    def _look(self) -> None:
+        self._schema = self._stored.schema
+        self._state = self._stored.log.state
+        missing = [name for name in self.key if name not in self._schema.names]
+        if missing:
+            raise SourceError(f"{self.full_name} has no column {missing[0]}, which its key needs")
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """All rows that are there, file by file; some columns, all without `names`."""
+        for rows in live_rows(self._stored.log, self._schema, names or self._schema.names):
+            if rows.num_rows:
+                yield rows
+
+    def rows_of(self, keys: pa.Table) -> tuple[np.ndarray[Any, Any], pa.Table]:
+        """The rows that have these keys: (for each key the index of its row, or -1; the rows)."""
+        found = np.full(keys.num_rows, -1, np.int64)
+        if not keys.num_rows:
+            return found, self._schema.empty_table()
+        wanted = conformed(keys, pa.schema([self._schema.field(n) for n in keys.column_names]))
+        names = [f"k{i}" for i in range(wanted.num_columns)]
+        numbered = wanted.rename_columns(names).append_column(
+            "number", pa.array(np.arange(keys.num_rows))
+        )
+        with in_one_line(self.full_name):
+            self._stored.frame(numbered).createOrReplaceTempView(_SOURCE)
+            columns = ", ".join(f"t.{quoted(n)} AS c{i}" for i, n in enumerate(self._schema.names))
+            pairs = zip(names, keys.column_names, strict=True)
+            same = [f"t.{quoted(n)} = s.{k}" for k, n in pairs]
+            rows: pa.Table = self._stored.spark.sql(
+                f"SELECT s.number, {columns} FROM {self._stored.sql_name} t JOIN {_SOURCE} s ON "
+                + " AND ".join([*same, *self._only_open()])
+            ).toArrow()
+        found[rows["number"].to_numpy()] = np.arange(rows.num_rows)
+        return found, conformed(
+            rows.drop_columns(["number"]).rename_columns(self._schema.names), self._schema
+        )
+
+    def _only_open(self) -> list[str]:
+        return [] if self._open_column is None else [f"t.{quoted(self._open_column)} IS NULL"]
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def data_prefix(self) -> str:
+        """What the paths of files with the rows of a copy begin with."""
+        return str(self._copies / "binlake-")
+
+    def replace(
+        self,
+        files: Sequence[Mapping[str, Any]],
+        properties: Mapping[str, str],
+        table_properties: Mapping[str, str],
+        only: tuple[str, str] | None = None,
+    ) -> None:
+        """Make the rows of files, which `DataFileWriter` wrote with `data_prefix`, all there are."""
+        if only is not None:
+            raise UnsupportedError(f"{self.full_name}: Delta tables are not merged of shards")
+        spark, schema = self._stored.spark, spark_schema(self._schema)
+        paths = [str(file["file-path"]) for file in files]
+        with in_one_line(self.full_name):
+            frame = (
+                spark.read.schema(schema).parquet(*paths)
+                if paths
+                else spark.createDataFrame([], schema)
+            )
+        self._commit(lambda: self._write(frame, "overwrite"), properties, table_properties)
+        self.remove_copies()
+
+    def remove_copies(self) -> None:
+        """Remove the files of copies, which Delta has read or will not read."""
+        shutil.rmtree(self._copies, ignore_errors=True)
+
+    def _write(self, frame: DataFrame, mode: str) -> None:
+        path = self._stored.sql_name.removeprefix("delta.").strip("`").replace("``", "`")
+        frame.write.format("delta").mode(mode).save(path)
+
+    def commit(self, change: Change, properties: Mapping[str, str]) -> int:
+        """Commit a change with its properties; returns how many rows it adds and deletes."""
+        if change.schema:
+            self._alter(change, properties)
+            return 0
+        if change.truncate:
+            sql = f"DELETE FROM {self._stored.sql_name}"
+            self._commit(lambda: self._run(sql), properties, change.table_properties)
+            return 0
+        if change.appended is not None:
+            return self._append(change.appended, properties)
+        changed = [rows for rows in (change.upserts, change.deletes) if rows is not None]
+        if not sum(rows.num_rows for rows in changed):
+            self._commit(lambda: None, properties, change.table_properties)
+            return 0
+        self._merge(change, properties)
+        return sum(rows.num_rows for rows in changed)
+
+    def _commit(
+        self, act: Any, properties: Mapping[str, str], table_properties: Mapping[str, str]
+    ) -> None:
+        kept = {**self.properties, **table_properties}
+        self._stored.commit(act, {"kept": kept, "summary": dict(properties)})
+        self._look()
+
+    def _run(self, sql: str) -> None:
+        self._stored.spark.sql(sql).collect()
+
+    def _append(self, rows: Iterable[pa.Table], properties: Mapping[str, str]) -> int:
+        parts = [conformed(part, self._schema) for part in rows]
+        added = pa.concat_tables(parts) if parts else self._schema.empty_table()
+        if added.num_rows:
+            frame = self._stored.frame(added)
+            self._commit(lambda: self._write(frame, "append"), properties, {})
+        return int(added.num_rows)
+
+    def _merge(self, change: Change, properties: Mapping[str, str]) -> None:
+        """Delete, update and insert by keys."""
+        empty = self._schema.empty_table()
+        upserts = empty if change.upserts is None else conformed(change.upserts, self._schema)
+        gone = empty if change.deletes is None else conformed(change.deletes, self._schema)
+        if self._open_column is not None:
+            gone = pa.concat_tables([gone.select(self.key), upserts.select(self.key)])
+            gone = conformed(gone.group_by(list(self.key)).aggregate([]), self._schema)
+        is_gone = pa.array(np.arange(upserts.num_rows + gone.num_rows) >= upserts.num_rows)
+        columns = [f"c{i}" for i in range(len(self._schema))]
+        rows = pa.concat_tables([upserts, gone]).rename_columns(columns)
+        frame = self._stored.frame(rows.append_column(_GONE, is_gone))
+        sql = self._merge_sql(rows, columns)
+
+        def act() -> None:
+            frame.createOrReplaceTempView(_SOURCE)
+            self._run(sql)
+
+        self._commit(act, properties, change.table_properties)
+
+    def _merge_sql(self, rows: pa.Table, columns: Sequence[str]) -> str:
+        of = dict(zip(self._schema.names, columns, strict=True))
+        on = [f"t.{quoted(name)} = s.{of[name]}" for name in self.key]
+        first = rows[of[self.key[0]]]
+        if pa.types.is_integer(first.type):  # files without these keys are not read
+            bounds = pc.min_max(first).as_py()
+            on.append(f"t.{quoted(self.key[0])} BETWEEN {bounds['min']} AND {bounds['max']}")
+        names = ", ".join(map(quoted, of))
+        values = ", ".join(f"s.{column}" for column in columns)
+        if self._open_column is None:
+            assigned = ", ".join(f"t.{quoted(name)} = s.{column}" for name, column in of.items())
+            matched = (
+                f"WHEN MATCHED AND s.{_GONE} THEN DELETE WHEN MATCHED THEN UPDATE SET {assigned}"
+            )
+        else:
+            on += [f"s.{_GONE}", *self._only_open()]
+            matched = "WHEN MATCHED THEN DELETE"
+        return (
+            f"MERGE INTO {self._stored.sql_name} t USING {_SOURCE} s ON {' AND '.join(on)} {matched} "
+            f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({names}) VALUES ({values})"
+        )
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def _alter(self, change: Change, properties: Mapping[str, str]) -> None:
+        """Change the schema: a commit for each step, of which the first one writes down those that follow.
+
+        Until the last one the table is at the place before; a mirror that finds steps left makes them first.
+        """
+        kept = {**self.properties, **change.table_properties}
+        steps = alter_sql(change.schema, self._schema.names)
+        if not steps:
+            self._commit(lambda: None, properties, kept)
+            return
+        self._make(steps, {"kept": kept, "summary": dict(properties)})
+
+    def _make(self, steps: Sequence[str], end: Mapping[str, Any]) -> None:
+        before = {name: self._state[name] for name in ("kept", "summary") if name in self._state}
+        for number, step in enumerate(steps, 1):
+            sql = f"ALTER TABLE {self._stored.sql_name} {step}"
+            left = list(steps[number:])
+            state = {**before, "pending": {"steps": left, "end": dict(end)}} if left else end
+            self._stored.commit(lambda sql=sql: self._run(sql), state)  # type: ignore[misc]
+        self._look()
+
+    def _complete(self) -> None:
+        """Make the steps that a killed mirror has left. Raises CommitConflictError if that is impossible."""
+        pending = self._state.get("pending")
+        if not pending:
+            return
+        try:
+            self._make(pending["steps"], pending["end"])
+        except SourceError as error:
+            raise CommitConflictError(
+                f"{self.full_name}: an ALTER cannot be completed: {error}"
+            ) from error

@@ -1,0 +1,116 @@
+"""What keeps Delta tables fit to read, between the rounds: OPTIMIZE and VACUUM.
+
+Both run in the thread of the loop, so rounds wait meanwhile. OPTIMIZE is Delta's own, and rewrites small files and
+those with many deleted rows; when it is due is the mirror's decision, as for Iceberg.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from binlake.errors import BinlogError
+from binlake.mirror.control import Control
+from binlake.mirror.delta.table import DeltaTable
+from binlake.mirror.followed import Followed
+from binlake.mirror.iceberg.compaction import due_groups
+from binlake.mirror.options import MirrorOptions
+
+__all__ = ["DeltaUpkeep"]
+
+_VACUUM_S = 24 * 3600.0
+_ROUNDS_S = 60.0
+_BACK_OFF_S = 600.0
+
+
+class DeltaUpkeep:
+    """Compacts tables and removes what no version needs. `note` takes sentences for people.
+
+    Raises SourceError, CommitConflictError.
+    """
+
+    def __init__(
+        self, control: Control, options: MirrorOptions, note: Callable[[str], None]
+    ) -> None:
+        self._control = control
+        self._options = options
+        self._note = note
+        self._policy = options.compaction
+        self._wanted: set[str] = set()
+        self._looked: dict[str, int | None] = {}
+        self._rest_until: dict[str, float] = {}
+        self._next_rounds = float("-inf")
+
+    def work(self, tables: Mapping[str, Followed]) -> None:
+        """What is due now, of one table."""
+        for name, table in sorted(tables.items(), key=lambda one: one[0] not in self._wanted):
+            if self._rest_until.get(name, 0) <= time.monotonic() and self._is_due(table):
+                self._compact(table)
+                break
+        self._clean(tables)
+
+    def finish(self, tables: Mapping[str, Followed]) -> None:
+        """Compact what is due."""
+        for table in tables.values():
+            if self._is_due(table):
+                self._compact(table)
+
+    def want(self, table: Followed) -> None:
+        """Compact a table wholly."""
+        self._wanted.add(table.full_name)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _is_due(self, table: Followed) -> bool:
+        name = table.full_name
+        if name in self._wanted:
+            return True
+        if self._options.compact == "off" or self._looked.get(name, -1) == table.lake.snapshot:
+            return False
+        self._looked[name] = table.lake.snapshot
+        return bool(due_groups(_delta(table).file_states(), self._policy))
+
+    def _compact(self, table: Followed) -> None:
+        name, lake = table.full_name, _delta(table)
+        self._wanted.discard(name)
+        began, before = time.monotonic(), len(lake.file_states())
+        try:
+            lake.stored.optimize(self._options.file_bytes)
+            lake.reload()
+        except BinlogError as error:
+            # whatever it is: the rows are where they were, and rounds go on
+            self._rest_until[name] = time.monotonic() + _BACK_OFF_S
+            self._note(f"{name} was not compacted: {error}")
+            return
+        self._looked[name] = lake.snapshot
+        took, after = time.monotonic() - began, len(lake.file_states())
+        self._note(f"{name}: compacted from {before} to {after} data files in {took:.1f} s")
+
+    def _clean(self, tables: Mapping[str, Followed]) -> None:
+        now = time.monotonic()
+        if now < self._next_rounds:
+            return
+        self._next_rounds = now + _ROUNDS_S
+        self._control.compact(self._policy)
+        if self._control.orphans_are_due(_VACUUM_S):
+            self.remove_orphans(tables)
+
+    def remove_orphans(self, tables: Mapping[str, Followed]) -> None:
+        """Remove the files that no version of Delta's safety period has, and those of killed copies.
+
+        Tables that are to be copied again are left alone: a copy may be continued.
+        """
+        for name, table in tables.items():
+            if name in self._control.to_resync:
+                continue
+            lake = _delta(table)
+            lake.stored.vacuum(self._options.keep_snapshots_s)
+            lake.remove_copies()
+        self._control.orphans_removed()
+
+
+def _delta(table: Followed) -> DeltaTable:
+    """The lake table, which is one of Delta."""
+    assert isinstance(table.lake, DeltaTable)
+    return table.lake

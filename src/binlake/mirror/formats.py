@@ -1,0 +1,225 @@
+"""The formats of lake tables: what the mirror needs of each, and which one a lake has.
+
+    lake = open_lake(spark, "lake", "/lake")
+    table = lake.open_table("shop", "orders", ("id",), indexes)
+
+The loop, the modes and the statements of the log use these interfaces only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from binlake.errors import OptionError
+from binlake.source.bytes import is_uri
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from binlake.mirror.iceberg.compaction import CompactionPolicy, FileState
+    from binlake.mirror.iceberg.partitions import Partitioning
+    from binlake.mirror.iceberg.table import Change
+    from binlake.mirror.options import MirrorOptions
+    from binlake.mirror.table_rules import PartitionField
+
+__all__ = [
+    "DELTA",
+    "ICEBERG",
+    "LakeTable",
+    "LakeTables",
+    "StoredTable",
+    "check_format",
+    "format_of",
+    "open_lake",
+]
+
+ICEBERG, DELTA = "iceberg", "delta"
+
+
+class StoredTable(Protocol):
+    """A table as its format keeps it: metadata, versions, files. Raises SourceError, CommitConflictError."""
+
+    full_name: str
+
+    def refresh(self) -> None:
+        """Look at the table again."""
+
+    def describe(self) -> dict[str, Any]:
+        """uuid, schema (as Iceberg's JSON), properties; with a commit: snapshot, committed_ms, and its summary."""
+
+    def history(self) -> list[dict[str, Any]]:
+        """The versions that are kept, oldest first, with their summaries."""
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set properties of the table."""
+
+    def tag(self, name: str) -> None:
+        """Give the current version a name, unless there is one of that name."""
+
+    def file_states(self) -> list[FileState]:
+        """The data files, and how much of them is deleted."""
+
+    def append(self, rows: pa.Table, properties: Mapping[str, str]) -> None:
+        """Commit more rows."""
+
+    def compact(self, policy: CompactionPolicy) -> None:
+        """Rewrite small files of a table whose rows are only appended, keeping the summary."""
+
+    def expire(self, older_than_ms: int, keep: int, most: int) -> None:
+        """Expire the versions before a time, and those beyond the newest `most`; `keep` stay anyway."""
+
+
+class LakeTable(Protocol):
+    """A lake table that the mirror writes; see `iceberg.table.MirrorTable`."""
+
+    key: tuple[str, ...]
+    partitioning: Partitioning
+
+    @property
+    def full_name(self) -> str:
+        """`namespace.table`."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of its rows, with field ids."""
+
+    @property
+    def partition_columns(self) -> frozenset[str]:
+        """The columns by which it is partitioned."""
+
+    @property
+    def snapshot(self) -> int | None:
+        """The id of the current version."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def stored(self) -> StoredTable:
+        """The table to those who look at its history."""
+
+    @property
+    def summary(self) -> Mapping[str, str]:
+        """The current version's properties, which hold the position in the source."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties."""
+
+    def reload(self) -> None:
+        """Look at the table anew."""
+
+    def scan(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """All rows that are there; some columns, all without `names`."""
+
+    def rows_of(self, keys: pa.Table) -> tuple[np.ndarray[Any, Any], pa.Table]:
+        """The rows that have these keys: (for each key the index of its row, or -1; the rows)."""
+
+    def data_prefix(self) -> str:
+        """What the paths of new data files begin with."""
+
+    def replace(
+        self,
+        files: Sequence[Mapping[str, Any]],
+        properties: Mapping[str, str],
+        table_properties: Mapping[str, str],
+        only: tuple[str, str] | None = None,
+    ) -> None:
+        """Make the rows of files that `DataFileWriter` wrote all there are; `only`: all with a value in a column."""
+
+    def commit(self, change: Change, properties: Mapping[str, str]) -> int:
+        """Commit a change; returns how many rows it adds and deletes."""
+
+
+class LakeTables(Protocol):
+    """The tables of a lake. Raises SourceError."""
+
+    def exists(self, namespace: str, table: str) -> bool:
+        """Whether there is the table."""
+
+    def tables(self) -> list[tuple[str, str]]:
+        """(namespace, table) of each table."""
+
+    def load(self, namespace: str, table: str) -> StoredTable:
+        """A table that exists."""
+
+    def create(
+        self,
+        namespace: str,
+        table: str,
+        schema: Mapping[str, Any],
+        properties: Mapping[str, str],
+        partition: Sequence[PartitionField] = (),
+    ) -> StoredTable:
+        """Make a table, in the place of one that is there; `schema` as Iceberg's JSON."""
+
+    def drop(self, namespace: str, table: str) -> None:
+        """Remove a table with its files."""
+
+    def open_table(
+        self,
+        namespace: str,
+        table: str,
+        key: Sequence[str] | None,
+        indexes: Path,
+        open_column: str | None = None,
+    ) -> LakeTable:
+        """A table that exists, to be written. `indexes`: the directory of the key indexes of the lake."""
+
+    def create_table(
+        self,
+        namespace: str,
+        table: str,
+        schema: pa.Schema,
+        key: Sequence[str] | None,
+        indexes: Path,
+        *,
+        deletes: str,
+        open_column: str | None,
+        properties: Mapping[str, str],
+        partition: Sequence[PartitionField],
+    ) -> LakeTable:
+        """Make an empty table, to be written."""
+
+
+def format_of(lake: str) -> str | None:
+    """The format of the mirror in a lake; None: there is none, or the place cannot be seen from here."""
+    if is_uri(lake):
+        return None
+    rounds = Path(lake, "_binlake", "rounds")
+    if (rounds / "_delta_log").is_dir():
+        return DELTA
+    return ICEBERG if (rounds / "metadata").is_dir() else None
+
+
+def check_format(lake: str, options: MirrorOptions) -> None:
+    """Raise OptionError where a lake has another format than the options, or cannot have theirs."""
+    there = format_of(lake)
+    if there is not None and there != options.format:
+        raise OptionError(
+            f"{lake} has a mirror of format {there}, and the option format is {options.format}",
+            name="format",
+            hint="use the same format, or another directory",
+        )
+    if options.format == DELTA and is_uri(lake):
+        raise OptionError(
+            f"format delta needs a directory as the lake, and {lake} is a URI",
+            name="format",
+            hint="mount the store, or use the format iceberg",
+        )
+
+
+def open_lake(spark: SparkSession, catalog: str, lake: str, wanted: str = "") -> LakeTables:
+    """The tables of a lake, in the format that it has, or `wanted` if it has none yet. Raises SourceError."""
+    if (format_of(lake) or wanted) == DELTA:
+        from binlake.mirror.delta.lake import DeltaLake
+
+        return DeltaLake(spark, lake)
+    from binlake.mirror.iceberg.jvm import Lake
+
+    return Lake(spark, catalog)

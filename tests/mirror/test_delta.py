@@ -1,0 +1,207 @@
+"""A mirror in the format Delta equals its source, and continues exactly once after kills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binlake.errors import OptionError
+from binlake.mirror import compact, resync, status
+from dev.servers import Server
+from mirror.killed_mirror import Kill, killed
+from support.servers.sql_workload import DATABASE, SESSION, Workload
+from support.spark.mirrored import Lake, quarantined, states
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.lakes,
+    pytest.mark.not_on("mysql-5.6.24", "mariadb-10.11"),
+]
+
+
+def delta_lake(spark: Any, folder: Path, server: Server, *tables: str, **options: Any) -> Lake:
+    return Lake(spark, folder, server, tables=tables, format="delta", **options)
+
+
+def test_every_type_and_random_changes(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """Tables without a key are refused, by name and with a reason."""
+    work = Workload(server, seed=5)
+    server.execute(f"CREATE DATABASE {DATABASE}")
+    with server.session(DATABASE) as session:
+        session.execute(*SESSION, *work.tables(), *work.first_rows())
+    lake = delta_lake(iceberg_spark, tmp_path, server, f"{DATABASE}.*")
+    lake.catch_up()
+    left_alone = quarantined(lake)
+    unlogged = {f"{DATABASE}.child"} if server.name != "mysql-9.7" else set()
+    keyless = {name for name, why in left_alone.items() if "has no key" in why}
+    floating = {name for name, why in left_alone.items() if "floating-point" in why}
+    assert left_alone.keys() - keyless - floating == unlogged, left_alone
+    assert keyless
+    assert len(lake.equals_source(f"{DATABASE}.*", *left_alone)) > 10
+    with server.session(DATABASE) as session:
+        session.execute(*SESSION, *work.changes())
+    lake.catch_up()
+    more = quarantined(lake).keys() - left_alone.keys()
+    assert more <= {f"{DATABASE}.made"}, quarantined(lake)
+    lake.equals_source(f"{DATABASE}.*", *quarantined(lake))
+    equal = [name for name, state in states(lake).items() if state == "equal"]
+    assert len(equal) > 10
+    server.execute(f"DROP DATABASE {DATABASE}")
+
+
+def test_keys_statements_and_readers(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """Key updates and swaps, images that lack columns, ALTERs, TRUNCATE, DROP."""
+    server.execute("CREATE DATABASE shop")
+    with server.session("shop") as session:
+        session.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT, `a name` VARCHAR(20), f FLOAT, d DECIMAL(6,2))",
+            "INSERT INTO t VALUES "
+            + ", ".join(f"({i}, {i}, 'x{i}', 1.5, 2.25)" for i in range(200)),
+            "CREATE TABLE emptied (a VARCHAR(9), b INT, PRIMARY KEY (a, b))",
+            "INSERT INTO emptied VALUES ('p', 1), ('q', 2)",
+            "CREATE TABLE dropped (id INT PRIMARY KEY)",
+            "INSERT INTO dropped VALUES (1)",
+        )
+    lake = delta_lake(iceberg_spark, tmp_path, server, "shop.*")
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    lake.equals_source("shop.*")
+    with server.session("shop") as session:
+        session.execute(
+            "SET SESSION binlog_row_image = 'MINIMAL'",
+            "BEGIN",
+            "UPDATE t SET v = v + 1 WHERE id < 50",
+            "UPDATE t SET id = 1000 WHERE id = 1",
+            "UPDATE t SET id = 1 WHERE id = 2",
+            "UPDATE t SET id = 2 WHERE id = 1000",
+            "DELETE FROM t WHERE id BETWEEN 60 AND 80",
+            "INSERT INTO t VALUES (70, 0, NULL, NULL, NULL), (500, 5, 'five', -1, 1)",
+            "COMMIT",
+            "ALTER TABLE t ADD COLUMN n BIGINT NULL AFTER id, DROP COLUMN v, MODIFY d DECIMAL(9,2)",
+            "INSERT INTO t (id, n) VALUES (600, 1)",
+            "ALTER TABLE t CHANGE `a name` name VARCHAR(20), MODIFY f DOUBLE",
+            "UPDATE t SET name = 'changed' WHERE id = 3",
+            "TRUNCATE TABLE emptied",
+            "INSERT INTO emptied VALUES ('r', 3)",
+            "DROP TABLE dropped",
+        )
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.table("shop.t").column_names[:2] == ["id", "n"]
+    lake.equals_source("shop.*")
+    assert lake.table("shop.dropped").num_rows == 1
+    assert states(lake) == {"shop.emptied": "equal", "shop.t": "equal"}
+    server.execute("DROP DATABASE shop")
+
+
+def test_a_swap_of_column_names_and_order(
+    server: Server, iceberg_spark: Any, tmp_path: Path
+) -> None:
+    """A statement of several steps, and a kill between two of them."""
+    server.execute(
+        "CREATE DATABASE steps", "CREATE TABLE steps.t (id INT PRIMARY KEY, a INT, b INT)"
+    )
+    server.execute("INSERT INTO steps.t VALUES (1, 10, 20), (2, 30, 40)")
+    lake = delta_lake(iceberg_spark, tmp_path, server, "steps.*")
+    lake.catch_up()
+    server.execute("ALTER TABLE steps.t CHANGE a b INT, CHANGE b a INT, ADD COLUMN c INT FIRST")
+    server.execute("INSERT INTO steps.t VALUES (5, 3, 50, 60)")
+    assert killed(lake, Kill("commit of Delta", 2, after=True)) == -9
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.table("steps.t").column_names == ["c", "id", "b", "a"]
+    lake.equals_source("steps.*")
+    server.execute("DROP DATABASE steps")
+
+
+def test_kills_and_another_writer(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    server.execute("CREATE DATABASE kills", "CREATE TABLE kills.t (id INT PRIMARY KEY, v INT)")
+    rows = ", ".join(f"({i}, 0)" for i in range(500))
+    server.execute(f"INSERT INTO kills.t VALUES {rows}")
+    lake = delta_lake(iceberg_spark, tmp_path, server, "kills.*")
+    assert killed(lake, Kill("commit of Delta", 1, after=True)) == -9  # the copy is committed
+    for number, kill in enumerate(
+        (
+            Kill("commit of Delta", 1, after=False),
+            Kill("commit of Delta", 1, after=True),
+            Kill("row of a round", 1, after=False),
+        )
+    ):
+        server.execute(
+            f"UPDATE kills.t SET v = v + 1 WHERE id % 3 = {number}",
+            f"INSERT INTO kills.t VALUES ({1000 + number}, 1)",
+            f"DELETE FROM kills.t WHERE id = {number}",
+        )
+        assert killed(lake, kill) == -9, kill
+    lake.catch_up()
+    assert states(lake) == {"kills.t": "equal"}
+    log = status(tmp_path, spark=iceberg_spark)
+    assert (log.log_file, log.log_pos) == server.position()
+    iceberg_spark.sql(f"DELETE FROM delta.`{tmp_path}/kills/t` WHERE id = 400")
+    server.execute("INSERT INTO kills.t VALUES (2000, 1)")
+    lake.catch_up()
+    assert "another program" in quarantined(lake)["kills.t"]
+    resync(tmp_path, ["kills.t"], spark=iceberg_spark)
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert lake.equals_source("kills.*")
+    compact(tmp_path, spark=iceberg_spark)
+    found = status(tmp_path, spark=iceberg_spark).tables[0]
+    assert (found.rows, found.deleted_rows, found.files) == (502 - 1 + 2, 0, 1)
+    server.execute("DROP DATABASE kills")
+
+
+def test_modes(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
+    """Soft deletes, history and the change log, which also takes tables without a key."""
+    server.execute("CREATE DATABASE modes")
+    names = ("soft", "log", "past", "keyless")
+    with server.session("modes") as session:
+        for name in names:
+            key = "" if name == "keyless" else " PRIMARY KEY"
+            session.execute(
+                f"CREATE TABLE {name} (id INT{key}, v INT)",
+                f"INSERT INTO {name} VALUES (1, 1), (2, 2), (3, 3)",
+            )
+    lake = delta_lake(
+        iceberg_spark,
+        tmp_path,
+        server,
+        "modes.*",
+        soft_delete_tables=("modes.soft",),
+        append_tables=("modes.log", "modes.keyless"),
+        history_tables=("modes.past",),
+    )
+    lake.catch_up()
+    with server.session("modes") as session:
+        for name in names:
+            session.execute(
+                f"UPDATE {name} SET v = 20 WHERE id = 2",
+                f"DELETE FROM {name} WHERE id = 3",
+                f"UPDATE {name} SET id = 9 WHERE id = 1",
+                f"UPDATE {name} SET v = 21 WHERE id = 2",
+            )
+    lake.catch_up()
+    assert quarantined(lake) == {}
+    assert set(states(lake).values()) == {"equal"}
+    assert lake.table("modes.soft").num_rows == 4
+    assert lake.table("modes.past").num_rows == 6
+    server.execute("DROP DATABASE modes")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deletes": "position"},
+        {"partition_tables": ("shop.t=id",)},
+        {"shard_tables": ("shop.*=shop.all",)},
+        {"keep_tags_s": 60},
+        {"max_snapshots": 5},
+    ],
+)
+def test_options_that_delta_does_not_have(options: dict[str, Any]) -> None:
+    from binlake.mirror import MirrorOptions
+
+    with pytest.raises(OptionError, match="format delta do not have it"):
+        MirrorOptions.of({"format": "delta", **options})
