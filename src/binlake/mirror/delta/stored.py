@@ -82,7 +82,7 @@ class DeltaStored:
         found = {
             "uuid": self.log.metadata["id"],
             "schema": iceberg_schema(self.schema),
-            "properties": {**config, **state.get("kept", {})},
+            "properties": {**state.get("kept", {}), **config},
             "snapshot": self.log.version,
             "summary": {**self._totals(), **own.get("summary", {})},
         }
@@ -200,6 +200,7 @@ class DeltaStored:
 
     def compact(self, policy: CompactionPolicy) -> None:
         """Rewrite small files of a table whose rows are only appended."""
+        self.refresh()
         if due_groups(self.file_states(), policy):
             self.optimize(policy.file_bytes)
 

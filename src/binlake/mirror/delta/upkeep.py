@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from binlake.errors import BinlogError
 from binlake.mirror.control import Control
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.followed import Followed
 from binlake.mirror.iceberg.compaction import due_groups
+from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.options import MirrorOptions
 
 __all__ = ["DeltaUpkeep"]
@@ -92,7 +94,10 @@ class DeltaUpkeep:
         if now < self._next_rounds:
             return
         self._next_rounds = now + _ROUNDS_S
-        self._control.compact(self._policy)
+        with suppress(
+            CommitConflictError
+        ):  # another process has asked for something: the next time
+            self._control.compact(self._policy)
         if self._control.orphans_are_due(_VACUUM_S):
             self.remove_orphans(tables)
 

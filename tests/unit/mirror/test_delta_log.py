@@ -1,0 +1,159 @@
+"""The log of a Delta table is read as its protocol describes it; ALTER becomes clauses for one commit each."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from binlake.errors import SourceError, UnsupportedError
+from binlake.mirror.delta.alter import alter_sql
+from binlake.mirror.delta.log import DeltaLog, user_metadata
+from binlake.mirror.delta.schema import arrow_schema, column_sql
+from binlake.mirror.iceberg.puffin import decode_vector, encode_vector
+from binlake.mirror.iceberg.schema import FIELD_ID, iceberg_schema
+
+pyroaring = pytest.importorskip("pyroaring")
+
+_VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+
+
+def commit(table: Path, version: int, *actions: dict[str, Any]) -> None:
+    log = table / "_delta_log"
+    log.mkdir(exist_ok=True)
+    lines = (json.dumps(action) + "\n" for action in actions)
+    (log / f"{version:020}.json").write_text("".join(lines))
+
+
+def info(state: dict[str, Any] | None, version: int) -> dict[str, Any]:
+    said = {} if state is None else {"userMetadata": user_metadata(state)}
+    return {"commitInfo": {"timestamp": 1000 + version, **said}}
+
+
+def add(path: str, **more: Any) -> dict[str, Any]:
+    return {"add": {"path": path, "size": 10, **more}}
+
+
+def test_commits_are_read_as_they_come(tmp_path: Path) -> None:
+    commit(tmp_path, 0, info({"kept": {"a": "b"}}, 0), {"metaData": {"id": "x"}}, add("one"))
+    log = DeltaLog(tmp_path)
+    log.update()
+    assert (log.version, list(log.files), log.state) == (0, ["one"], {"kept": {"a": "b"}})
+    # one file is removed and added again with a vector, in any order
+    commit(
+        tmp_path, 1, info(None, 1), add("one", deletionVector=_VECTOR), {"remove": {"path": "one"}}
+    )
+    commit(tmp_path, 2, info({"kept": {}}, 2), {"remove": {"path": "one"}}, add("two"))
+    log.update()
+    assert (log.version, list(log.files)) == (2, ["two"])
+    assert [(c.version, c.committed_ms, c.state is None) for c in log.commits] == [
+        (0, 1000, False),
+        (1, 1001, True),
+        (2, 1002, False),
+    ]
+
+
+def test_a_checkpoint_replaces_commits_that_are_gone(tmp_path: Path) -> None:
+    commit(tmp_path, 10, info({"summary": {"s": "10"}}, 10))
+    commit(tmp_path, 11, info(None, 11), {"remove": {"path": "a"}}, add("c"))
+    actions = [
+        {"metaData": {"id": "x", "configuration": [("k", "v")]}, "add": None},
+        *({"metaData": None, "add": {"path": path, "size": 1}} for path in "ab"),
+    ]
+    schema = pa.schema(
+        [
+            (
+                "metaData",
+                pa.struct(
+                    [("id", pa.string()), ("configuration", pa.map_(pa.string(), pa.string()))]
+                ),
+            ),
+            ("add", pa.struct([("path", pa.string()), ("size", pa.int64())])),
+        ]
+    )
+    place = tmp_path / "_delta_log" / f"{10:020}.checkpoint.parquet"
+    pq.write_table(pa.Table.from_pylist(actions, schema), place)
+    log = DeltaLog(tmp_path)
+    log.update()
+    assert (log.version, sorted(log.files)) == (11, ["b", "c"])
+    assert log.metadata["configuration"] == {"k": "v"}
+    assert log.state == {"summary": {"s": "10"}}
+    head = log.head
+    assert head is not None
+    assert head.state is None, "the newest commit is another program's"
+
+
+def test_logs_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="is not a Delta table"):
+        DeltaLog(tmp_path).update()
+    commit(tmp_path, 0, info(None, 0))
+    name = f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet"
+    (tmp_path / "_delta_log" / name).write_bytes(b"")
+    with pytest.raises(UnsupportedError, match="newer kind"):
+        DeltaLog(tmp_path).update()
+
+
+def test_deletion_vectors(tmp_path: Path) -> None:
+    """The example of a path in the protocol's own text."""
+    commit(tmp_path, 0, info(None, 0))
+    blob = encode_vector(pyroaring.BitMap([3, 4, 7]))
+    body = blob[4:-4]
+    folder = tmp_path / "ab"
+    folder.mkdir()
+    file = folder / "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    file.write_bytes(b"\1\0\0\0" + blob)
+    assert zlib.crc32(body) == int.from_bytes(blob[-4:], "big")
+    log = DeltaLog(tmp_path)
+    log.update()
+    found = log.vector({"deletionVector": {**_VECTOR, "sizeInBytes": len(body)}})
+    assert found is not None
+    assert list(decode_vector(found, "x")) == [3, 4, 7]
+    assert log.vector({"path": "x"}) is None
+
+
+def test_schemas() -> None:
+    of_delta = {
+        "type": "struct",
+        "fields": [
+            {"name": "a`b", "type": "decimal(20,0)", "metadata": {"delta.columnMapping.id": 7}},
+            {"name": "t", "type": "timestamp_ntz", "metadata": {}},
+            {"name": "l", "type": {"type": "array", "elementType": "string"}, "metadata": {}},
+        ],
+    }
+    schema = arrow_schema(json.dumps(of_delta))
+    assert schema.field(0).metadata == {FIELD_ID: b"7"}
+    assert [column_sql(field) for field in schema] == [
+        "`a``b` DECIMAL(20, 0)",
+        "`t` TIMESTAMP_NTZ",
+        "`l` ARRAY<STRING>",
+    ]
+
+
+def test_steps_of_an_alter() -> None:
+    one = iceberg_schema(pa.schema([("n", pa.int64())]))
+    groups = [
+        [{"do": "drop", "name": "x"}],
+        [{"do": "rename", "name": "a", "to": "b"}, {"do": "rename", "name": "b", "to": "a"}],
+        [{"do": "add", "name": "n", "schema": one}, {"do": "widen", "name": "a", "schema": one}],
+        [
+            {"do": "first", "name": "n"},
+            {"do": "after", "name": "id", "other": "n"},
+            {"do": "after", "name": "b", "other": "id"},
+            {"do": "after", "name": "a", "other": "b"},
+        ],
+    ]
+    assert alter_sql(groups, ["id", "x", "a", "b"]) == [
+        "DROP COLUMN `x`",
+        "RENAME COLUMN `a` TO `__binlake_0`",
+        "RENAME COLUMN `b` TO `__binlake_1`",
+        "RENAME COLUMN `__binlake_0` TO `b`",
+        "RENAME COLUMN `__binlake_1` TO `a`",
+        "ADD COLUMNS (`n` BIGINT)",
+        "ALTER COLUMN `a` TYPE BIGINT",
+        "ALTER COLUMN `n` FIRST",
+    ]
