@@ -1,9 +1,6 @@
 """The formats of lake tables: what the mirror needs of each, and which one a lake has.
 
-    lake = open_lake(spark, "lake", "/lake")
-    table = lake.open_table("shop", "orders", ("id",), indexes)
-
-The loop, the modes and the statements of the log use these interfaces only.
+The loop, the modes and the statements of the log use these interfaces only; `lakes.open_lake` has an object of them.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from binlake.source.bytes import is_uri
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
     from binlake.mirror.iceberg.compaction import CompactionPolicy, FileState
     from binlake.mirror.iceberg.partitions import Partitioning
@@ -34,7 +30,6 @@ __all__ = [
     "StoredTable",
     "check_format",
     "format_of",
-    "open_lake",
 ]
 
 ICEBERG, DELTA = "iceberg", "delta"
@@ -212,14 +207,3 @@ def check_format(lake: str, options: MirrorOptions) -> None:
             name="format",
             hint="mount the store, or use the format iceberg",
         )
-
-
-def open_lake(spark: SparkSession, catalog: str, lake: str, wanted: str = "") -> LakeTables:
-    """The tables of a lake, in the format that it has, or `wanted` if it has none yet. Raises SourceError."""
-    if (format_of(lake) or wanted) == DELTA:
-        from binlake.mirror.delta.lake import DeltaLake
-
-        return DeltaLake(spark, lake)
-    from binlake.mirror.iceberg.jvm import Lake
-
-    return Lake(spark, catalog)

@@ -33,10 +33,11 @@ from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.first_copy import CopyProgress, FirstCopy
 from binlake.mirror.followed import OF_ONE_TABLE, Followed, followed_tables
-from binlake.mirror.formats import check_format, open_lake
+from binlake.mirror.formats import check_format
 from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.kept import mirrored_tables
 from binlake.mirror.lake_state import check_lake, index_directory, lock
+from binlake.mirror.lakes import open_lake
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.pulse import Pulse
 from binlake.mirror.report import MirrorStatus, mirror_status

@@ -18,8 +18,8 @@ import pytest
 from binlake.lake.engine import Engine, Progress, Task
 from binlake.mirror.control import Control
 from binlake.mirror.first_copy import CopyProgress
-from binlake.mirror.formats import open_lake
 from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
+from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.modes.names import HISTORY
 from binlake.mirror.options import MirrorOptions

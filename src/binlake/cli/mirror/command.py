@@ -133,7 +133,8 @@ def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], Sp
 
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
     need_libraries()
-    from binlake.mirror.formats import check_format, open_lake
+    from binlake.mirror.formats import check_format
+    from binlake.mirror.lakes import open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
     from binlake.mirror.report import mirror_status
@@ -345,7 +346,7 @@ def resume(
 def _control(lake: str, session: SparkSettings, act: Callable[[Any], None]) -> None:
     need_libraries()
     from binlake.mirror.control import Control
-    from binlake.mirror.formats import open_lake
+    from binlake.mirror.lakes import open_lake
 
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,8 +29,6 @@ from binlake.mirror.table_rules import PartitionField
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from binlake.mirror.iceberg.table import MirrorTable
 
 __all__ = ["CommitConflictError", "IcebergTable", "Lake"]
 
@@ -104,49 +101,6 @@ class Lake:
         """Remove a table with its files."""
         with _in_one_line(f"{namespace}.{table}"):
             self._helper.drop(self._catalog, namespace, table)
-
-    def open_table(
-        self,
-        namespace: str,
-        table: str,
-        key: Sequence[str] | None,
-        indexes: Path,
-        open_column: str | None = None,
-    ) -> MirrorTable:
-        """A table that exists, to be written."""
-        from binlake.mirror.iceberg.table import MirrorTable
-
-        index = indexes.joinpath(namespace, table)
-        return MirrorTable.open(self, namespace, table, key, index, open_column=open_column)
-
-    def create_table(
-        self,
-        namespace: str,
-        table: str,
-        schema: pa.Schema,
-        key: Sequence[str] | None,
-        indexes: Path,
-        *,
-        deletes: str,
-        open_column: str | None,
-        properties: Mapping[str, str],
-        partition: Sequence[PartitionField],
-    ) -> MirrorTable:
-        """Make an empty table, to be written."""
-        from binlake.mirror.iceberg.table import MirrorTable
-
-        return MirrorTable.create(
-            self,
-            namespace,
-            table,
-            schema,
-            key,
-            indexes.joinpath(namespace, table),
-            deletes="position" if deletes == "position" else "vectors",
-            open_column=open_column,
-            properties=properties,
-            partition=partition,
-        )
 
 
 class IcebergTable:
