@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from binlake.errors import OptionError
 from binlake.mirror import compact, resync, status
 from dev.servers import Server
 from mirror.killed_mirror import Kill, killed
@@ -188,20 +187,3 @@ def test_modes(server: Server, iceberg_spark: Any, tmp_path: Path) -> None:
     assert lake.table("modes.soft").num_rows == 4
     assert lake.table("modes.past").num_rows == 6
     server.execute("DROP DATABASE modes")
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"deletes": "position"},
-        {"partition_tables": ("shop.t=id",)},
-        {"shard_tables": ("shop.*=shop.all",)},
-        {"keep_tags_s": 60},
-        {"max_snapshots": 5},
-    ],
-)
-def test_options_that_delta_does_not_have(options: dict[str, Any]) -> None:
-    from binlake.mirror import MirrorOptions
-
-    with pytest.raises(OptionError, match="format delta do not have it"):
-        MirrorOptions.of({"format": "delta", **options})

@@ -1,0 +1,59 @@
+"""The format of a lake is checked before Spark starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from binlake.errors import OptionError, UnsupportedError
+from binlake.mirror import MirrorOptions
+from binlake.mirror.delta.lake import check_key
+from binlake.mirror.formats import check_format, format_of
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deletes": "position"},
+        {"partition_tables": ("shop.t=id",)},
+        {"shard_tables": ("shop.*=shop.all",)},
+        {"keep_tags_s": 60},
+        {"max_snapshots": 5},
+        {"compact_bytes": 1 << 20},
+        {"orphans_s": 60},
+    ],
+)
+def test_options_that_delta_does_not_have(options: dict[str, Any]) -> None:
+    assert MirrorOptions.of(options).format == "iceberg"
+    with pytest.raises(OptionError, match="format delta do not have it"):
+        MirrorOptions.of({"format": "delta", **options})
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"), [("metadata", "delta"), ("_delta_log", "iceberg"), ("none", "parquet")]
+)
+def test_a_lake_has_one_format(tmp_path: Path, there: str, wanted: str) -> None:
+    assert format_of(str(tmp_path)) is None
+    (tmp_path / "_binlake" / "rounds" / there).mkdir(parents=True)
+    with pytest.raises(OptionError, match=r"has a mirror of format|is not one of"):
+        check_format(str(tmp_path), MirrorOptions.of({"format": wanted}))
+
+
+def test_delta_is_in_a_directory(tmp_path: Path) -> None:
+    delta = MirrorOptions.of({"format": "delta"})
+    check_format(str(tmp_path), delta)
+    with pytest.raises(OptionError, match="needs a directory"):
+        check_format("s3://bucket/lake", delta)
+
+
+def test_keys_by_which_merge_finds_rows() -> None:
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float64())])
+    check_key("a.t", schema, ("id",))
+    check_key("a.t", schema, None)
+    with pytest.raises(UnsupportedError, match="has no key"):
+        check_key("a.t", schema, ())
+    with pytest.raises(UnsupportedError, match="floating-point"):
+        check_key("a.t", schema, ("id", "f"))
