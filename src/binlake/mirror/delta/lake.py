@@ -34,6 +34,8 @@ _SETTINGS = {
     "spark.databricks.delta.vacuum.logging.enabled": "false",
     # the log of one table is small: 50 tasks for it take longer than the work
     "spark.databricks.delta.snapshotPartitions": "2",
+    # VACUUM lists directories in so many tasks, 10,000 by default
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
 # a name of a directory that no file system and no reader takes for something else
 _NAME = re.compile(r"[^\W_][\w $-]*")

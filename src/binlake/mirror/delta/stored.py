@@ -9,6 +9,7 @@ mirrors that commit at one time.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -210,6 +211,9 @@ class DeltaStored:
     def vacuum(self, keep_s: int) -> None:
         """Remove files that no version of the last 168 hours, or of `keep_s` seconds, has."""
         hours = max(_SAFE_HOURS, -(-keep_s // _HOUR_S))
+        oldest_ms = min((commit.committed_ms for commit in self.log.commits), default=0)
+        if oldest_ms > (time.time() - hours * _HOUR_S) * 1000:
+            return  # no version is so old
         with self._said():
             self._spark.sql(f"VACUUM {self.sql_name} RETAIN {hours} HOURS").collect()
         self.refresh()
