@@ -43,6 +43,7 @@ def iceberg_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.driver.extraClassPath": ":".join(format_jars()),
             "spark.log.level": "OFF",
             "spark.sql.shuffle.partitions": "1",
+            "spark.databricks.delta.snapshotPartitions": "2",
             "test.lake": str(folder),
         },
     )
