@@ -79,7 +79,7 @@ def test_keys_statements_and_readers(server: Server, iceberg_spark: Any, tmp_pat
             "INSERT INTO t VALUES (70, 0, NULL, NULL, NULL), (500, 5, 'five', -1, 1)",
             "COMMIT",
             "ALTER TABLE t ADD COLUMN n BIGINT NULL AFTER id, DROP COLUMN v, MODIFY d DECIMAL(9,2)",
-            "INSERT INTO t (id, n) VALUES (600, 1)",
+            "INSERT INTO t VALUES (600, 1, NULL, NULL, NULL)",
             "ALTER TABLE t CHANGE `a name` name VARCHAR(20), MODIFY f DOUBLE",
             "UPDATE t SET name = 'changed' WHERE id = 3",
             "TRUNCATE TABLE emptied",
