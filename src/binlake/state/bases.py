@@ -10,14 +10,40 @@ from binlake.source.access import Access
 from binlake.source.chain import Chain
 from binlake.source.replica.url import is_server_url
 from binlake.state.base import Base
-from binlake.state.dump import Dump
+from binlake.state.created import created_later
+from binlake.state.dump import Dump, MissingTableError
 from binlake.state.live import LiveTable
+from binlake.state.moments import from_origin
 from binlake.state.origin import Origin
 from binlake.state.parquet_rows import ParquetRows, is_parquet
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.values.options import ReadOptions
 
 __all__ = ["opened"]
+
+
+def _file(
+    rows: str,
+    name: tuple[str, str],
+    given: Origin,
+    chain: Chain,
+    flavour: str,
+    options: ReadOptions,
+) -> Base:
+    """Open rows in a file, or the table that the log creates later."""
+    if is_parquet(rows):
+        return ParquetRows(rows, *name, flavour, options)
+    try:
+        return Dump(rows, *name, flavour, options)
+    except MissingTableError as error:
+        origin = given if given.is_known else error.origin
+        if not origin.is_known:
+            raise
+        later = from_origin(chain, origin, f"the dump {rows}", options)
+        found = created_later(f"the dump {rows}", origin, name, chain, flavour, later)
+        if found is None:
+            raise
+        return found
 
 
 @contextmanager
@@ -45,8 +71,7 @@ def opened(
     chain = the_only_chain(chains(), why)
     with Access.of(options).open(chain.files[0]) as log:
         flavour = "mysql" if log.format is None else log.format.flavour
-    kind = ParquetRows if is_parquet(rows) else Dump
-    with kind(rows, *name, flavour, options) as file:
+    with _file(rows, name, given, chain, flavour, options) as file:
         if given.is_known:
             file.origin = given
         yield file, chain

@@ -29,7 +29,7 @@ from binlake.table.schema.schema_file import DumpPart, dump_parts, named_databas
 from binlake.table.text.sql_text import quoted_name
 from binlake.values.options import ReadOptions
 
-__all__ = ["Dump"]
+__all__ = ["Dump", "MissingTableError"]
 
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 16 << 20
@@ -45,6 +45,14 @@ _FRAMES = (
     (re.compile(rb"^-- (?:MySQL|MariaDB) dump ", re.MULTILINE), b"-- Dump completed"),
     (re.compile(rb"SET @OLD_SQL_NOTES=@@SQL_NOTES"), b"SET SQL_NOTES=@OLD_SQL_NOTES"),
 )
+
+
+class MissingTableError(SourceError):
+    """A dump does not have a table; `origin` is its place in the log."""
+
+    def __init__(self, message: str, origin: Origin, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.origin = origin
 
 
 class Dump(Base):
@@ -195,8 +203,9 @@ class Dump(Base):
                 has_data = self._is_of_table(part, database)
         if declared is None:
             there = ", ".join(list(self._others)[:8])
-            raise SourceError(
+            raise MissingTableError(
                 f"{self._path}: the dump has no table {'.'.join(self._wanted)}",
+                self.origin,
                 hint=f"it has {there}" if there else "is it the output of mysqldump?",
             )
         if not has_data:

@@ -19,6 +19,7 @@ from binlake.errors import OptionError, SourceError, UnsupportedError
 from binlake.source.arrays import scalar
 from binlake.source.chain import Chain
 from binlake.state.base import Base
+from binlake.state.created import CreatedLater, created_shape
 from binlake.state.ddl import Alteration, alteration_of, is_inert, keeps_columns
 from binlake.state.live import LiveTable
 from binlake.state.log_changes import LogChanges, Seen
@@ -37,9 +38,17 @@ from binlake.state.parquet_rows import CREATE_TABLE, POSITION
 from binlake.state.shape import TableShape
 from binlake.state.tracks import Conflicts, CountedRows, KeyedRows
 from binlake.stream.sql.ddl import DdlStatement
+from binlake.stream.sql.ddl_targets import renamed_tables
 from binlake.table.batches import TableChanges
 from binlake.table.plan import TableTypes
-from binlake.table.schema.ddl_effects import creates, drops, truncates
+from binlake.table.schema.ddl_effects import (
+    check_foreign_keys,
+    creates,
+    drops,
+    new_name,
+    replaces,
+    truncates,
+)
 from binlake.table.schema.declared import DeclaredSchema
 from binlake.table.schema.schema_file import declared_schema
 from binlake.table.schema.schema_text import create_table_text
@@ -133,8 +142,12 @@ class TableState:
         self._rows: KeyedRows | CountedRows = self._tracks(base.shape)
         self._alterations: list[Alteration] = []
         self._is_cleared = False
-        self._is_there = True
+        self._is_there = not isinstance(base, CreatedLater)
+        self._missing = ""
+        if isinstance(base, CreatedLater):
+            self._missing = f"{base.created_at} creates it later"
         self._known: dict[int, TableTypes] = {}
+        self._created = base.create_table
 
     @property
     def conflicts(self) -> int:
@@ -145,9 +158,7 @@ class TableState:
     def metadata(self) -> dict[bytes, bytes]:
         """The metadata of a Parquet file with these rows, from which another state can begin."""
         place = self._options.start if self._is_back else self._options.stop
-        sql = (
-            create_table_text(self.shape.declared) if self._alterations else self._base.create_table
-        )
+        sql = create_table_text(self.shape.declared) if self._alterations else self._created
         found = {} if place is None else {POSITION: f"{place.file}:{place.pos}".encode()}
         return found | ({CREATE_TABLE: sql.encode()} if sql else {})
 
@@ -169,7 +180,7 @@ class TableState:
                 self._apply(item.statement)
         if not self._is_there:
             raise SourceError(
-                f"{self.shape.full_name} does not exist at this moment: it was dropped"
+                f"{self.shape.full_name} does not exist at this moment: {self._missing}"
             )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -270,10 +281,11 @@ class TableState:
         if truncates(ddl.sql):
             self._clear()
         elif drops(ddl.sql):
-            self._clear()
-            self._is_there = False
+            self._leave(f"{ddl.position} dropped it")
         elif creates(ddl.sql):
-            raise UnsupportedError("the table is another one from there on")
+            self._create(ddl)
+        elif (new := self._new_name(ddl)) is not None:
+            self._leave(f"{ddl.position} renamed it to {'.'.join(new)}")
         else:
             alteration = alteration_of(ddl, self.shape, self._options)
             if alteration is not None:
@@ -285,6 +297,37 @@ class TableState:
                 self.shape = alteration.shape
                 self._rows.alter(alteration.shape, alteration.row)
                 self._known = {}
+
+    def _new_name(self, ddl: DdlStatement) -> tuple[str, str] | None:
+        """The new name of the table, if a statement renames it."""
+        definition = self.shape.definition
+        name = (definition.database, definition.table)
+        renamed = renamed_tables(ddl) or {}
+        if any(
+            new[0].lower() == name[0].lower() and new[1].lower() == name[1].lower()
+            for new in renamed.values()
+        ):
+            raise UnsupportedError("another table gets the name")
+        return new_name(ddl, *name) if self._is_there else None
+
+    def _leave(self, why: str) -> None:
+        self._clear()
+        self._is_there = False
+        self._missing = why
+
+    def _create(self, ddl: DdlStatement) -> None:
+        """Begin with the empty table that a statement creates."""
+        if self._is_there and not replaces(ddl.sql):
+            raise UnsupportedError("the table is another one from there on")
+        definition = self.shape.definition
+        name = (definition.database, definition.table)
+        self.shape = created_shape(ddl, name, definition.flavour, self._options)
+        check_foreign_keys(self.shape.declared, self._base.shape.declared)
+        self._rows = self._tracks(self.shape)
+        self._alterations.clear()
+        self._created = ddl.sql
+        self._known = {}
+        self._is_cleared = self._is_there = True
 
     def _clear(self) -> None:
         self._rows.clear()

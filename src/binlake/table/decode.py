@@ -43,7 +43,7 @@ from binlake.table.images import Image
 from binlake.table.metadata import check_names
 from binlake.table.plan import ColumnsOf, TableTypes
 from binlake.table.pre_release import with_described_rows
-from binlake.table.resolve import ResolvesTables, TableResolver
+from binlake.table.resolve import MetTables, ResolvesTables, TableResolver
 from binlake.table.row_cutoff import RowCutoff, cut, transaction_of
 from binlake.table.row_origins import RowOriginFinder, row_origin_of
 from binlake.table.schema.declared import DeclaredSchema
@@ -164,11 +164,16 @@ class ChangeDecoder:
     # -- runs ----------------------------------------------------------------------------------
 
     def _new_chooser(self, rows: ChoosesRows) -> RunChooser:
-        probe = ChangeDecoder(
-            probe_options(self.options), Target.TEXT, Ledger(),
-            history=self._history, columns=rows.columns,
-        )  # fmt: skip
-        return RunChooser(rows, probe, self._ledger, self.options, self._history)
+        options, counts = probe_options(self.options), Ledger()
+
+        def probe_of(met: Callable[[TableTypes], object]) -> ChangeDecoder:
+            tables = TableResolver(options, Target.TEXT, counts.warn, self._history, rows.columns)
+            watched = MetTables(tables, met)
+            return ChangeDecoder(
+                options, Target.TEXT, counts, history=self._history, tables=watched
+            )
+
+        return RunChooser(rows, probe_of, self._ledger, self.options, self._history)
 
     def _decode(self, run: Run) -> Iterator[Changes]:
         if self._chooser is None:

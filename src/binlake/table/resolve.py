@@ -20,7 +20,7 @@ from binlake.values.frame import EventFormat, Frame
 from binlake.values.options import ReadOptions
 from binlake.values.table_filter import TableFilter
 
-__all__ = ["ResolvesTables", "TableResolver", "silent"]
+__all__ = ["MetTables", "ResolvesTables", "TableResolver", "silent"]
 
 
 def silent(_sentence: str) -> None:
@@ -70,3 +70,18 @@ class TableResolver:
         for problem in problems:
             self._warn(problem)
         return self._types.types(definition)
+
+
+class MetTables:
+    """Resolves tables as another resolver does; `met` receives the types of each wanted one."""
+
+    def __init__(self, tables: ResolvesTables, met: Callable[[TableTypes], object]) -> None:
+        self._tables = tables
+        self._met = met
+
+    def types(self, body: bytes, fmt: EventFormat) -> TableTypes | None:
+        """Return the types, as `TableResolver.types`."""
+        types = self._tables.types(body, fmt)
+        if types is not None:
+            self._met(types)
+        return types

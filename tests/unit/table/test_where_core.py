@@ -16,6 +16,8 @@ from binlake.core.row_condition import AND, IN_RANGES, NOT, OF_ROW, RowCondition
 from binlake.core.walk import UndecidedError
 from binlake.errors import BinlogError
 from binlake.table.where.finding import RowFinder
+from support.logs.log_builder import TABLE_MAP
+from support.logs.table_log import DELETE, Log, image, rows_body, table_map
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SERVERS = ("mariadb-10.11", "mariadb-11.8", "mysql-5.6.24", "mysql-9.7")
@@ -150,3 +152,21 @@ def test_a_condition_is_in_postfix_order() -> None:
     ):
         with pytest.raises(ValueError):
             RowCondition(wrong)
+
+
+def test_tables_without_the_column_are_named_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    log.insert((1, "a", None), gno=1)  # of shop.t, which has no column "other", and no row deleted
+    other = table_map("u", names=("id", "other", "day"))
+    log.commit((TABLE_MAP, other), (DELETE, rows_body(image((2, "b", None)))), gno=2)
+    path = log.save(tmp_path)
+    found = []
+    for decide in (RowFinder.find, never):
+        monkeypatch.setattr(RowFinder, "find", decide)
+        found.append(places(path, "other = 'b' AND id = 2", "shop.*", op="delete"))
+    assert found[0] == found[1]
+    rows, warnings = found[0]
+    assert len(rows) == 1
+    assert [line for line in warnings if "shop.t has no column 'other'" in line]

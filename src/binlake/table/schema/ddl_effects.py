@@ -17,9 +17,11 @@ __all__ = [
     "altered_table",
     "changes_index",
     "changes_no_column",
+    "check_foreign_keys",
     "column_definition",
     "concerns",
     "concerns_certainly",
+    "created_table",
     "creates",
     "creates_if_new",
     "drops",
@@ -156,13 +158,33 @@ def altered_table(ddl: DdlStatement, table: tuple[str, str], old: DeclaredTable)
         return old
     if not new.columns:
         raise UnsupportedError(new.missing or "the statement is not understood")
-    if any(_cascades(key) for key in set(new.foreign_keys) - set(old.foreign_keys)):
-        raise UnsupportedError("a foreign key is added that changes rows")
+    check_foreign_keys(new, old)
     return new
 
 
+def check_foreign_keys(new: DeclaredTable, old: DeclaredTable) -> None:
+    """Raise UnsupportedError for a new foreign key that changes rows, which not every server logs."""
+    if any(_cascades(key) for key in set(new.foreign_keys) - set(old.foreign_keys)):
+        raise UnsupportedError("a foreign key is added that changes rows")
+
+
+def created_table(ddl: DdlStatement, table: tuple[str, str]) -> DeclaredTable:
+    """Return the table that a CREATE TABLE makes. Raises UnsupportedError for one that is not understood."""
+    catalogue = Catalogue(lambda *_name: None)
+    apply_ddl(catalogue, ddl)
+    made = [
+        entry
+        for name in catalogue.changed
+        if _same(name, table) and (entry := catalogue.entry(name))
+    ]
+    if not made or not made[0].columns:
+        why = made[0].missing if made else ""
+        raise UnsupportedError(why or "its columns are not in the text of the statement")
+    return made[0]
+
+
 def _cascades(key: ForeignKey) -> bool:
-    """Whether a foreign key changes rows, which not every server logs."""
+    """Whether a foreign key changes rows."""
     return bool({key.on_delete, key.on_update} - {"RESTRICT", "NO ACTION"})
 
 

@@ -9,7 +9,7 @@ that is not plain, the option whole_transaction), those in which a row matches.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
@@ -197,7 +197,8 @@ def check_where_columns(where: str | None, ledger: Ledger) -> None:
 
 
 class RunChooser:
-    """Chooses from the runs of a log. `probe` decodes with `probe_options` the columns of `rows`.
+    """Chooses from the runs of a log. `probe_of` makes what decodes with `probe_options` the columns of `rows`, and
+    tells which tables it meets: so a read says the same about tables whoever decides the rows.
 
     The core finds the rows where it can decide the condition. Elsewhere arrays of these columns do.
     """
@@ -205,17 +206,17 @@ class RunChooser:
     def __init__(
         self,
         rows: ChoosesRows,
-        probe: DecodesRuns,
+        probe_of: Callable[[Callable[[TableTypes], object]], DecodesRuns],
         ledger: Ledger,
         options: ReadOptions,
         history: SchemaHistory,
     ) -> None:
         self._choosing = rows
-        self._probe = probe
         self._ledger = ledger
         self._needs_pieces = options.whole_transaction or options.query
         self._finder = RowFinder(probe_options(options), history, rows.columns, self._compiled)
         self._bound: dict[int, tuple[TableTypes, DecidesRows | None]] = {}
+        self._probe = probe_of(self._compiled)
 
     def choose(self, run: Run) -> ChosenRows | None:
         """Return what is to be decoded of a run; None if no row matches.
