@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ContextEngine", "SparkEngine"]
 
 _POLL_SECONDS = 0.2
+_DEAD_WORKER = "Python worker exited unexpectedly"
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
@@ -132,8 +133,8 @@ def _run(
 ) -> list[str]:
     """The results of the tasks, in their order; `collect` runs pickled tasks on Spark.
 
-    Raises BinlogError with the sentence of the task that failed, PySparkException when it is
-    Spark that failed.
+    Raises BinlogError with the sentence of the task that failed, or with Spark's where a worker
+    died; PySparkException for other failures of Spark.
     """
     if not tasks:
         return []
@@ -143,6 +144,8 @@ def _run(
         results = collect(pickled)
     except (PySparkException, Py4JJavaError) as error:
         told = _told(error)
+        if told is None and isinstance(error, Py4JJavaError):
+            told = _of_java(error)
         if told is None:
             raise
         raise told from None
@@ -188,6 +191,14 @@ def _told(error: Exception) -> BinlogError | None:
         if kind == "RuntimeError" and sentence.startswith("host "):  # of hosts.host_check
             return SourceError(sentence)
     return None
+
+
+def _of_java(error: Py4JJavaError) -> BinlogError:
+    """Return the message of Java's exception: the first line of PySpark's only names the call."""
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
+    said = next((line for line in lines[1:] if line), lines[0])
+    hint = "perhaps its machine had no memory left" if _DEAD_WORKER in said else None
+    return BinlogError(f"Spark failed: {said}", hint=hint)
 
 
 @contextmanager

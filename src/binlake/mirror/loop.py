@@ -213,11 +213,12 @@ class Mirror:
         self._upkeep.finish(self._tables)
         self._record()
 
-    def reach(self, position: Position) -> None:
-        """After `run`: follow the log up to a position of the source. Raises as `run`."""
+    def reach(self, position: Position) -> bool:
+        """After `run`: follow the log up to a position of the source; False if `stop` came before. Raises as `run`."""
         while not self._stop.is_set() and self._round(StreamOffset(position)):
             pass
         self._record()
+        return not self._stop.is_set()
 
     @property
     def url(self) -> str:

@@ -2,17 +2,20 @@
 
 The source is read in one consistent snapshot, whose position is known. The mirror applies the log up to
 exactly there, and then both sides show the same moment.
+
+A server has no earlier definitions of its tables: one that is altered, emptied or dropped after the snapshot
+began is compared at a later moment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from binlake.errors import BinlogError, SourceError
+from binlake.errors import BinlogError, ServerError, SourceError
 from binlake.mirror.control import place_key
 from binlake.mirror.equality.compare import (
     Comparison,
@@ -24,11 +27,17 @@ from binlake.mirror.equality.compare import (
     exact_session,
 )
 from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
-from binlake.mirror.source.tables import read_tables
+from binlake.mirror.source.tables import SourceTable, read_tables
 
 if TYPE_CHECKING:
     from binlake.mirror.followed import Followed
     from binlake.mirror.loop import Mirror
+    from binlake.values.position import Position
+
+# How often a table is tried that is altered again and again.
+_MOMENTS = 5
+# an unknown column, no such table, a definition that is later than the snapshot
+_CODES_AFTER_DDL = frozenset((1054, 1146, 1412))
 
 __all__ = ["TableVerification", "Verification", "compare_tables", "verify_tables"]
 
@@ -38,7 +47,8 @@ class TableVerification:
     """One table. `state`: equal, different, or not compared, for `reason`.
 
     `parts` checksums were compared, of which `differing_parts` differ. `is_cut`: there may be more
-    differences than those listed.
+    differences than those listed. `log_file`:`log_pos` is where it was compared: a table that was altered
+    meanwhile, later than the others.
     """
 
     table: str
@@ -50,6 +60,8 @@ class TableVerification:
     differing_parts: int = 0
     differences: tuple[TableDifference, ...] = ()
     is_cut: bool = False
+    log_file: str = ""
+    log_pos: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,53 +106,109 @@ def compare_tables(
     progress: Callable[[str], None] = lambda _table: None,
 ) -> Verification:
     """The same, of a mirror that is running: its rounds wait meanwhile."""
-    with exact_session(mirror.url) as source:
-        mirror.reach(source.position)
-        left_alone = mirror.quarantined
-        known = {*mirror.tables, *left_alone}
-        left_alone |= {name: why for name, why in mirror.gone.items() if name in names}
-        if unknown := sorted(set(names) - known - left_alone.keys()):
-            raise SourceError(
-                f"the mirror has no table {', '.join(unknown)}",
-                hint="`binlake mirror status` lists its tables",
-            )
-        found = []
-        for name in sorted(names or known):
-            if name in left_alone:
-                found.append(TableVerification(name, "not compared", left_alone[name]))
-                continue
+    found: dict[str, TableVerification] = {}
+    first: Position | None = None
+    left: Sequence[str] = names
+    for _ in range(_MOMENTS):
+        with exact_session(mirror.url) as source:
+            if not mirror.reach(source.position):
+                raise BinlogError("the mirror was stopped before its tables were compared")
+            if first is None:
+                first = source.position
+                left = _tables(mirror, names)
+            for name in (mirror.gone.keys() - set(names)) & found.keys():
+                del found[name]  # dropped meanwhile
+                left = [one for one in left if one != name]
+            left = _compare_now(source, mirror, left, options, progress, found)
+        if not left:
+            break
+    assert first is not None
+    tables = tuple(found[name] for name in sorted(found))
+    return Verification(first.file, first.offset, first.gtid_set, tables)
+
+
+def _tables(mirror: Mirror, names: Sequence[str]) -> list[str]:
+    """The tables to compare. Raises SourceError for one that the mirror does not have."""
+    known = {*mirror.tables, *mirror.quarantined}
+    if unknown := sorted(set(names) - known - mirror.gone.keys()):
+        raise SourceError(
+            f"the mirror has no table {', '.join(unknown)}",
+            hint="`binlake mirror status` lists its tables",
+        )
+    return sorted(names or known)
+
+
+def _compare_now(
+    source: ExactSource,
+    mirror: Mirror,
+    names: Sequence[str],
+    options: VerifyOptions | None,
+    progress: Callable[[str], None],
+    found: dict[str, TableVerification],
+) -> list[str]:
+    """Compare tables, and put the results into `found`; returns those that were altered after the moment."""
+    left_alone = mirror.gone | mirror.quarantined
+    altered = []
+    for name in names:
+        before = found.get(name)
+        if name in mirror.tables:
             progress(name)
-            found.append(_verified(source, mirror.tables[name], mirror, options))
-    position = source.position
-    return Verification(position.file, position.offset, position.gtid_set, tuple(found))
+            result, is_altered = _verified(source, mirror.tables[name], mirror, options)
+            is_same = before and result.differences and before.differences == result.differences
+            if is_altered and not is_same:
+                altered.append(name)
+        else:
+            result = TableVerification(name, "not compared", left_alone.get(name, "it is gone"))
+        position = source.position
+        found[name] = replace(result, log_file=position.file, log_pos=position.offset)
+    return altered
 
 
 def _verified(
     source: ExactSource, followed: Followed, mirror: Mirror, options: VerifyOptions | None
-) -> TableVerification:
+) -> tuple[TableVerification, bool]:
+    """The result, and whether it can be that of a table which was altered after the moment of `source`."""
     name = followed.full_name
     if place_key(followed.offset.position) > place_key(source.position):
         reason = "the table was copied after the position at which the source is read"
-        return TableVerification(name, "not compared", reason)
+        return TableVerification(name, "not compared", reason), True
     try:
-        [table] = [
-            one
-            for one in read_tables(source.server, [name], mirror.options.read_options())
-            if one.full_name == name
-        ]
-        there = followed.lake.schema
-        shown = pa.schema([there.field(name) for name in followed.columns])
-        lake = LakeRows(shown, followed.present)
-        rules = mirror.options.column_rules
-        schema = rules.lake_schema(table.schema, table.name, table.arrow_schema)
-        expected = storage_schema(iceberg_schema(schema))
-        hashed = rules.hashed(table.schema, table.name, schema.names)
-        found = compare(
-            source.server, table, lake, expected=expected, options=options, hashed=hashed
-        )
+        table = _definition(source, name, mirror)
+        if table is None:
+            reason = "the server has no such table, or its user may not read it"
+            return TableVerification(name, "not compared", reason), True
+        found = _compared(source, table, followed, mirror, options)
     except BinlogError as error:
-        return TableVerification(name, "not compared", str(error))
-    return _described(name, found)
+        is_altered = isinstance(error, ServerError) and error.code in _CODES_AFTER_DDL
+        return TableVerification(name, "not compared", str(error)), is_altered
+    is_altered = any(one.kind in ("column", "type") for one in found.differences)
+    return _described(name, found), is_altered
+
+
+def _definition(source: ExactSource, name: str, mirror: Mirror) -> SourceTable | None:
+    """The table as the server has it now; None if there is none."""
+    try:
+        tables = read_tables(source.server, [name], mirror.options.read_options())
+    except SourceError:
+        return None
+    return next((table for table in tables if table.full_name == name), None)
+
+
+def _compared(
+    source: ExactSource,
+    table: SourceTable,
+    followed: Followed,
+    mirror: Mirror,
+    options: VerifyOptions | None,
+) -> Comparison:
+    there = followed.lake.schema
+    shown = pa.schema([there.field(name) for name in followed.columns])
+    lake = LakeRows(shown, followed.present)
+    rules = mirror.options.column_rules
+    schema = rules.lake_schema(table.schema, table.name, table.arrow_schema)
+    expected = storage_schema(iceberg_schema(schema))
+    hashed = rules.hashed(table.schema, table.name, schema.names)
+    return compare(source.server, table, lake, expected=expected, options=options, hashed=hashed)
 
 
 def _described(name: str, found: Comparison) -> TableVerification:

@@ -24,7 +24,7 @@ from binlake.cli.mirror.session import (
 from binlake.values.ledger import counted
 
 if TYPE_CHECKING:
-    from binlake.mirror.verification import TableVerification
+    from binlake.mirror.verification import TableVerification, Verification
 
 __all__ = ["verify"]
 
@@ -73,18 +73,20 @@ def verify(
     else:
         width = max((len(table.table) for table in found.tables), default=0)
         for table in found.tables:
-            for line in _lines(table, width):
+            for line in _lines(table, width, found):
                 show(line)
     note(f"compared at {found.log_file}:{found.log_pos}")
     if not found.is_equal:
         raise Exit(1)
 
 
-def _lines(table: TableVerification, width: int) -> list[str]:
+def _lines(table: TableVerification, width: int, found: Verification) -> list[str]:
     start = f"{table.table:<{width}}  {table.state:<12}"
     if table.reason:
         return [f"{start}  {table.reason}"]
+    is_later = (table.log_file, table.log_pos) != (found.log_file, found.log_pos)
+    later = f" at {table.log_file}:{table.log_pos}" if is_later else ""
     parts = f"{table.differing_parts:,} of {counted(table.parts, 'part')} differ"
     rows = f"{table.source_rows:,} rows on the server, {table.lake_rows:,} in the lake"
     more = ["    …"] if table.is_cut else []
-    return [f"{start}  {rows}; {parts}", *(f"    {one}" for one in table.differences), *more]
+    return [f"{start}  {rows}; {parts}{later}", *(f"    {one}" for one in table.differences), *more]

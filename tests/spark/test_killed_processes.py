@@ -1,4 +1,4 @@
-"""What a command says when the JVM of its Spark is killed."""
+"""What is said when the JVM of Spark is killed, or a worker that runs tasks."""
 
 from __future__ import annotations
 
@@ -33,3 +33,29 @@ def test_the_error_names_the_jvm_its_end_and_its_log(run_script: Any, tmp_path: 
         "the JVM of Spark has ended: SIGKILL (perhaps the system had no memory left); nothing is lost; "
         f"see Spark's log, {tmp_path / 'script' / 'spark.log'}"
     )
+
+
+WORKER = """
+import os
+from pathlib import Path
+from binlake.errors import BinlogError
+from binlake.lake.engine import Task
+from binlake.lake.jobs import ContextEngine
+from binlake.spark.sessions import local_context
+class Dies(Task):
+    def run(self):
+        os.kill(os.getpid(), 9)
+context = local_context("test", master="local[1]", config={}, log_file=Path("spark.log"))
+try:
+    ContextEngine(context).run([Dies()], "dies", lambda done, of: None)
+except BinlogError as error:
+    answer(str(error))
+context.stop()
+"""
+
+
+def test_the_error_names_a_worker_that_was_killed(run_script: Any) -> None:
+    said = run_script(WORKER)
+    assert said.startswith("Spark failed: ")
+    assert "Python worker exited unexpectedly" in said
+    assert said.endswith("perhaps its machine had no memory left")
