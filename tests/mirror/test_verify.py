@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from binlake.errors import UnsupportedError
+from binlake.errors import ServerError, UnsupportedError
 from binlake.mirror.equality.compare import (
     Comparison,
     LakeRows,
@@ -198,6 +198,22 @@ def test_changes_after_the_position_do_not_count(shop: Server) -> None:
     (changed,) = compared(shop, table, lake).differences
     assert (changed.kind, changed.key, changed.columns) == ("changed", (("id", "17"),), ("note",))
     shop.execute("UPDATE shop.orders SET note = REPEAT('r', 17) WHERE id = 17")
+
+
+def test_an_error_for_one_table_leaves_the_session_to_others(shop: Server) -> None:
+    table = table_of(shop, "shop.orders")
+    lake = copy_of(shop, table)
+    shop.execute("CREATE TABLE shop.altered (id INT PRIMARY KEY, v INT)")
+    altered = table_of(shop, "shop.altered")
+    with exact_session(url_of(shop)) as source:
+        shop.execute("ALTER TABLE shop.altered MODIFY v BIGINT")
+        with pytest.raises(ServerError, match="definition has changed"):
+            compare(source.server, altered, LakeRows(altered.arrow_schema, list))
+        shop.execute("UPDATE shop.orders SET note = 'later' WHERE id = 17")
+        # the snapshot is the same, too
+        assert compare(source.server, table, LakeRows(lake.schema, lambda: [lake])).is_equal
+    shop.execute("UPDATE shop.orders SET note = REPEAT('r', 17) WHERE id = 17")
+    shop.execute("DROP TABLE shop.altered")
 
 
 def _position(server: Server) -> object:

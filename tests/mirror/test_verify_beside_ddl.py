@@ -58,7 +58,7 @@ def test_altered_tables_are_compared_later(
             server.execute(alters.pop())
 
     found = verify(tmp_path, spark=iceberg_spark, catalog=lake.catalog, note=meanwhile)
-    assert (left, alters) == ({}, [])
+    assert (left, alters) == ({}, []), found.tables
     states = {table.table.partition(".")[2]: table.state for table in found.tables}
     assert states == dict.fromkeys(DDL.keys() - {"dropped"} | {"busy"}, "equal"), found.tables
     moments = {table.table: (table.log_file, table.log_pos) for table in found.tables}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import uuid
 from collections.abc import Callable
 
@@ -46,6 +47,8 @@ class Load(Writer):
         super().__init__(server, rng)
         self.pause_s = pause_s
         self.altered = 0
+        #: Held by those who compare: on a slow machine a statement falls into every attempt.
+        self.no_ddl = threading.Lock()
         self._since_ddl = 0
 
     def prepared(self) -> Load:
@@ -75,8 +78,11 @@ class Load(Writer):
 
     def _transaction(self, session: Session) -> None:
         self._since_ddl += 1
-        if self._since_ddl >= _DDL_EVERY:
-            self._alter(session)
+        if self._since_ddl >= _DDL_EVERY and self.no_ddl.acquire(blocking=False):
+            try:
+                self._alter(session)
+            finally:
+                self.no_ddl.release()
             self._since_ddl = 0
         statements = [self.rng.choice(_STATEMENTS)(self.rng) for _ in range(12)]
         session.execute("BEGIN", *statements, self._uuid_statement(), "COMMIT")

@@ -213,9 +213,12 @@ class Mirror:
         self._upkeep.finish(self._tables)
         self._record()
 
-    def reach(self, position: Position) -> bool:
-        """After `run`: follow the log up to a position of the source; False if `stop` came before. Raises as `run`."""
-        while not self._stop.is_set() and self._round(StreamOffset(position)):
+    def reach(self, position: Position | None = None) -> bool:
+        """After `run`: follow the log up to a position of the source, by default its end; False if `stop` came
+        before. Raises as `run`.
+        """
+        until = self._planner.latest() if position is None else StreamOffset(position)
+        while not self._stop.is_set() and self._round(until):
             pass
         self._record()
         return not self._stop.is_set()

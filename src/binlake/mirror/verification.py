@@ -110,6 +110,8 @@ def compare_tables(
     first: Position | None = None
     left: Sequence[str] = names
     for _ in range(_MOMENTS):
+        if first is not None:
+            mirror.reach()  # so that little is left to follow while a statement can come
         with exact_session(mirror.url) as source:
             if not mirror.reach(source.position):
                 raise BinlogError("the mirror was stopped before its tables were compared")

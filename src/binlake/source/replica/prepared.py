@@ -36,6 +36,7 @@ _COM_STMT_PREPARE = 0x16
 _COM_STMT_EXECUTE = 0x17
 _COM_STMT_CLOSE = 0x19
 _EOF, _ERR = 0xFE, 0xFF
+_CODES_OF_CLIENTS = range(2000, 3000)
 _MOST_EOF_BYTES = 9
 _HEADER_BYTES = 4
 _LARGEST_PACKET = 0xFFFFFF
@@ -79,19 +80,31 @@ def query_rows(
 
     `plans` are those of the selected columns, in order. The rows are not held on this side: the server
     waits while the caller does something else. Each row has to arrive within the option read-timeout of the
-    URL, 600 seconds by default. The connection is closed if iteration ends early.
+    URL, 600 seconds by default. The connection is closed if iteration ends early, but not by an error that
+    the server answers: the next query can follow it.
     Raises ServerError, ConnectionLostError, UnsupportedError.
     """
-    finished = False
+    statement: int | None = None
+    is_answered = False
     try:
         statement = _prepare(server, sql)
         kernel = _execute(server, statement, plans, limits)
         yield from _batches(server, kernel)
-        server.command(_COM_STMT_CLOSE, struct.pack("<I", statement))
-        finished = True
+        is_answered = True
+    except ServerError as error:
+        is_answered = _is_answer(error)
+        raise
     finally:
-        if not finished:
+        if not is_answered:
             server.abort()
+        elif statement is not None:
+            server.command(_COM_STMT_CLOSE, struct.pack("<I", statement))
+
+
+def _is_answer(error: ServerError) -> bool:
+    """Whether the server has ended its answer with this error: its codes are not those of clients."""
+    code = error.code or 0
+    return 0 < code not in _CODES_OF_CLIENTS and not isinstance(error, ConnectionLostError)
 
 
 def _prepare(server: ServerConnection, sql: str) -> int:
