@@ -25,9 +25,8 @@ UNLOGGED = "SET SESSION sql_log_bin = 0"
 DDL = {
     "added": "ALTER TABLE {} ADD COLUMN n INT NULL",
     "widened": "ALTER TABLE {} MODIFY v BIGINT",
-    "renamed_key": "ALTER TABLE {} CHANGE id number INT NOT NULL",
+    "renamed": "ALTER TABLE {} CHANGE v number INT NOT NULL",
     "emptied": "TRUNCATE {}",
-    "rekeyed": "ALTER TABLE {} DROP PRIMARY KEY, ADD PRIMARY KEY (v, id)",
     "dropped": "DROP TABLE {}",
     "untouched": "DO 1",
 }
