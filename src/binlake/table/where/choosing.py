@@ -198,7 +198,7 @@ def check_where_columns(where: str | None, ledger: Ledger) -> None:
 
 class RunChooser:
     """Chooses from the runs of a log. `probe_of` makes what decodes with `probe_options` the columns of `rows`, and
-    tells which tables it meets: so a read says the same about tables whoever decides the rows.
+    tells which tables it meets, so that a read reports the same about tables, whether the core or arrays decide the rows.
 
     The core finds the rows where it can decide the condition. Elsewhere arrays of these columns do.
     """
