@@ -5,6 +5,7 @@ from __future__ import annotations
 import site
 import subprocess
 import sys
+import tarfile
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import binlake
+from binlake.cli.main import main
 from support.spark.spark_processes import Cluster
 
 LOGS = str(Path(__file__).parents[1] / "golden" / "mysql-9.7" / "rotation" / "binlog.index")
@@ -182,3 +184,47 @@ def test_an_executor_without_the_package_is_named_with_advice(
         assert "spark.archives" in message
         assert "ModuleNotFoundError" not in message
     assert not lake.exists()
+
+
+PACKED = """
+import binlake
+def places(_):
+    import os, sys, binlake, pyarrow
+    yield os.getcwd(), [sys.executable, binlake.__file__, pyarrow.__file__]
+rows = spark.read.format("binlog").options(table="golden.r", max_partition_bytes="2000").load(sys.argv[2]).count()
+done = binlake.export(sys.argv[2], sys.argv[3], spark=spark, max_partition_bytes=2000)
+# a barrier: both executors at the same time
+barrier = spark.sparkContext.parallelize(range(2), 2).barrier()
+answer([rows, sum(table.rows for table in done.tables), barrier.mapPartitions(places).collect()])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="run this on Linux")
+def test_a_packed_environment_runs_on_workers_that_have_nothing(
+    run_script: Any, tmp_path: Path
+) -> None:
+    """`binlake spark-env` as its text says: unpacked on the driver, sent to the workers by Spark."""
+    packed, here = tmp_path / "environment.tar.gz", tmp_path / "script" / "environment"
+    assert main(["spark-env", str(packed)]) == 0
+    here.mkdir()
+    with tarfile.open(packed) as archive:
+        archive.extractall(here, filter="tar")
+    expected = binlake.open(LOGS).to_arrow("golden.r").num_rows
+    made = Cluster(tmp_path / "workers", PYTHONPATH="", PYSPARK_PYTHON="/nonexistent")
+    try:
+        rows, exported, places = run_script(
+            SESSION.replace(
+                '"spark.cores.max"', f'"spark.archives": "{packed}#environment", "spark.cores.max"'
+            )
+            + PACKED,
+            *(made.url, LOGS, str(tmp_path / "lake")),
+            PYSPARK_PYTHON="./environment/bin/python",
+        )
+    finally:
+        made.stop()
+    assert (rows, exported) == (expected, expected)
+    assert len({folder for folder, _ in places}) == 2
+    for folder, files in places:
+        assert folder.startswith(f"{tmp_path}/workers/work")
+        for file in files:
+            assert str((Path(folder) / file).resolve()).startswith(f"{folder}/environment/")
