@@ -88,7 +88,7 @@ def test_tables_and_their_definitions_take_bounded_memory(
 
 @pytest.mark.parametrize(
     "name",
-    ["wide_tables", "nearly_empty_images", "many_layouts", "alternating_tables"],
+    ["wide_tables", "nearly_empty_images", "many_layouts", "alternating_tables", "long_names"],
 )
 def test_exports_take_bounded_memory(folder: Path, name: str) -> None:
     target = folder / f"export of {name}"

@@ -87,7 +87,7 @@ cdef class ImageSink:
     cdef list sinks
 
     cdef object finish(self)
-    cdef int list_absent(self) except -1
+    cdef int list_absent(self, sizes) except -1
     cdef int list_present(self, texts) except -1
 
 cdef int trim_layouts(Image* image) noexcept nogil

@@ -138,11 +138,15 @@ cdef class ImageSink:
         self._start()
         return ImageBuffers(rows, nulls, validity, tuple(columns), presence)
 
-    cdef int list_absent(self) except -1:
-        """Count what lists of the names of absent columns take: they are made for all rows."""
+    cdef int list_absent(self, sizes) except -1:
+        """Count what lists of absent columns take: so many bytes for each column, None for its name. They
+        are made for all rows.
+        """
         cdef ColumnSink sink
-        for sink, plan in zip(self.sinks, self.plans, strict=True):
-            sink.column.listed_bytes = _LISTED_BYTES + len(plan.definition.name.encode())
+        if sizes is None:
+            sizes = [_LISTED_BYTES + len(plan.definition.name.encode()) for plan in self.plans]
+        for sink, size in zip(self.sinks, sizes, strict=True):
+            sink.column.listed_bytes = size
         self.image.listing = ABSENT
         return 0
 

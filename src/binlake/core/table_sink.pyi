@@ -45,7 +45,15 @@ class BothImages(TableSink):
     ) -> None: ...
 
 class StoredImages(BothImages): ...
-class CurrentRow(TableSink): ...
+
+class CurrentRow(TableSink):
+    def __init__(
+        self,
+        plans: Sequence[ColumnPlan],
+        before_plans: Sequence[ColumnPlan] | None = None,
+        operations: Sequence[int] = ...,
+        listed: Sequence[int] | None = None,
+    ) -> None: ...
 
 class RowMatches(TableSink):
     def __init__(

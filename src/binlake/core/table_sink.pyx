@@ -178,12 +178,14 @@ cdef class CurrentRow(TableSink):
 
     A column that an update did not assign may be in its before-image only: it did not change,
     so the row has its value from there.
+
+    `listed`: for each column, how many bytes it takes in a list of absent columns; by default those of its name.
     """
 
-    def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE)):
+    def __init__(self, plans, before_plans=None, operations=(INSERT, UPDATE, DELETE), listed=None):
         TableSink.__init__(self, plans, before_plans, operations)
         self.table.mode = CURRENT_ROW
-        self.after.list_absent()
+        self.after.list_absent(listed)
 
 
 cdef class RowMatches(TableSink):

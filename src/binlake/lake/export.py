@@ -120,7 +120,7 @@ class DecodeTask(Task):
             self.directory.fs, self.attempts, f"{self.number:05d}", self.target_file_bytes
         )
         try:
-            for changes in self.partition.changes(self.options, Target.TYPED, ledger):
+            for changes in self.partition.changes(self.options, Target.EXPORTED, ledger):
                 for found in changes.table_batches(self.options):
                     key = TableKey(found.definition.database, found.definition.table)
                     with self.directory.writing(NOTHING_KEPT):

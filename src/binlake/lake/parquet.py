@@ -9,10 +9,12 @@ group. The total size of held rows is limited, and so is the number of open file
 
 from __future__ import annotations
 
+import base64
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,13 +38,19 @@ _COLUMN_BYTES = 4 << 10
 _SAMPLE_ROWS = 8192
 
 _MOST_READ_ROWS = 100_000
-# Of all columns and of their lists: a few bytes in a file may be thousands.
+# Of all columns and of their lists: a few bytes in a file may be thousands. A value of a list is a name,
+# which may be 256 bytes long.
 _MOST_READ_VALUES = 1 << 21
+_VALUES_OF_A_NAME = 8
 
 # Of so few rows a file is written as fast as can be: a compressor, a dictionary and statistics take
 # longer than the values of a column.
 _FEW_ROWS = 64
 
+# Of 4,096 names of 64 characters.
+_MOST_DICTIONARY_BYTES = 2 << 20
+
+_ARROW_SCHEMA = b"ARROW:schema"
 _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 # Any version from 3.0 on means: dates and timestamps are in the proleptic Gregorian calendar.
 _SPARK_VERSION = b"org.apache.spark.version"
@@ -55,18 +63,25 @@ class _Columns:
     """
 
     decoded: pa.Schema
+    written: pa.Schema  # as exact, but a dictionary of names is written as one
     exact: pa.Schema
     spark_schema: bytes
 
     @classmethod
     def of(cls, decoded: pa.Schema) -> _Columns:
-        return cls(decoded, exact_schema(decoded), spark_schema_json(decoded).encode())
+        exact = exact_schema(decoded)
+        written = exact
+        for place, column in enumerate(decoded):
+            if _has_dictionary(column.type):
+                written = written.set(place, column)
+        return cls(decoded, written, exact, spark_schema_json(decoded).encode())
 
 
 @dataclass(slots=True)
 class _OpenFile:
     name: str
     decoded: pa.Schema
+    exact: pa.Schema
     conformer: Conformer
     sink: pa.NativeFile
     writer: pq.ParquetWriter
@@ -76,22 +91,35 @@ class _OpenFile:
     is_full: bool = False
 
 
-@dataclass(slots=True)
+@dataclass
 class _Held:
     schema: pa.Schema
     batches: list[pa.RecordBatch] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)  # of the batches: adding up columns takes long
     bytes: int = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Hold a batch. Short batches of many columns are joined: they take more than their values."""
-        self.batches.append(batch)
-        self.bytes += _held_bytes(batch)
+        self._hold(batch)
         while len(self.batches) > 1:
-            last = self.batches[-2:]
-            if last[0].num_rows > 2 * last[1].num_rows or not any(map(_is_wide, last)):
+            last, sizes = self.batches[-2:], self.sizes[-2:]
+            if last[0].num_rows > 2 * last[1].num_rows or not any(map(_is_wide, last, sizes)):
                 return
-            self.batches[-2:] = [pa.concat_batches(last)]
-            self.bytes += _held_bytes(self.batches[-1]) - sum(map(_held_bytes, last))
+            del self.batches[-2:], self.sizes[-2:]
+            self.bytes -= sum(sizes)
+            self._hold(pa.concat_batches(last))
+
+    def _hold(self, batch: pa.RecordBatch) -> None:
+        size = batch.nbytes + sum(2 * batch.column(place).nbytes for place in self._lists)
+        size += batch.num_columns * _COLUMN_BYTES
+        self.batches.append(batch)
+        self.sizes.append(size)
+        self.bytes += size
+
+    @cached_property
+    def _lists(self) -> list[int]:
+        """The places of lists: the writer takes them apart, and needs twice as much again."""
+        return [i for i, kind in enumerate(self.schema.types) if pa.types.is_list(kind)]
 
     @property
     def are_few(self) -> bool:
@@ -99,16 +127,9 @@ class _Held:
         return bool(sum(batch.num_rows for batch in self.batches) < _FEW_ROWS)
 
 
-def _held_bytes(batch: pa.RecordBatch) -> int:
-    """What a batch takes until it is written; the writer takes lists apart, and needs twice as much again."""
-    size: int = batch.nbytes
-    lists: int = sum(column.nbytes for column in batch.columns if pa.types.is_list(column.type))
-    return size + 2 * lists + int(batch.num_columns) * _COLUMN_BYTES
-
-
-def _is_wide(batch: pa.RecordBatch) -> bool:
-    """Whether its columns take more than their values."""
-    return bool(batch.nbytes < batch.num_columns * _COLUMN_BYTES)
+def _is_wide(batch: pa.RecordBatch, size: int) -> bool:
+    """Whether the columns of a batch take more than their values; `size` is of both."""
+    return bool(size < 2 * batch.num_columns * _COLUMN_BYTES)
 
 
 class ParquetFiles:
@@ -175,6 +196,8 @@ class ParquetFiles:
         self._held_bytes -= held.bytes
         opened = self._file(key, held)
         table = pa.Table.from_batches([opened.conformer.exact(b) for b in held.batches])
+        # where they differ, the writer would write each name in full; most batches have none
+        table = table.unify_dictionaries()
         opened.writer.write_table(table, row_group_size=max(1, table.num_rows))
         opened.rows += table.num_rows
         opened.chunks += table.num_columns
@@ -207,7 +230,8 @@ class ParquetFiles:
         name = f"{self._prefix}-{self._count:04d}.parquet"
         self._count += 1
         columns = self._shared(schema)
-        conformer = Conformer(columns.exact.with_metadata(schema.metadata))
+        exact = columns.exact.with_metadata(schema.metadata)
+        conformer = Conformer(columns.written.with_metadata(schema.metadata))
         footer = {
             **(schema.metadata or {}),
             _ROW_METADATA: columns.spark_schema,
@@ -218,13 +242,17 @@ class ParquetFiles:
         sink = self._fs.open_output_stream(f"{self._directory}/{name}")
         writer = pq.ParquetWriter(
             sink,
-            conformer.schema.with_metadata(footer),
+            conformer.schema,
             compression=codecs,
             compression_level=_levels(codecs),
-            use_dictionary=False if few else _repetitive(held.batches[0]),
+            use_dictionary=_dictionaries(schema) + ([] if few else _repetitive(held.batches[0])),
+            dictionary_pagesize_limit=_MOST_DICTIONARY_BYTES,
             write_statistics=not few,
+            store_schema=False,  # that of the rows as they are read is in the footer
         )
-        return _OpenFile(name, schema, conformer, sink, writer, few)
+        stored = exact.with_metadata(footer).serialize()
+        writer.add_key_value_metadata({**footer, _ARROW_SCHEMA: base64.b64encode(stored)})
+        return _OpenFile(name, schema, exact, conformer, sink, writer, few)
 
     def _shared(self, schema: pa.Schema) -> _Columns:
         """What this schema has in common with the one before, if the columns are the same."""
@@ -243,7 +271,7 @@ class ParquetFiles:
         opened.sink.close()
         del self._open[key]  # what fails before is left to `abort`
         self._open_columns -= len(opened.decoded)
-        schema = PackedSchema.of(opened.conformer.schema, self._files[-1:])
+        schema = PackedSchema.of(opened.exact, self._files[-1:])
         self._files.append(DataFile(key, opened.name, opened.rows, size, schema, opened.is_full))
 
 
@@ -284,6 +312,21 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
         yield path
 
 
+def _has_dictionary(kind: pa.DataType) -> bool:
+    """Whether it is lists of values of a dictionary."""
+    return bool(pa.types.is_list(kind) and pa.types.is_dictionary(kind.value_type))
+
+
+def _dictionaries(schema: pa.Schema) -> list[str]:
+    """The columns that have a dictionary already."""
+    return [
+        path
+        for field in schema
+        if _has_dictionary(field.type)
+        for path in _leaves(field.name, field.type)
+    ]
+
+
 def _repetitive(batch: pa.RecordBatch) -> list[str]:
     """Columns whose values repeat enough for a dictionary; for others it costs half the speed."""
     sample = batch.slice(0, _SAMPLE_ROWS)
@@ -301,8 +344,14 @@ def read_batches(fs: pafs.FileSystem, path: str) -> Iterator[pa.RecordBatch]:
     with fs.open_input_file(path) as source, pq.ParquetFile(source) as file:
         for number in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(number)
-            values = sum(group.column(place).num_values for place in range(group.num_columns))
+            values = sum(_values(group.column(place)) for place in range(group.num_columns))
             rows = min(
                 _MOST_READ_ROWS, max(1, _MOST_READ_VALUES * group.num_rows // max(1, values))
             )
             yield from file.iter_batches(batch_size=rows, row_groups=[number])
+
+
+def _values(chunk: pq.ColumnChunkMetaData) -> int:
+    """How many values of usual size a column chunk is worth."""
+    count: int = chunk.num_values
+    return count * _VALUES_OF_A_NAME if ".list." in chunk.path_in_schema else count

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.source.arrays import array
-from binlake.table.images import Image
+from binlake.table.images import Image, names_type
 from binlake.table.metadata import SEQUENCE_TYPE, check_names, metadata_columns, metadata_fields
 from binlake.table.plan import TableTypes
 from binlake.table.text.json_text import join
@@ -242,5 +242,5 @@ def typed_schema(types: TableTypes, options: ReadOptions) -> pa.Schema:
     Raises SchemaError when a column has the name of a metadata column.
     """
     check_names(types.definition.full_name, types.names, options)
-    fields = metadata_fields(types.fields, options)
+    fields = metadata_fields(types.fields, options, names_type(types.target))
     return pa.schema([*types.fields, *fields], metadata=types.schema.metadata)

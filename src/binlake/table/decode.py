@@ -40,7 +40,7 @@ from binlake.table.batches import (
     TransactionFacts,
 )
 from binlake.table.images import Image
-from binlake.table.metadata import check_names
+from binlake.table.metadata import PLACES_OF_NAMES, check_names
 from binlake.table.plan import ColumnsOf, TableTypes
 from binlake.table.pre_release import with_described_rows
 from binlake.table.resolve import MetTables, ResolvesTables, TableResolver
@@ -319,7 +319,14 @@ class ChangeDecoder:
         else:
             # a name that collides is an error before any row
             check_names(types.definition.full_name, types.names, self.options)
-            sink = CurrentRow(types.plan.columns, self._before_plans(types), self._operations)
+            listed = None
+            if self.target is Target.EXPORTED:
+                listed = [PLACES_OF_NAMES.value_type.index_type.byte_width] * len(
+                    types.plan.columns
+                )
+            sink = CurrentRow(
+                types.plan.columns, self._before_plans(types), self._operations, listed
+            )
         sink.purpose = types
         self._sinks[types.definition] = sink
         return sink

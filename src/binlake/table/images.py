@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from binlake.core.image import ImageBuffers
 from binlake.core.text_rows import RowTemplate, Values
 from binlake.source.arrays import array, runs, scalar
+from binlake.table.metadata import NAMES, PLACES_OF_NAMES
 from binlake.table.plan import TableTypes
 from binlake.table.text.json_values import as_array, row_index
+from binlake.table.types.base import Target
 
-__all__ = ["Image", "has_column"]
-
-_NAMES = pa.list_(pa.field("element", pa.string()))
+__all__ = ["Image", "has_column", "names_type"]
 
 
 @dataclass(frozen=True)
@@ -76,20 +76,23 @@ class Image:
         )
 
     def absent(self) -> pa.Array:
-        """One list<string> per row: names of the columns that its image lacks; null when none."""
-        places = places_array("i")  # of names: patterns times columns may be millions
+        """One list per row: names of the columns that its image lacks; null when none. See `names_type`."""
+        kind = names_type(self.types.target)
+        places = places_array("h")  # of names: patterns times columns may be millions
         ends: list[int | None] = []
         for bitmap in self.patterns:
             start = len(places)
             places.extend(self._lacking(bitmap))
             ends.append(start if len(places) > start else None)  # what begins with None is null
         if not places:
-            return pa.nulls(self.count, _NAMES)
+            return pa.nulls(self.count, kind)
         ends.append(len(places))
-        names = array(self.types.names, pa.string()).take(
-            pa.Array.from_buffers(pa.int32(), len(places), [None, pa.py_buffer(places)])
+        names = array(self.types.names, pa.string())
+        at = pa.Array.from_buffers(pa.int16(), len(places), [None, pa.py_buffer(places)])
+        listed = (
+            pa.DictionaryArray.from_arrays(at, names) if kind == PLACES_OF_NAMES else names.take(at)
         )
-        lists = pa.ListArray.from_arrays(array(ends, pa.int32()), names, type=_NAMES)
+        lists = pa.ListArray.from_arrays(array(ends, pa.int32()), listed, type=kind)
         if self.pattern_of is None:
             return lists.take(pa.repeat(scalar(0, pa.int32()), self.count))
         return lists.take(self.pattern_of)
@@ -157,6 +160,11 @@ class Image:
         for place, ordinal in enumerate(self.types.ordinals):
             if not has_column(bitmap, ordinal):
                 yield place
+
+
+def names_type(target: Target) -> pa.DataType:
+    """Return the type of lists of names for a target."""
+    return PLACES_OF_NAMES if target is Target.EXPORTED else NAMES
 
 
 def has_column(bitmap: bytes, ordinal: int) -> bool:

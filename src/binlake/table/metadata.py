@@ -12,6 +12,8 @@ from binlake.values.options import ReadOptions
 
 __all__ = [
     "METADATA",
+    "NAMES",
+    "PLACES_OF_NAMES",
     "SEQUENCE_TYPE",
     "MetadataColumn",
     "check_names",
@@ -45,6 +47,10 @@ class MetadataColumn(NamedTuple):
         return self.unprefixed or f"_{self.name}"
 
 
+# What `_absent` is: lists of names, or, in exports, of places in a dictionary of names.
+NAMES = pa.list_(pa.field("element", pa.string()))
+PLACES_OF_NAMES = pa.list_(pa.field("element", pa.dictionary(pa.int16(), pa.string())))
+
 METADATA: tuple[MetadataColumn, ...] = (
     MetadataColumn("op", pa.string(), "insert, update or delete"),
     MetadataColumn("ts", pa.timestamp("us", "UTC"), "commit time on the server that wrote the log"),
@@ -57,7 +63,7 @@ METADATA: tuple[MetadataColumn, ...] = (
     MetadataColumn("seq", SEQUENCE_TYPE, "sorts in commit order"),
     MetadataColumn(
         "absent",
-        pa.list_(pa.field("element", pa.string())),
+        NAMES,
         "names of the columns of which the images tell no value, null when none",
     ),
     MetadataColumn("before", None, "before-image of an update (struct of the columns)", "before"),
@@ -75,11 +81,16 @@ def metadata_columns(options: ReadOptions) -> list[MetadataColumn]:
     ]
 
 
-def metadata_fields(table_fields: Iterable[pa.Field], options: ReadOptions) -> list[pa.Field]:
-    """Return the fields of the metadata columns of the options, for a table of such columns."""
+def metadata_fields(
+    table_fields: Iterable[pa.Field], options: ReadOptions, lists: pa.DataType = NAMES
+) -> list[pa.Field]:
+    """Return the fields of the metadata columns of the options, for a table of such columns; the type
+    `lists` is for lists of names.
+    """
     fields = []
     for column in metadata_columns(options):
         kind = pa.struct(list(table_fields)) if column.type is None else column.type
+        kind = lists if kind == NAMES else kind
         fields.append(pa.field(column.full_name(options), kind))
     return fields
 

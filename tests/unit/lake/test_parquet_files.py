@@ -156,3 +156,30 @@ def test_rows_are_read_back_in_parts_of_limited_memory(tmp_path: Path) -> None:
     read = list(parquet.read_batches(pafs.LocalFileSystem(), str(tmp_path / written.name)))
     assert len(read) > 4
     assert pa.Table.from_batches(read).equals(pa.table(batch))
+
+
+def test_names_of_absent_columns_are_written_once_and_read_as_text(tmp_path: Path) -> None:
+    names = pa.array([f"{n:0240}" for n in range(4000)])
+    kind = pa.list_(pa.field("element", pa.dictionary(pa.int16(), pa.string())))
+    schema = pa.schema([pa.field("a", pa.int8()), pa.field("_absent", kind)], metadata={"k": "v"})
+    places = pa.array([*range(4000), *range(1000)] * 50, pa.int16())
+    offsets = pa.array([0, *(at for n in range(50) for at in (n * 5000 + 4000, n * 5000 + 5000))])
+    lists = pa.ListArray.from_arrays(
+        offsets.cast(pa.int32()), pa.DictionaryArray.from_arrays(places, names), type=kind
+    )
+    listed = pa.RecordBatch.from_arrays([pa.nulls(100, pa.int8()), lists], schema=schema)
+    without = pa.RecordBatch.from_arrays([pa.nulls(9, pa.int8()), pa.nulls(9, kind)], schema=schema)
+    files = ParquetFiles(pafs.LocalFileSystem(), str(tmp_path), "0", 1 << 30)
+    for batch in (without, listed, without, listed):  # nothing is absent: an empty dictionary
+        files.write(TableKey("shop", "t"), batch)
+    (file,) = files.close()
+    found = pq.ParquetFile(tmp_path / file.name)
+    assert file.schema.field("_absent").type == pa.list_(pa.field("element", pa.string()))
+    assert found.schema_arrow.equals(file.schema)
+    assert found.schema_arrow.metadata[b"k"] == found.metadata.metadata[b"k"] == b"v"
+    chunk = found.metadata.row_group(0).column(1)
+    assert chunk.total_uncompressed_size < 3 << 20  # 120 MB of names
+    rows = found.read()["_absent"]
+    assert [rows[n].as_py() for n in (0, 8, 109)] == [None] * 3
+    for row, count in ((9, 4000), (10, 1000), (118, 4000), (217, 1000)):
+        assert rows[row].as_py() == names[:count].to_pylist()

@@ -43,3 +43,22 @@ def test_lists_of_absent_columns_are_counted(tmp_path: Path) -> None:
     ]
     assert sum(sizes) > 20 * LIMIT
     assert max(sizes) < 3 * LIMIT
+
+
+def test_exports_hold_the_name_of_an_absent_column_once(tmp_path: Path) -> None:
+    log = tmp_path / "binlog.000001"
+    log.write_bytes(costly_events.long_names(200, 1000))
+    (table,) = (
+        table
+        for changes in decode(log, Target.EXPORTED, batch_bytes=LIMIT)
+        for table in changes.tables
+    )
+    (typed, *_) = (
+        table
+        for changes in decode(log, Target.TYPED, batch_bytes=LIMIT)
+        for table in changes.tables
+    )
+    absent = table.after.absent()
+    assert absent.nbytes < LIMIT  # of 48 MB of names
+    assert absent[0].as_py() == typed.after.absent()[0].as_py()
+    assert len(absent) == 200

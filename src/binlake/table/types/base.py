@@ -57,6 +57,8 @@ class Target(Enum):
     """What a decoded value is wanted as."""
 
     TYPED = "typed"  # the Arrow type of docs/values.md
+    # as TYPED, but the lists of absent columns refer to one list of names
+    EXPORTED = "exported"
     TEXT = "text"  # the server's text where a type cannot hold what the server can
 
 

@@ -20,7 +20,7 @@ class BitType(ColumnType):
         bits = self.column.length
         if not 0 < bits <= 64:
             return self._undecodable(f"BIT({bits}) does not exist")
-        if bits == 64 and self.context.target is Target.TYPED:
+        if bits == 64 and self.context.target is not Target.TEXT:
             return self._plan(Kernel.BIT_DECIMAL, 8), pa.decimal128(20, 0)
         # 64 bits: the kernel writes the bit pattern of an unsigned number
         return self._plan(Kernel.BIT, (bits + 7) // 8), pa.uint64() if bits == 64 else pa.int64()

@@ -35,7 +35,7 @@ class DecimalType(ColumnType):
         precision, scale = self.column.precision, self.column.decimals
         if not (0 < precision <= 65 and 0 <= scale <= precision):
             return self._undecodable(f"DECIMAL({precision},{scale}) does not exist")
-        if self.context.target is Target.TYPED and precision <= _MAX_DECIMAL128_DIGITS:
+        if self.context.target is not Target.TEXT and precision <= _MAX_DECIMAL128_DIGITS:
             return self._plan(Kernel.DECIMAL, precision, scale), pa.decimal128(precision, scale)
         return self._plan(Kernel.DECIMAL_TEXT, precision, scale), pa.string()
 
