@@ -107,7 +107,7 @@ test-all: $(VENV)/compiled java ## every test; downloads the real servers first 
 # A JVM takes the formats' jars when it starts, so these tests share it with no others.
 .PHONY: test-lakes
 test-lakes: $(VENV)/compiled java ## tables of Iceberg and Delta, written, merged and read; downloads their jars first
-	@$(VENV)/bin/python -m dev.servers provision lake-jars
+	@$(VENV)/bin/python -m dev.servers provision lake-jars lake-readers
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/spark $(ARGS)
 	BINLAKE_REQUIRE=1 $(PYTEST) -m lakes tests/mirror $(ARGS)
 
@@ -189,7 +189,8 @@ lock: .venv-lock/ready ## requirements.lock and dev/locks anew, for every Python
 	@sed '/^pyspark==/d' constraints.txt > .venv-lock/without-pyspark.txt
 	@for name in audit benchmarks spark43 uv; do \
 		$(LOCK) --constraint .venv-lock/without-pyspark.txt --output-file dev/locks/$$name.lock dev/locks/$$name.in || exit; done
-	@$(LOCK) --output-file dev/locks/object-store.lock dev/locks/object-store.in
+	@for name in object-store lake-readers; do \
+		$(LOCK) --output-file dev/locks/$$name.lock dev/locks/$$name.in || exit; done
 
 .venv-lock/ready: dev/locks/uv.lock
 	@$(PYTHON) -m venv .venv-lock

@@ -5,20 +5,29 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from dev.servers.catalog import INSTALLATIONS, installation
 from dev.servers.lake_jars import LAKE_JARS, lake_jars
+from dev.servers.lake_readers import LAKE_READERS, provision_lake_readers
 from dev.servers.object_store import OBJECT_STORE, provision_object_store
 from dev.servers.packages import SetupError
 from dev.servers.server import Server
+
+#: What is not a server of MySQL or MariaDB.
+_OTHERS: dict[str, Callable[[], Path]] = {
+    OBJECT_STORE: provision_object_store,
+    LAKE_JARS: lambda: lake_jars()[0].parent,
+    LAKE_READERS: provision_lake_readers,
+}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m dev.servers", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     provision = verbs.add_parser("provision", help="download and unpack (all servers by default)")
-    provision.add_argument("server", nargs="*", default=[*INSTALLATIONS, OBJECT_STORE, LAKE_JARS])
+    provision.add_argument("server", nargs="*", default=[*INSTALLATIONS, *_OTHERS])
     start = verbs.add_parser("start", help="start on 127.0.0.1; data under FOLDER")
     start.add_argument("server")
     start.add_argument("folder", type=Path)
@@ -37,12 +46,8 @@ def main() -> None:
     given = _parser().parse_args()
     if given.verb == "provision":
         for name in given.server:
-            if name == LAKE_JARS:
-                where = lake_jars()[0].parent
-            else:
-                store = name == OBJECT_STORE
-                where = provision_object_store() if store else installation(name).root
-            print(f"{name}: {where}")
+            other = _OTHERS.get(name)
+            print(f"{name}: {installation(name).root if other is None else other()}")
     elif given.verb == "start":
         server = Server(installation(given.server), given.folder.resolve())
         server.start(given.option)

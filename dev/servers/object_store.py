@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from dev.servers.packages import SetupError, home, made_once
+from dev.servers.packages import SetupError, made_environment
 from dev.servers.ports import ReservedPort
 
 __all__ = ["OBJECT_STORE", "object_store", "provision_object_store"]
@@ -25,22 +24,8 @@ _START_SECONDS = 300  # a deadline only
 
 
 def provision_object_store() -> Path:
-    """The folder of its programs; installs them when they are not there. Raises SetupError."""
-    return made_once(home() / "roots" / OBJECT_STORE, _install) / "bin"
-
-
-def _install(folder: Path) -> None:
-    # an environment that is moved keeps running through its python, not through its scripts
-    for command in (
-        [sys.executable, "-m", "venv", str(folder)],
-        [
-            *(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"),
-            *("--require-hashes", "--requirement", str(_LOCK)),
-        ],
-    ):
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-        if run.returncode:
-            raise SetupError(f"moto cannot be installed: {run.stderr.strip()[-1000:]}")
+    """Its Python; installs its packages when they are not there. Raises SetupError."""
+    return made_environment(OBJECT_STORE, _LOCK)
 
 
 @contextlib.contextmanager
@@ -49,7 +34,7 @@ def object_store(bucket: str) -> Iterator[dict[str, str]]:
 
     Raises SetupError.
     """
-    python = provision_object_store() / "python"
+    python = provision_object_store()
     reserved = ReservedPort()
     port = reserved.number
     process = subprocess.Popen(

@@ -9,11 +9,20 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["SetupError", "check_digest", "home", "install_debian", "install_npm", "made_once"]
+__all__ = [
+    "SetupError",
+    "check_digest",
+    "home",
+    "install_debian",
+    "install_npm",
+    "made_environment",
+    "made_once",
+]
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _NOT_NEEDED = ("doc", "man", "locale")
@@ -79,6 +88,21 @@ def _install(name: str, fill: Callable[[Path], None]) -> Path:
     if not root.exists() and (platform.machine() != "x86_64" or platform.system() != "Linux"):
         raise SetupError("the servers are programs for Linux on x86-64")
     return made_once(root, fill)
+
+
+def made_environment(name: str, lock: Path) -> Path:
+    """The Python of an environment with the packages of a lock file; installs them when it is not there.
+
+    Raises SetupError.
+    """
+
+    def fill(folder: Path) -> None:
+        _run([sys.executable, "-m", "venv", folder])
+        # an environment that is moved keeps running through its python, not through its scripts
+        pip = folder / "bin" / "python", "-m", "pip", "install", "--quiet"
+        _run([*pip, "--require-hashes", "--requirement", lock])
+
+    return made_once(home() / "roots" / name, fill) / "bin" / "python"
 
 
 def debian_mirror() -> str:
