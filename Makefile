@@ -51,7 +51,7 @@ build: $(VENV)/compiled ## source archive and wheel into dist/ (PYTHONS="python3
 	@$(VENV)/bin/python -m dev.build_wheels $(PYTHONS)
 
 .PHONY: test-install
-test-install: java ## install the wheel of dist/ without a compiler, with each set of extras, and try it (ARGS=server: that one)
+test-install: java ## install the wheels of dist/ without a compiler, with each set of extras, and try them (ARGS="--python python3.12 server")
 	@PYTHONPATH= $(VENV)/bin/python -m dev.test_install $(ARGS)
 
 .PHONY: man

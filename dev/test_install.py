@@ -1,13 +1,14 @@
-"""Install the built wheel as users do, and try the commands: test_install.py [EXTRAS…].
+"""Install the built wheel as users do, and try the commands: test_install.py [--python NAME]… [EXTRAS…].
 
 For each set of extras (`none`, `server`, `crypto,server`, …) a fresh environment gets the wheel of dist/ that fits
-this Python, without a compiler on PATH and from wheels only (of PySpark there is only a source archive, of Python files
+its Python (`--python`: an interpreter's name or path; default: the one that runs this), without a compiler on PATH and from wheels only (of PySpark there is only a source archive, of Python files
 and jars). Then the commands read the demo logs; with `server`,
 `tail` follows them through `binlake serve`, and with `spark` the export runs on Spark.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -28,9 +29,9 @@ _NEEDED = ("env", "dirname", "readlink", "ps", "java", "bash", "sh", "nice", "un
 
 
 class Installation:
-    """A fresh environment, with a PATH on which there is no compiler."""
+    """A fresh environment of an interpreter, with a PATH on which there is no compiler."""
 
-    def __init__(self, folder: Path, extras: str) -> None:
+    def __init__(self, python: str, folder: Path, extras: str) -> None:
         self.extras = "" if extras == "none" else f"[{extras}]"
         self.bin = folder / "environment" / "bin"
         programs = folder / "programs"
@@ -44,7 +45,9 @@ class Installation:
             "CC": "no-compiler",
         }
         self.folder = folder
-        subprocess.run([sys.executable, "-m", "venv", self.bin.parent], check=True)
+        subprocess.run([python, "-m", "venv", self.bin.parent], check=True)
+        asked = "import sys; print('cp%d%d' % sys.version_info[:2])"
+        self.tag = self.run("python", "-c", asked).strip()
 
     def run(self, *words: str) -> str:
         """What a program of the environment prints; it must succeed."""
@@ -69,7 +72,9 @@ class Installation:
         pins = ["--constraint", str(ROOT / "constraints.txt")]
         links = ["--find-links", str(ROOT / "dist"), "--no-index"]
         self.run("pip", "install", *options, *links, "--no-deps", "binlake")
-        wheel = next((ROOT / "dist").glob(f"*-cp3{sys.version_info[1]}-*.whl"))
+        wheel = next((ROOT / "dist").glob(f"*-{self.tag}-*.whl"), None)
+        if wheel is None:
+            sys.exit(f"dist/ has no wheel for {self.tag}: make build PYTHONS=…")
         self.run("pip", "install", *options, *pins, f"{wheel}{self.extras}")
 
     def check(self) -> None:
@@ -133,17 +138,24 @@ class Installation:
             server.wait()
 
 
-def main(sets: list[str]) -> None:
-    """Install and check each set of extras."""
-    for extras in sets or SETS:
-        started = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            installation = Installation(Path(folder), extras)
-            installation.install()
-            installation.check()
-        print(
-            f"binlake{installation.extras}: installed and tried in {time.monotonic() - started:.0f} s"
-        )
+def main(arguments: list[str]) -> None:
+    """Install and check each set of extras, for each interpreter."""
+    parser = argparse.ArgumentParser(prog="test_install.py")
+    parser.add_argument("--python", action="append", metavar="NAME", dest="pythons")
+    parser.add_argument("sets", nargs="*", metavar="EXTRAS")
+    given = parser.parse_args(arguments)
+    for python in given.pythons or [sys.executable]:
+        for extras in given.sets or SETS:
+            started = time.monotonic()
+            with tempfile.TemporaryDirectory() as folder:
+                installation = Installation(python, Path(folder), extras)
+                installation.install()
+                installation.check()
+            print(
+                f"{installation.tag}, binlake{installation.extras}: installed and tried in"
+                f" {time.monotonic() - started:.0f} s",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
