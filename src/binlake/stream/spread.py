@@ -85,10 +85,10 @@ def _keep_nothing(_ddl: DdlStatement, _ledger: Ledger) -> None:
 
 
 def _portion_bytes(options: ReadOptions, threads: int) -> int:
-    """How large portions are. Each costs the result a batch, about 1 ms. Where few values are decoded, that is a
-    large part of the work, and portions may be larger than the batches.
+    """How large portions are: as a batch, since each portion costs the result one, about 1 ms. Where few values are
+    decoded, that is a large part of the work, and portions may be larger than the batches.
     """
-    portion = max(options.batch_bytes // 2, _LEAST_PORTION_BYTES)
+    portion = max(options.batch_bytes, _LEAST_PORTION_BYTES)
     if options.where is not None or options.columns:
         portion = max(portion, _HELD_BYTES // (2 * threads))
     return min(portion, _MOST_PORTION_BYTES)
