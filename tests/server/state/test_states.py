@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -338,6 +339,61 @@ def test_statements_on_the_table_are_followed_or_refused(
     for place, code, words in ((places[-2][0], 1, "column c changes from varchar(50) to int"),):
         assert main(["state", "altered.t", "--as-of", place, "--from", str(dump), *logs]) == code
         assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("server", SERVERS, indirect=True)
+def test_tables_that_come_and_go_after_the_dump(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server.session() as session:
+        session.execute("CREATE DATABASE lives", "USE lives")
+        session.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
+        session.execute("CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (1)")
+        dump = tmp_path / "dump.sql"
+        dump.write_bytes(dumped(server, "lives"))
+        places: list[tuple[str, dict[str, list[str]]]] = []
+        for statement in (
+            "UPDATE t SET a = 2",
+            "DROP TABLE t",
+            "CREATE TABLE t (id INT PRIMARY KEY, label VARCHAR(9) CHARACTER SET utf8mb4, x FLOAT)",
+            "INSERT INTO t VALUES (1, 'é', 1.5), (2, NULL, 2)",
+            "UPDATE t SET id = 3 WHERE id = 2",
+            "ALTER TABLE t ADD COLUMN n INT NOT NULL DEFAULT 7",
+            "CREATE TABLE later (k VARCHAR(5) CHARACTER SET latin1 NOT NULL, v INT, UNIQUE (k))",
+            "INSERT INTO later VALUES ('a', 1), ('b', 2)",
+            "DELETE FROM later WHERE k = 'a'",
+            "CREATE OR REPLACE TABLE later (v INT)"
+            if server.flavour == "mariadb"
+            else "TRUNCATE later",
+            "RENAME TABLE later TO gone, u TO v",
+            "RENAME TABLE gone TO u",
+        ):
+            session.execute(statement)
+            file, offset = server.position()
+            names = [str(name) for (name,) in session.rows("SHOW TABLES")]
+            places.append((f"{file}:{offset}", {name: rows_of(session, name) for name in names}))
+    given = ["--from", str(dump), *map(str, server.log_files())]
+    missing = {"t": "dropped it", "later": "creates it later"}
+    for number, (place, tables) in enumerate(places):
+        for name in ("t", "later"):
+            asked = ["state", f"lives.{name}", "--as-of", place]
+            if name in tables:
+                assert as_texts(state(capsys, *asked[1:], *given)) == tables[name], (place, name)
+                continue
+            assert main([*asked, *given]) == 2
+            why = "renamed it to lives.gone" if number >= 10 else missing[name]
+            assert f"does not exist at this moment: {why}" in flattened(capsys.readouterr().err)
+    assert main(["state", "lives.u", "--as-of", places[-1][0], *given]) == 1
+    assert "another table gets the name" in capsys.readouterr().err
+    assert main(["state", "lives.u", "--as-of", places[-2][0], *given]) == 2
+    assert "renamed it to lives.v" in capsys.readouterr().err
+    assert main(["state", "lives.never", "--as-of", places[-1][0], *given]) == 2
+    assert "the dump has no table lives.never" in capsys.readouterr().err
+
+
+def flattened(message: str) -> str:
+    """A message without the place of a statement."""
+    return re.sub(r"(moment: )\S+:\d+ ", r"\1", message)
 
 
 @pytest.mark.parametrize("server", SERVERS, indirect=True)

@@ -82,7 +82,8 @@ def _column(ordinal: int, declared: DeclaredColumn, table: str, flavour: str) ->
     charset = declared.charset
     is_text = code in _STRINGS and charset != BINARY
     if is_text and charset not in CHARSETS:
-        raise SchemaError(f"{table}.{declared.name}: character set {charset} is not known")
+        said = f"character set {charset} is not known" if charset else "no character set is named"
+        raise SchemaError(f"{table}.{declared.name}: {said}")
     is_decimal = code == ct.MYSQL_TYPE_NEWDECIMAL
     return ColumnDefinition(
         ordinal,
