@@ -205,6 +205,9 @@ def main(argv: list[str] | None = None) -> int:
     Without `argv` the process is the program's own, and its arguments are those of the command line.
     """
     given = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        # Arrow's own allocator keeps a third more memory for the same work, and saves no time.
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if argv is None and given and given[0] in COMMANDS.keys() - _NUMPY_COMMANDS:
         from binlake.values.lean import leave_out_numpy
 
