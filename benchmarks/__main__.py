@@ -129,6 +129,7 @@ def _images_per_second(done: dict[str, Measured]) -> float:
 GOALS = (
     Goal("decode to Arrow, 1 thread, vs mysqlbinlog -vv", ratio("mysqlbinlog -vv", "decode, 1 thread"), ">= 20", lambda v: v >= 20),
     Goal("decode to Arrow, 2 threads, vs mysqlbinlog -vv", ratio("mysqlbinlog -vv", "decode, 2 threads"), ">= 35", lambda v: v >= 35),
+    Goal("two processors at once vs one, zlib.crc32 in the cache", lambda d: d["two processors"].output["speed_up"], "", bool),
     Goal("decode vs python-mysql-replication (rate)",
          lambda d: _images_per_second(d) / d["python-mysql-replication"].output["images_per_second"],
          ">= 400", lambda v: v >= 400),
@@ -205,6 +206,7 @@ def decoders(bench: Bench) -> None:
     bench.case("decode 2 columns", "decode.py", bench.log, TABLE, "columns=id,state")
     bench.case("scan", "scan.py", bench.log, "frames")
     bench.case("crc32", "scan.py", bench.log, "crc32")
+    bench.case("two processors", "processors.py")
     bench.command(
         "mysqlbinlog -vv",
         [
