@@ -11,16 +11,21 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from pyspark.sql.functions import spark_partition_id
 
 import binlake
 from binlake.cli.main import main
-from support.logs.table_log import write_keyed_log
+from support.logs.log_builder import TABLE_MAP
+from support.logs.table_log import INSERT, Log, image, rows_body, table_map, write_keyed_log
 from support.notebooks import ROOT, run_notebook
 from support.oracles.reading import row_lines
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LOGS = str(GOLDEN / "mysql-9.7" / "transactions" / "binlog.index")
 TYPES = str(GOLDEN / "mariadb-11.8" / "types-full" / "binlog.000001")
+
+
+ROWS_QUERY = 29
 
 
 def load(spark: Any, path: str | list[str] = LOGS, **options: Any) -> Any:
@@ -144,6 +149,31 @@ def test_partitions_inside_a_file(spark: Any) -> None:
     frame = load(spark, max_partition_bytes="4000")
     assert frame.rdd.getNumPartitions() >= 4
     assert frame.count() == load(spark).count()
+
+
+def test_a_large_log_beside_many_small_ones(spark: Any, tmp_path: Path) -> None:
+    """300 MB beside 500 logs: tasks of one size, and every row once."""
+    for number in range(1, 502):
+        log = Log(alg=0)
+        if number == 250:
+            statement = ROWS_QUERY, bytes([255]) + b"-" * (1 << 20)
+            for row in range(300):
+                insert = INSERT, rows_body(image((number * 1000 + row, None, None)))
+                log.commit(statement, (TABLE_MAP, table_map()), insert, gno=row + 1)
+        else:
+            log.insert((number * 1000, None, None), gno=1)
+        log.save(tmp_path, f"binlog.{number:06d}")
+    frame = load(spark, str(tmp_path), table="shop.t")
+    place = spark_partition_id().alias("task"), "_log_file", "id"
+    found = frame.select(*place).collect()
+    wanted = {number * 1000 for number in range(1, 502)}
+    wanted |= {250_000 + row for row in range(300)}
+    assert sorted(row.id for row in found) == sorted(wanted)
+    tasks = [[row for row in found if row.task == task] for task in {row.task for row in found}]
+    # a row of the large log is 1 MB, and to open a small log counts as 1 MB: rows are costs
+    costs = [len(rows) for rows in tasks]
+    assert frame.rdd.getNumPartitions() == len(tasks) <= 10
+    assert 40 < min(costs) < max(costs) < 104
 
 
 @pytest.mark.parametrize(
