@@ -41,12 +41,13 @@ frame = spark.read.format("binlog").option("view", "changes").load(sys.argv[2])
 answer(frame.rdd.getNumPartitions())
 """
 EXPORT = """
-from binlake.lake.export import export
-from binlake.lake.jobs import SparkEngine
-from binlake.values.options import ReadOptions
-result = export(SparkEngine(spark), [sys.argv[2]], sys.argv[3], ReadOptions(),
-                max_partition_bytes=2000, progress=lambda done, of: None)
-answer([[t.path, t.rows, len(t.files)] for t in result.tables])
+import warnings
+import binlake
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    result = binlake.export(sys.argv[2], sys.argv[3], spark=spark, max_partition_bytes=2000)
+told = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+answer([[[t.path, t.rows, len(t.files)] for t in result.tables], told])
 """
 LEFT_OUT = """
 import os
@@ -129,8 +130,9 @@ def test_what_a_read_left_out_is_told_once_by_the_driver(
 
 def test_an_export(cluster: Any, run_script: Any, tmp_path: Path) -> None:
     expected = binlake.open(LOGS).to_arrow("golden.r").num_rows
-    tables = run_script(SESSION + EXPORT, cluster.url, LOGS, str(tmp_path / "lake"))
+    tables, warned = run_script(SESSION + EXPORT, cluster.url, LOGS, str(tmp_path / "lake"))
     assert tables == [["golden/r", expected, 1]]
+    assert not warned
 
 
 def test_hosts_are_checked(cluster: Any, run_script: Any, tmp_path: Path) -> None:
