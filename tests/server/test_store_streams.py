@@ -122,6 +122,22 @@ def test_a_slow_store_is_asked_about_many_logs_at_the_same_time(proxy: StoreProx
     assert len(run.checkpoint.all_rows) == LOGS * len(list(lines_without_ddl(LOG)))
 
 
+def test_the_search_for_columns_opens_many_logs_at_the_same_time(proxy: StoreProxy) -> None:
+    proxy.delay_s, proxy.most_at_once = 0.2, 0
+    Query42(Checkpoint(), path=FOLDER, table="golden.a")
+    assert proxy.most_at_once >= 12  # of 16 threads
+    assert per_log(proxy) == once("HEAD", "GET")
+
+
+def test_the_search_for_columns_opens_no_log_that_it_does_not_read(proxy: StoreProxy) -> None:
+    a_log_and_a_byte = LOG.stat().st_size + 1
+    Query42(Checkpoint(), path=FOLDER, table="golden.a", schema_scan_bytes=a_log_and_a_byte)
+    newest = [f"binlog.{number:06d}" for number in (LOGS - 1, LOGS)]
+    assert per_log(proxy) == Counter(
+        (name, method) for name in newest for method in ("HEAD", "GET")
+    )
+
+
 @pytest.mark.parametrize("query", [Query41, Query42])
 def test_limits_open_no_log_again(proxy: StoreProxy, query: type[Query41]) -> None:
     run = query(Checkpoint(), path=FOLDER, max_transactions_per_batch=50)

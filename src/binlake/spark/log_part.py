@@ -9,17 +9,15 @@ from __future__ import annotations
 import os
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import groupby
-from queue import SimpleQueue
 from typing import TypeVar
 
-from binlake.background import Background
 from binlake.errors import SourceError
 from binlake.spark.hosts import check_visible
+from binlake.spark.opened_ahead import opened_ahead
 from binlake.stream.log_ddl import LogDdl, before_split
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import Split, pack, plan_files
@@ -43,8 +41,6 @@ _FILE_BYTES = 1 << 20
 # its rows than to start.
 _MOST_BYTES = 128 << 20
 _LEAST_BYTES = 16 << 20
-# Of a store: each has at most 64 KB in memory until its turn has come.
-_OPENED_TOGETHER = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +85,11 @@ class LogPart:
         for path in (options.keyring, options.keyring_password_file):
             if path is not None:
                 check_visible(path)
-        # the answers of a store take long: it is asked about the next few logs at the same time
-        for first in range(0, len(self.splits), _OPENED_TOGETHER):
-            group = self.splits[first : first + _OPENED_TOGETHER]
-            if len(group) == 1 or not all(split.log.version for split in group):
-                yield from (self._reader(split, options, ledger) for split in group)
-                continue
-            coming = [_Coming(partial(self._reader, split, options, ledger)) for split in group]
-            coming.reverse()
-            while coming:
-                yield coming.pop().reader()
+        yield from opened_ahead(
+            self.splits,
+            lambda split: self._reader(split, options, ledger),
+            lambda split: split.log.version,
+        )
 
     @staticmethod
     def _reader(split: Split, options: ReadOptions, ledger: Ledger) -> LogReader:
@@ -134,27 +125,6 @@ class LogPart:
             return
         for chain, splits in groupby(self.splits, key=lambda split: split.log.chain):
             yield _Runs(LogPart(tuple(splits)), options, ledger, self.ddl.get(chain))
-
-
-class _Coming:
-    """A reader whose log is being opened."""
-
-    def __init__(self, opened: Callable[[], LogReader]) -> None:
-        self._made: SimpleQueue[LogReader | Exception] = SimpleQueue()
-        self._thread = Background(partial(self._run, opened), "binlake-open")
-
-    def reader(self) -> LogReader:
-        """Return the reader when its log is open. Raises BinlogError, MemoryError."""
-        made = self._thread.get(self._made)
-        if isinstance(made, Exception):
-            raise made
-        return made
-
-    def _run(self, opened: Callable[[], LogReader]) -> None:
-        try:
-            self._made.put(opened())
-        except Exception as error:  # noqa: BLE001 - raised where the reader is wanted
-            self._made.put(error)
 
 
 @dataclass

@@ -11,7 +11,6 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -29,6 +28,7 @@ from binlake.source.chain_names import of_source
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
 from binlake.source.stores.heads import ObjectHeads
+from binlake.spark.opened_ahead import opened_ahead
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.stream.positions.splits import numbered
@@ -88,8 +88,8 @@ class StreamLogs(ABC):
 
     #: Minimum seconds between two looks while nothing is new.
     pause_s = 0.0
-    #: How many files are opened at the same time to plan a batch.
-    opened_together = 1
+    #: Whether several files are opened at the same time to plan a batch.
+    opens_together = False
 
     def __init__(self, options: ReadOptions) -> None:
         self._access = Access.of(options)
@@ -140,12 +140,12 @@ class StreamLogs(ABC):
         """`created` of several files, of which stores are asked at the same time. Raises BinlogError:
         that of the first file that has one.
         """
-        together = min(self.opened_together, len(numbers))
-        if together < 2:
-            return {number: self.created(now, number) for number in numbers}
-        with ThreadPoolExecutor(together) as pool:
-            found = pool.map(lambda number: self.created(now, number), numbers)
-            return dict(zip(numbers, found, strict=True))
+        found = opened_ahead(
+            numbers,
+            lambda number: self.created(now, number),
+            lambda _: self.opens_together,
+        )
+        return dict(zip(numbers, found, strict=True))
 
     def has(self, now: LogsNow, number: int, fingerprint: LogFingerprint) -> bool:
         """Return whether a file of a look holds these events.
@@ -174,7 +174,7 @@ class DirectoryLogs(StreamLogs):
     """Files: a directory, a glob, an index file, of one server."""
 
     # a store's answer takes long, not the work here
-    opened_together = 16
+    opens_together = True
 
     def __init__(self, paths: Sequence[str], options: ReadOptions) -> None:
         super().__init__(options)
@@ -200,17 +200,18 @@ class DirectoryLogs(StreamLogs):
     def in_turn(self, now: LogsNow, numbers: Sequence[int]) -> Iterator[int]:
         # Of a store, the beginnings of the next few are asked for at the same time; they stay, so
         # none is asked for in vain if a batch ends before it.
-        for first in range(0, len(numbers), self.opened_together):
-            group = numbers[first : first + self.opened_together]
-            stored = [number for number in group if now.files[number].version]
-            if len(stored) > 1:
-                with ThreadPoolExecutor(len(stored)) as pool:
-                    pool.map(lambda number: self._warm(now, number), stored)
-            yield from group
+        warm = opened_ahead(
+            numbers,
+            lambda number: self._warm(now, number),
+            lambda number: now.files[number].version,
+        )
+        for number, _ in zip(numbers, warm, strict=True):
+            yield number
 
     def _warm(self, now: LogsNow, number: int) -> None:
-        with contextlib.suppress(BinlogError):  # it comes again when the file's turn has come
-            self.created(now, number)
+        if now.files[number].version:
+            with contextlib.suppress(BinlogError):  # it comes again when the file's turn has come
+                self.created(now, number)
 
     def close(self) -> None:
         super().close()

@@ -12,9 +12,11 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ import pyarrow as pa
 from binlake.errors import OptionError, SchemaError, SourceError
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.printable import printable
+from binlake.spark.opened_ahead import opened_ahead
 from binlake.spark.options import SourceOptions
 from binlake.spark.schema import Conformer, exact_schema
 from binlake.stream.log_ddl import LogDdl, before_split
@@ -243,7 +246,9 @@ class _Look:
         of_chain: dict[tuple[str, str], DeclaredSchema] = {}
         self.looked_bytes = 0
         inside = False  # a transaction, which starts before the bytes that were read
-        for split in reversed(splits):
+        newest_first = splits[::-1]
+        opened = self._opened(newest_first, read)
+        for split in newest_first:
             if self.looked_bytes >= self._options.schema_scan_bytes and not inside:
                 return
             chain = split.log.chain
@@ -251,7 +256,7 @@ class _Look:
                 of_chain[chain] = schema.of_logs([split.log.path])
             history = SchemaHistory(of_chain[chain])
             tables = TableResolver(read, Target.TYPED, silent, history)
-            look = _SplitLook(split, read, history, self.ddl)
+            look = _SplitLook(split, next(opened), history, self.ddl)
             inside = look.inside_transaction
             self._renamed = look.renamed + self._renamed
             types = look.resolved(tables, {one for of, one in met if of == chain})
@@ -262,6 +267,15 @@ class _Look:
                     met.add((chain, one))
                     yield found
         self.is_complete = True
+
+    def _opened(self, newest_first: Sequence[Split], read: ReadOptions) -> Iterator[_OpenSplit]:
+        """Yield the opened splits: ahead only those that the search reads in any case."""
+        unchecked = replace(read, verify_checksum=False, on_unshown="count")
+        bytes_before = accumulate((split.bytes for split in newest_first), initial=0)
+        sure = sum(before < self._options.schema_scan_bytes for before in bytes_before)
+        open_split = partial(_OpenSplit.of, read=unchecked)
+        yield from opened_ahead(newest_first[:sure], open_split, lambda split: split.log.version)
+        yield from map(open_split, newest_first[sure:])
 
 
 class _Map(NamedTuple):
@@ -274,6 +288,20 @@ class _Map(NamedTuple):
     statements: int
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenSplit:
+    """The reader of a split whose log is open, and its ledger."""
+
+    reader: LogReader
+    ledger: Ledger
+
+    @classmethod
+    def of(cls, split: Split, read: ReadOptions) -> _OpenSplit:
+        """Open the log of a split. Raises BinlogError."""
+        ledger = Ledger()
+        return cls(LogReader.of_split(split, read, ledger), ledger)
+
+
 class _SplitLook:
     """The distinct TABLE_MAP events of a split. `found` has the format and the place of each, in the order of
     their last use. `renamed` are the columns that DDL in the split renames. `inside_transaction`: no
@@ -281,17 +309,14 @@ class _SplitLook:
     """
 
     def __init__(
-        self, split: Split, read: ReadOptions, history: SchemaHistory, ddl: LogDdl
+        self, split: Split, opened: _OpenSplit, history: SchemaHistory, ddl: LogDdl
     ) -> None:
         self._history = history
         self.renamed: list[RenamedColumn] = []
-        unchecked = replace(read, verify_checksum=False, on_unshown="count")
-        ledger = Ledger()
-        reader = LogReader.of_split(split, unchecked, ledger)
         self._uses_ddl = split.log.chain in ddl.chains
-        self._ddl = list(before_split(ddl.up_to(split.log), reader.first))
-        self.found = self._table_maps(reader)
-        self.inside_transaction = not ledger.covered
+        self._ddl = list(before_split(ddl.up_to(split.log), opened.reader.first))
+        self.found = self._table_maps(opened.reader)
+        self.inside_transaction = not opened.ledger.covered
 
     def resolved(self, tables: TableResolver, known: Container[_Map]) -> dict[_Map, TableTypes]:
         """Return the types of those that are not known; wanted tables only."""
