@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -57,6 +60,17 @@ LIBRARIES = {
     "click": "cli",
     "prompt_toolkit": "cli",
     "rich": "cli",
+}
+
+
+# What a dependency brings along; what exists only while the core is compiled; and what a user who asks for it has.
+COMES_WITH = {
+    "anyio": "starlette",
+    "cython": "",
+    "google": "pyspark",
+    "nacl": "pymysql",
+    "pandas": "",
+    "py4j": "pyspark",
 }
 
 
@@ -170,3 +184,28 @@ def test_modules_are_short(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     table = "Generated" in "\n".join(lines[:20]) or _room(path) == "format"
     assert table or len(lines) <= 550, f"{len(lines)} lines"
+
+
+@modules
+def test_libraries_that_a_module_needs_are_dependencies(path: Path) -> None:
+    """A library that only happens to be installed with the tools of development is missing on a new machine."""
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"]]
+    wanted += [
+        one for name, extra in extras.items() if name not in ("dev", "docs") for one in extra
+    ]
+    declared = {re.split(r"[^\w-]", one)[0].lower().replace("-", "_") for one in wanted}
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    left_out = _for_types_only(tree)
+    needed: set[str] = set()
+    for node in ast.walk(tree):
+        if node in left_out:
+            continue
+        if isinstance(node, ast.Import):
+            needed |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            needed.add((node.module or "").partition(".")[0])
+    needed -= sys.stdlib_module_names | {"binlake", "binlake_program"}
+    missing = {name for name in needed - declared if COMES_WITH.get(name) not in (declared | {""})}
+    assert missing == set()

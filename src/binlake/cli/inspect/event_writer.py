@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import BinaryIO, Protocol
-
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from binlake.core.text_output import TextBuffer
 from binlake.format.event_types import EVENT_TYPES
 from binlake.stream.log_events import LogEvent, events_of_piece, first_bad_of
 from binlake.stream.runs import Piece
 from binlake.values.frame import EventFormat
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["EventWriter", "LineKernel", "rows_layout"]
 

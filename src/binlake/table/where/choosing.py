@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from typing_extensions import Buffer
 
 from binlake.core.row_condition import RowCondition
 from binlake.core.row_selection import RowSelection
@@ -36,6 +35,8 @@ from binlake.values.plan import TableDefinition
 from binlake.values.where import Condition, names_in, parse_where
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from binlake.stream.index.key_lookup import LooksUpBlocks
 
 __all__ = [
