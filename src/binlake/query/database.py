@@ -190,6 +190,9 @@ class LogDatabase:
             statement = one.query.strip()
             self.scans.clear()
             kind = one.type.name
+            # the last statement may have been interrupted, or have failed
+            if self.is_assuming and kind not in _WITH_RESULT:
+                self.settle(self.other_tables())
             self._expect_tables(statement, may_assume=kind == "SELECT")
             if kind in _WITH_RESULT:
                 yield QueryResult(self, statement)

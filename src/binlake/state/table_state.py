@@ -164,8 +164,14 @@ class TableState:
 
     def read_log(self, seen: Seen = _unseen) -> None:
         """Read the log; `shape` is then that of the result. Raises BinlogError."""
-        if self._options.start is not None and self._options.start == self._options.stop:
-            return  # the rows are those of the moment
+        if self._options.start is None or self._options.start != self._options.stop:
+            self._follow(seen)  # otherwise the rows are those of the moment
+        if not self._is_there:
+            raise SourceError(
+                f"{self.shape.full_name} does not exist at this moment: {self._missing}"
+            )
+
+    def _follow(self, seen: Seen) -> None:
         for item in self._log.read(seen):
             if item.change is not None:
                 assert item.table is not None
@@ -178,10 +184,6 @@ class TableState:
                 )
             elif item.statement is not None:
                 self._apply(item.statement)
-        if not self._is_there:
-            raise SourceError(
-                f"{self.shape.full_name} does not exist at this moment: {self._missing}"
-            )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, after `read_log`. Raises BinlogError."""

@@ -159,6 +159,15 @@ def test_a_definition_that_comes_late(
         assert answer(made, "SELECT count(label) AS n FROM shop.t")["n"].to_pylist() == [1]
 
 
+def test_a_table_made_after_an_interrupted_statement(tmp_path: Path) -> None:
+    with database(renamed_log().save(tmp_path)) as made:
+        results = made.run("SELECT sum(id) FROM shop.t")
+        next(results)  # and its rows are not taken
+        assert made.is_assuming
+        assert list(made.run("CREATE TABLE copied AS FROM shop.t")) == []
+        assert answer(made, "FROM copied ORDER BY id")["label"].to_pylist() == [None, "b"]
+
+
 def test_names_that_differ_in_case_are_an_error_wherever_they_come(tmp_path: Path) -> None:
     log = Log()
     log.insert((1, "a", None), gno=1)
