@@ -60,8 +60,6 @@ _ACCESS_DENIED = (1045, 1698, 1251, 2059, 2061, 1524, 3118, 1820, 1862)
 # starts or shuts down, it has too many clients.
 _PASSING = (1040, 1041, 1053, 1077, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1205, 1927,
             2002, 2003, 2006, 2013, 2055, 3159, 3168)  # fmt: skip
-_CANNOT_CONNECT = 2003
-_REFUSED_HINT = "check the host, the port and bind_address, and that the server runs"
 _TLS_BROKEN = 2026
 _MOST_SAID = 2000
 _TLS_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError, ConnectionError)
@@ -236,8 +234,7 @@ def told_error(code: int, said: str, where: str) -> BinlogError:
     if code == _TLS_BROKEN:
         return AuthError(text, code=code, hint="ssl-mode says how far TLS is insisted on")
     if code in _PASSING:
-        refused = _REFUSED_HINT if code == _CANNOT_CONNECT else None
-        return ConnectionLostError(text, code=code, hint=refused)
+        return ConnectionLostError(text, code=code)
     return ServerError(text, code=code or None)
 
 

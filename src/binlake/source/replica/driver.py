@@ -112,6 +112,8 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
                 raise
         except OSError as error:
             said = error.strerror or str(error)
+            if isinstance(error, ConnectionRefusedError):
+                said += " (does the server run, and listen there?)"
             raise pymysql.OperationalError(
                 CR.CR_CONN_HOST_ERROR, f"cannot connect to {where}: {said}"
             ) from None
