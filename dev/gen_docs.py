@@ -207,16 +207,23 @@ def _inserted(page: str, what: str, lines: Sequence[str]) -> str:
     return before + begin + "\n".join([*lines, end]) + rest.partition(end)[2]
 
 
+#: The results with the decoders, the other programs and Spark.
+_DECODING = "2026-11-24-decoders-python-ask-spark"
+
 #: What the comparison shows: the job, binlake's measurement, the other tool's, and who that is.
 _DUELS = (
-    ("2026-11-21", "decode a log", "decode", "mysqlbinlog -vv", "`mysqlbinlog -vv` to text"),
-    ("2026-11-21", "decode a log", "decode", "java peer", "mysql-binlog-connector-java"),
+    (_DECODING, "decode a log", "decode", "mysqlbinlog -vv", "`mysqlbinlog -vv` to text"),
+    (_DECODING, "decode a log", "decode", "java peer", "mysql-binlog-connector-java"),
     (
-        "2026-11-21", "decode a log", "decode", "java peer, JSON text",
+        _DECODING, "decode a log", "decode", "java peer, JSON text",
         "mysql-binlog-connector-java, with JSON converted to text, as binlake does",
     ),
     (
-        "2026-11-21", "write Parquet, with Spark", "export", "spark write.parquet",
+        _DECODING, "write Parquet, with Spark", "export", "spark write.parquet",
+        "`df.write.parquet` of the same rows",
+    ),
+    (
+        _DECODING, "write Parquet, without Spark", "export --engine local", "spark write.parquet",
         "`df.write.parquet` of the same rows",
     ),
     (
@@ -233,7 +240,7 @@ _DUELS = (
     ),
 )  # fmt: skip
 _BENCH = {
-    "2026-11-21": 'make bench ARGS="--runs 3"',
+    _DECODING: 'make bench ARGS="--megabytes 100 --runs 3 --only decoders --only python --only ask --only spark"',
     "2026-11-22-archive": 'make bench ARGS="--only archive --runs 5"',
 }
 
@@ -250,25 +257,25 @@ def _duels_table() -> Iterator[str]:
         measured = _measured(results)
         fast, slow = measured[ours]["seconds"], measured[theirs]["seconds"]
         yield (
-            f"| {job} | {fast:.1f} | {slow:.1f} | {slow / fast:.2f} | {who} | `{_BENCH[results]}` |"
+            f"| {job} | {fast:.2f} | {slow:.2f} | {slow / fast:.2f} | {who} | `{_BENCH[results]}` |"
         )
 
 
 def comparison_page() -> str:
     """docs/comparison.md, with the measurements inserted; the rest is written by hand."""
-    found = json.loads((DOCS.parent / "benchmarks" / "results" / "2026-11-21.json").read_text())
-    machine, rate = found["machine"], _measured("2026-11-21")
+    found = json.loads((DOCS.parent / "benchmarks" / "results" / f"{_DECODING}.json").read_text())
+    machine, rate = found["machine"], _measured(_DECODING)
     images = rate["java peer"]["output"]["images"] / rate["decode"]["seconds"]
     python = rate["python-mysql-replication"]["output"]["images_per_second"]
     lines = [
         "",
-        f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB. Log: 501 MB, one table of 13",
+        f"Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB. Log: 101 MB, one table of 13",
         "columns, one of them JSON. Times are medians of wall-clock seconds. A ratio above 1 means that binlake is faster.",
         "",
         *_duels_table(),
         "",
         f"python-mysql-replication decodes {python:,.0f} row images per second, and binlake {images:,.0f}",
-        f"(`{_BENCH['2026-11-21']}`).",
+        f"(`{_BENCH[_DECODING]}`).",
         "",
     ]
     return _inserted("comparison.md", "measurements", lines)
