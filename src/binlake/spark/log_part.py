@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import TypeVar
 
 from binlake.errors import SourceError
+from binlake.source.stores.opened_ahead import opened_ahead
 from binlake.spark.hosts import check_visible
-from binlake.spark.opened_ahead import opened_ahead
 from binlake.stream.log_ddl import LogDdl, before_split
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import Split, pack, plan_files

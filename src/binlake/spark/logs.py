@@ -28,7 +28,7 @@ from binlake.source.chain_names import of_source
 from binlake.source.locations import location
 from binlake.source.log_file import LogFile
 from binlake.source.stores.heads import ObjectHeads
-from binlake.spark.opened_ahead import opened_ahead
+from binlake.source.stores.opened_ahead import opened_ahead
 from binlake.stream.positions.chosen_chains import the_only_chain
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.stream.positions.splits import numbered

@@ -24,7 +24,7 @@ import pyarrow as pa
 from binlake.errors import OptionError, SchemaError, SourceError
 from binlake.format.event_types import TABLE_MAP_EVENT
 from binlake.printable import printable
-from binlake.spark.opened_ahead import opened_ahead
+from binlake.source.stores.opened_ahead import opened_ahead
 from binlake.spark.options import SourceOptions
 from binlake.spark.schema import Conformer, exact_schema
 from binlake.stream.log_ddl import LogDdl, before_split
