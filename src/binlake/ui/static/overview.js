@@ -12,20 +12,24 @@ async function showOverview(main, state, page) {
   const tables = el("div"), rest = el("div");
   const measure = MEASURE_NAMES[state.measure] ? state.measure : "changes";
   const by = ["table", "operation", "total"].includes(state.by) ? state.by : "table";
+  // until the timeline is drawn there is no span to start from, and a press would do nothing
+  const moves = [
+    button("−", () => plot.scale(2), { "aria-label": "Zoom out", disabled: true }),
+    button("+", () => plot.scale(0.5), { "aria-label": "Zoom in", disabled: true }),
+    button("←", () => plot.pan(-0.5), { "aria-label": "Earlier", disabled: true }),
+    button("→", () => plot.pan(0.5), { "aria-label": "Later", disabled: true }),
+  ];
   const controls = el("div", { class: "controls" },
     choice("Measure", MEASURE_NAMES, measure, (value) => go({ measure: value })),
     measure === "transactions" ? null
       : choice("Colours", measure === "changes" ? { table: "By table", operation: "By operation" } : { table: "By table", total: "In total" }, by === "operation" && measure === "bytes" ? "table" : by, (value) => go({ by: value })),
-    el("div", { class: "choice zoom", role: "group", "aria-label": "Zoom" },
-      button("−", () => plot.scale(2), { "aria-label": "Zoom out" }),
-      button("+", () => plot.scale(0.5), { "aria-label": "Zoom in" }),
-      button("←", () => plot.pan(-0.5), { "aria-label": "Earlier" }),
-      button("→", () => plot.pan(0.5), { "aria-label": "Later" }),
+    el("div", { class: "choice zoom", role: "group", "aria-label": "Zoom" }, moves,
       button("All", () => page.zoom(null, null), { "aria-label": "Show all of the log" })));
   fill(main, head, el("section", { "aria-label": "Timeline" }, controls, plot.element, legend), tables, rest);
   const timeline = source.timeline(state, page.signal).then((found) => {
     page.seen(found);
     plot.show(found, state, measure, by);
+    for (const move of moves) move.disabled = !plot.plot;
     fill(head, headline(found, null, state, true));
     fill(legend, legendOf(plot, state));
     fill(tables, tablesOf(found, state));
