@@ -43,6 +43,9 @@ T = TypeVar("T")
 _BYTES_OF_A_THREAD = 8 << 20
 _LEAST_SHARE_BYTES = 1 << 20
 _LEAST_PORTION_BYTES, _MOST_PORTION_BYTES = 256 << 10, 8 << 20
+# Rows take up to about so many times the bytes of their log. A portion should make one batch: a second one
+# for its last rows costs as much as the first.
+_DECODED_SIZE = 2
 # The log that waits for its turn, where few values are decoded.
 _HELD_BYTES = 64 << 20
 
@@ -84,11 +87,17 @@ def _keep_nothing(_ddl: DdlStatement, _ledger: Ledger) -> None:
     return
 
 
+def _share(options: ReadOptions, threads: int) -> int:
+    """The part of `batch_bytes` that a thread has."""
+    share = max(options.batch_bytes // threads, _LEAST_SHARE_BYTES)
+    return min(share, options.batch_bytes)
+
+
 def _portion_bytes(options: ReadOptions, threads: int) -> int:
-    """How large portions are: as a batch, since each portion costs the result one, about 1 ms. Where few values are
-    decoded, that is a large part of the work, and portions may be larger than the batches.
+    """How much of the log a thread takes: its share of a batch. Where few values are decoded, the batch that each
+    portion ends with is a large part of the work, and portions may be larger.
     """
-    portion = max(options.batch_bytes, _LEAST_PORTION_BYTES)
+    portion = max(_share(options, threads), _LEAST_PORTION_BYTES)
     if options.where is not None or options.columns:
         portion = max(portion, _HELD_BYTES // (2 * threads))
     return min(portion, _MOST_PORTION_BYTES)
@@ -123,9 +132,9 @@ class Spread(Generic[T]):
         self._ledger = ledger
         self.reader_ledger = ledger if self.threads == 1 else Ledger()
         self._keep = keep
-        share = max(options.batch_bytes // self.threads, _LEAST_SHARE_BYTES)
-        self._options = replace(options, batch_bytes=min(share, options.batch_bytes))
-        self._portion_bytes = _portion_bytes(self._options, self.threads)
+        decoded = min(_DECODED_SIZE * _share(options, self.threads), options.batch_bytes)
+        self._options = replace(options, batch_bytes=decoded)
+        self._portion_bytes = _portion_bytes(options, self.threads)
 
     def results(self, reader: ReadsRuns, worker_of: MakesWorker[T]) -> Iterator[T]:
         """Yield the results of the workers for all runs of a reader, in the order of the log.
