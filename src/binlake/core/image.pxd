@@ -90,12 +90,11 @@ cdef class ImageSink:
     cdef int list_absent(self, sizes) except -1
     cdef int list_present(self, texts) except -1
 
-cdef int trim_layouts(Image* image) noexcept nogil
+cdef bint trim_layouts(Image* image) noexcept nogil
 cdef Layout* choose(Image* image, const uint8_t* bitmaps, Image* passed, Failure* failure) noexcept nogil
 cdef int begin_run(Image* image, Failure* failure) noexcept nogil
 cdef int step_over(const Steps* steps, Reader* r) noexcept nogil
 cdef int append_image(Image* image, Reader* r) noexcept nogil
-cdef int replace_image(Image* image, Reader* r) noexcept nogil
 cdef int append_missing(Image* image, Failure* failure) noexcept nogil
 cdef int carry(Image* image, Reader* r) noexcept nogil
 cdef int begin_row(Image* image, Failure* failure) noexcept nogil

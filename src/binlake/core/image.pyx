@@ -171,11 +171,12 @@ cdef class ImageSink:
 # -- layouts ---------------------------------------------------------------------------------------
 
 
-cdef int trim_layouts(Image* image) noexcept nogil:
-    """Bound the memory. To be called before `choose`."""
-    if image.layout_count >= image.most_layouts:
-        _free_layouts(image)
-    return 0
+cdef bint trim_layouts(Image* image) noexcept nogil:
+    """Bound the memory; whether the layouts are gone. To be called before `choose`."""
+    if image.layout_count < image.most_layouts:
+        return False
+    _free_layouts(image)
+    return True
 
 
 cdef void _free_layouts(Image* image) noexcept nogil:
@@ -449,19 +450,6 @@ cdef int carry(Image* image, Reader* r) noexcept nogil:
     if begin_row(image, r.failure):
         return -1
     return _decode(&image.layout.carried, r, image.rows, image.capacity)
-
-
-cdef int replace_image(Image* image, Reader* r) noexcept nogil:
-    """Decode the image at the reader as row 0, in the place of the one before; there is room for it."""
-    cdef Column* column
-    cdef int64_t i
-    for i in range(image.kept_count):
-        column = image.kept[i]
-        column.data.count = 0
-        if column.null_count:
-            column.null_count = 0
-            column.validity[0] |= 1
-    return _decode(&image.layout.image, r, 0, image.capacity)
 
 
 cdef int append_missing(Image* image, Failure* failure) noexcept nogil:

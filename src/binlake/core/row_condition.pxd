@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from binlake.core.image cimport Image
 from binlake.core.sink cimport Column
+from binlake.core.strides cimport Strides
 
 # A step of a condition in postfix order: it takes operands from a stack and puts its result there. Results are
 # false (0), true (1) and unknown (2). `ranges` are `count` pairs of least and greatest values, sorted, no two of
@@ -28,6 +29,7 @@ cdef struct Condition:
     int64_t step_count
     Cell* cells
     int64_t cell_count
+    Strides strides[2]  # over before-images and after-images; their wanted columns are those of `cells`
     bint of_either  # an unqualified column is that of either image: the condition is evaluated for both
 
 cdef class RowCondition:

@@ -1,6 +1,13 @@
 """Conditions over integers of row images, decided without the interpreter's lock."""
 
+from libc.stdint cimport int8_t, int16_t, int32_t
 from libc.stdlib cimport calloc, free
+
+from binlake.core.failure cimport Failure
+from binlake.core.reader cimport Reader, load16, load32, load64
+from binlake.core.row_values cimport put_value
+from binlake.core.sink cimport COPY_8, COPY_16, COPY_32, COPY_64, Kind
+from binlake.core.strides cimport begin_strides, free_strides
 
 cimport cython
 
@@ -84,6 +91,8 @@ cdef class RowCondition:
         condition.steps = <Step*>calloc(condition.step_count, sizeof(Step))
         if condition.cells == NULL or condition.steps == NULL:
             raise MemoryError
+        begin_strides(&condition.strides[_BEFORE], condition.cell_count)
+        begin_strides(&condition.strides[_AFTER], condition.cell_count)
         for ordinal, cell in self.cell_of.items():
             condition.cells[cell].is_unsigned = ordinal in unsigned_columns
         for at in range(condition.step_count):
@@ -96,6 +105,8 @@ cdef class RowCondition:
                 free(self.condition.steps[i].ranges)
         free(self.condition.steps)
         free(self.condition.cells)
+        free_strides(&self.condition.strides[_BEFORE])
+        free_strides(&self.condition.strides[_AFTER])
 
     cdef int _add(self, int64_t at, tuple step) except -1:
         cdef Step* made = &self.condition.steps[at]
@@ -117,24 +128,27 @@ cdef class RowCondition:
     cdef int attach(self, Image* before, Image* after) except -1:
         """Take the values from these images, which keep the columns."""
         cdef Cell* cell
+        cdef Column* column
         for ordinal, number in self.cell_of.items():
             cell = &self.condition.cells[<int64_t>number]
             if not 0 <= ordinal < after.width:
                 raise ValueError("a column that the table does not have")
             cell.column[_BEFORE] = before.columns[<int64_t>ordinal]
             cell.column[_AFTER] = after.columns[<int64_t>ordinal]
-            for column in range(2):
-                if not cell.column[<int>column].kept or cell.column[<int>column].item not in (1, 2, 4, 8):
+            for side in range(2):
+                column = cell.column[<int>side]
+                if not column.kept or column.item not in (1, 2, 4, 8):
                     raise ValueError("a column that is no integer")
+                self.condition.strides[<int>side].wanted[<int64_t>number] = column
         return 0
 
 
 cdef bint matches(Condition* condition, bint has_before, bint has_after) noexcept nogil:
-    """Whether a change matches whose images the columns hold as row 0; one that is missing has nulls."""
+    """Whether a change matches whose images were stepped over last; one that is missing has nulls."""
     cdef int64_t i
     for i in range(condition.cell_count):
-        _load(&condition.cells[i], _BEFORE, has_before)
-        _load(&condition.cells[i], _AFTER, has_after)
+        _load(&condition.cells[i], _BEFORE, condition.strides[_BEFORE].places[i])
+        _load(&condition.cells[i], _AFTER, condition.strides[_AFTER].places[i])
     if not condition.of_either:
         return _result(condition, _ROW, has_before and has_after) == 1
     return (has_before and _result(condition, _BEFORE, has_after) == 1) or (
@@ -142,21 +156,41 @@ cdef bint matches(Condition* condition, bint has_before, bint has_after) noexcep
     )
 
 
-cdef inline void _load(Cell* cell, int side, bint is_there) noexcept nogil:
-    cdef Column* column = cell.column[side]
-    cell.is_null[side] = not is_there or column.null_count != 0
-    if cell.is_null[side]:
+cdef inline void _load(Cell* cell, int side, const uint8_t* at) noexcept nogil:
+    """Take the value at a place in an image, where it is whole; NULL: it is null."""
+    cdef Kind kind = cell.column[side].kind
+    cell.is_null[side] = at == NULL
+    if at == NULL:
         cell.value[side] = 0
-    elif column.item == 4:
-        cell.value[side] = (<int*>column.values)[0]
+    elif kind == COPY_32:
+        cell.value[side] = <int32_t>load32(at)
+    elif kind == COPY_64:
+        cell.value[side] = <int64_t>load64(at)
+    elif kind == COPY_16:
+        cell.value[side] = <int16_t>load16(at)
+    elif kind == COPY_8:
+        cell.value[side] = <int8_t>at[0]
+    else:
+        _load_other(cell, side, at)
+    if cell.is_unsigned and at != NULL:
+        cell.value[side] ^= _SIGN
+
+
+cdef void _load_other(Cell* cell, int side, const uint8_t* at) noexcept nogil:
+    """`_load` by way of the array of the column, as its row 0."""
+    cdef Column* column = cell.column[side]
+    cdef Failure failure
+    cdef Reader r
+    r.start = r.pos = at
+    r.end = at + column.width
+    r.failure = &failure
+    cell.is_null[side] = put_value(column, &r, 0, 1) != 0  # an integer of a fixed width cannot fail
+    if column.item == 4:
+        cell.value[side] = (<int32_t*>column.values)[0]
     elif column.item == 8:
         cell.value[side] = (<int64_t*>column.values)[0]
-        if cell.is_unsigned:
-            cell.value[side] ^= _SIGN
-    elif column.item == 2:
-        cell.value[side] = (<short*>column.values)[0]
     else:
-        cell.value[side] = (<signed char*>column.values)[0]
+        cell.value[side] = (<int16_t*>column.values)[0]
 
 
 cdef int _result(Condition* condition, int row, bint is_update) noexcept nogil:
@@ -167,6 +201,9 @@ cdef int _result(Condition* condition, int row, bint is_update) noexcept nogil:
     cdef Step* step
     cdef Cell* cell
     cdef int64_t i
+    if condition.step_count == 1 and condition.steps[0].code == _IN_RANGES:  # by far the most frequent
+        step = condition.steps
+        return _in_ranges(step, &condition.cells[step.cell], row if step.side == _ROW else step.side)
     for i in range(condition.step_count):
         step = &condition.steps[i]
         cell = &condition.cells[step.cell]

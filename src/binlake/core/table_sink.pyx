@@ -18,13 +18,13 @@ from binlake.core.image cimport (
     choose,
     count_inflated,
     held_by_image,
-    replace_image,
     roll_back,
     step_over,
     trim_layouts,
 )
 from binlake.core.row_condition cimport RowCondition, matches
 from binlake.core.row_selection cimport add_found
+from binlake.core.strides cimport Strides, clear_places, forget_strides, stride_over
 
 __all__ = [
     "DELETE",
@@ -311,6 +311,7 @@ cdef Found find_changes(
     """
     cdef Image* before = table.before
     cdef Image* after = table.after
+    cdef Strides* strides
     cdef bint has_before = op != _INSERT
     cdef bint has_after = op != _DELETE
     cdef const uint8_t* start
@@ -320,19 +321,22 @@ cdef Found find_changes(
     if head.width != after.width:
         fail(r.failure, OTHER_WIDTH, -1, head.width, after.width)
         return FAILED_TO_FIND
-    if has_before and _choose_for_one(before, head.present, r.failure):
+    strides = table.condition.strides
+    clear_places(&strides[0])
+    clear_places(&strides[1])
+    if has_before and _choose_for_one(before, &strides[0], head.present, r.failure):
         return FAILED_TO_FIND
     if has_after and _choose_for_one(
-        after, head.present + (head.bitmap_bytes if has_before else 0), r.failure
+        after, &strides[1], head.present + (head.bitmap_bytes if has_before else 0), r.failure
     ):
         return FAILED_TO_FIND
     if (has_before and before.layout.absent_count) or (has_after and after.layout.absent_count):
         return IN_DOUBT
     while True:
         start = r.pos
-        if has_before and replace_image(before, r):
+        if has_before and stride_over(&strides[0], before.layout, r):
             return FAILED_TO_FIND
-        if has_after and replace_image(after, r):
+        if has_after and stride_over(&strides[1], after.layout, r):
             return FAILED_TO_FIND
         if matches(table.condition, has_before, has_after) and add_found(
             found, pos, row, <uint32_t>(start - r.start), group, r.failure
@@ -346,9 +350,12 @@ cdef Found find_changes(
             return FAILED_TO_FIND
 
 
-cdef int _choose_for_one(Image* image, const uint8_t* present, Failure* failure) noexcept nogil:
+cdef int _choose_for_one(
+    Image* image, Strides* strides, const uint8_t* present, Failure* failure
+) noexcept nogil:
     """Choose the columns of an image, and make room for one row."""
-    trim_layouts(image)
+    if trim_layouts(image):
+        forget_strides(strides)
     if choose(image, present, NULL, failure) == NULL:
         return -1
     return begin_row(image, failure)
