@@ -37,7 +37,8 @@ from binlake.core.failure cimport (
     fail,
 )
 from binlake.core.growing cimport append, room
-from binlake.core.image cimport Image, ImageSink, begin_row, roll_back
+from binlake.core.image cimport ImageSink, begin_row, roll_back
+from binlake.core.layouts cimport Image
 from binlake.core.reader cimport (
     Reader,
     left,

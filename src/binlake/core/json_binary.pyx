@@ -3,8 +3,8 @@
 A document is a type byte and a value. A container holds, after its element count and its size,
 fixed-width entries (keys, then values) that point at what follows by offsets from its start,
 or hold a small value themselves. The text is that of `CAST(j AS CHAR)`: ", " and ": " between
-things, doubles in the shortest digits that read back the same, dates and times with six
-fractional digits in quotes, other SQL values as "base64:type<code>:…".
+things, and doubles in the shortest digits that read back the same. Values of SQL types are in
+json_opaque.pyx.
 Source: sql-common/json_binary.cc, json_dom.cc (wrapper_to_string), strings/dtoa.cc (my_gcvt).
 
 Offsets come from outside and may lie. Each byte of a document belongs to one value, so a
@@ -12,28 +12,16 @@ rendering may use up as many bytes as the document has, and no more: a document 
 overlap, which could otherwise grow without end, is malformed.
 
 All functions without a docstring of their own return 0, or -1 and describe the failure.
-
-Long: the functions call each other for every value, and C inlines within one module only.
 """
 
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from binlake.core.decimals cimport (
-    Decimal,
-    DecimalShape,
-    read_decimal,
-    shape_decimal,
-    write_decimal,
-)
 from binlake.core.failure cimport (
     CUT_OFF,
     JSON_BEYOND,
-    JSON_DATE,
     JSON_DEPTH,
-    JSON_DIGITS,
     JSON_KEY,
-    JSON_LENGTH,
     JSON_LITERAL,
     JSON_NUMBER,
     JSON_OVERLAP,
@@ -41,18 +29,16 @@ from binlake.core.failure cimport (
     JSON_TEXT,
     JSON_TYPE,
     JSON_VALUE,
-    NOT_A_DECIMAL,
     NO_FAULT,
     Failure,
-    Fault,
     error_of,
     fail,
 )
 from binlake.core.growing cimport append, detach, mark, release, room
-from binlake.core.number_text cimport NUMBER_ROOM, put_double, put_number, write_digits
+from binlake.core.json_document cimport Document, read_length, refuse, use
+from binlake.core.json_opaque cimport render_opaque
+from binlake.core.number_text cimport NUMBER_ROOM, put_double, write_digits
 from binlake.core.reader cimport likely, load, load16, load32, load64, unlikely
-from binlake.core.temporal_text cimport TEMPORAL_ROOM, write_date, write_time
-from binlake.core.temporal_wire cimport MAX_HOUR, YEARS
 
 __all__ = ["MAX_DEPTH", "render"]
 
@@ -73,13 +59,6 @@ cdef enum:
     _DOUBLE = 0x0B
     _STRING = 0x0C
     _OPAQUE = 0x0F
-    # the SQL types that an opaque value is printed as itself; all others are base64
-    _SQL_TIMESTAMP = 7
-    _SQL_DATE = 10
-    _SQL_TIME = 11
-    _SQL_DATETIME = 12
-    _SQL_NEWDECIMAL = 246
-    _BASE64_LINE = 76  # characters between the line feeds that the server puts in
     _SHORT = 16  # characters of a string that is rendered in one step
     # what may follow a string, its quotes, and words written beyond its end
     _ROOM = 32
@@ -88,17 +67,6 @@ cdef enum:
 
 cdef const char* _ESCAPES = b"btn fr"  # of the characters 0x08 to 0x0D; 0x0B has none
 cdef const char* _HEX = b"0123456789abcdef"
-cdef const char* _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
-# A document at work: `left` of its bytes are not used up yet. Bytes up to `readable`, the end of
-# the event, may be loaded though they belong to something else.
-cdef struct Document:
-    const uint8_t* start  # of the event body
-    const uint8_t* readable
-    int64_t left
-    Bytes* out
-    Failure* failure
-
 
 cdef int render_json(Reader* r, int64_t size, Bytes* out) noexcept nogil:
     """Append the text of the document in the next `size` bytes, stepping over them.
@@ -115,27 +83,11 @@ cdef int render_json(Reader* r, int64_t size, Bytes* out) noexcept nogil:
     d.out = out
     d.failure = r.failure
     if size == 0:
-        if _literal(&d, b"null", 4):
+        if append(out, <const uint8_t*>b"null", 4, r.failure):
             return -1
     elif _value(&d, at[0], at + 1, at + size, 0):
         return -1
     r.pos = at + size
-    return 0
-
-
-cdef int _refuse(Document* d, const uint8_t* at, Fault fault, int64_t what) noexcept nogil:
-    return fail(d.failure, fault, at - d.start, what, 0)
-
-
-cdef inline int _use(
-    Document* d, const uint8_t* at, const uint8_t* end, int64_t count
-) noexcept nogil:
-    """Check that `count` bytes are at `at`, before `end`, and use them up."""
-    if unlikely(count > end - at):
-        return _refuse(d, at, JSON_BEYOND, 0)
-    if unlikely(count > d.left):
-        return _refuse(d, at, JSON_OVERLAP, 0)
-    d.left -= count
     return 0
 
 
@@ -160,31 +112,31 @@ cdef int _value(
     if likely(kind == _STRING):
         if likely(end > at and at[0] < 0x80):  # a length of one byte, as most are
             size = at[0]
-            if _use(d, at, end, size + 1):
+            if use(d, at, end, size + 1):
                 return -1
             return _long_string(d, at + 1, size)
-        data = _length(d, at, end, &size)
+        data = read_length(d, at, end, &size)
         if data == NULL:
             return -1
         return _long_string(d, data, size)
     if kind <= _LARGE_ARRAY:
         return _container(d, kind, at, end, depth)
     if kind == _DOUBLE:
-        if _use(d, at, end, 8):
+        if use(d, at, end, 8):
             return -1
         return _double(d, at)
     if kind == _OPAQUE:
-        if _use(d, at, end, 1):
+        if use(d, at, end, 1):
             return -1
-        return _opaque(d, at[0], at + 1, end)
+        return render_opaque(d, at[0], at + 1, end)
     width = _width(kind)
     if width == 0:
-        return _refuse(d, at, JSON_TYPE, kind)
-    if _use(d, at, end, width) or room(d.out, NUMBER_ROOM, d.failure):
+        return refuse(d, at, JSON_TYPE, kind)
+    if use(d, at, end, width) or room(d.out, NUMBER_ROOM, d.failure):
         return -1
     size = _put_scalar(kind, at, d.out.at + d.out.count)
     if size == 0:
-        return _refuse(d, at, JSON_LITERAL, at[0])
+        return refuse(d, at, JSON_LITERAL, at[0])
     d.out.count += size
     return 0
 
@@ -214,16 +166,16 @@ cdef int _container(
     cdef uint8_t* to
     cdef uint8_t* full
     if depth >= _DEPTH:
-        return _refuse(d, start, JSON_DEPTH, _DEPTH)
+        return refuse(d, start, JSON_DEPTH, _DEPTH)
     if end - start < 2 * width:
-        return _refuse(d, start, JSON_BEYOND, 0)
+        return refuse(d, start, JSON_BEYOND, 0)
     count = _number(start, width)
     size = _number(start + width, width)
     head = 2 * width + count * (key_entry + value_entry)
     if size > end - start or head > size:
-        return _refuse(d, start, JSON_SIZE, 0)
+        return refuse(d, start, JSON_SIZE, 0)
     end = start + size
-    if _use(d, start, end, head):
+    if use(d, start, end, head):
         return -1
     key = start + 2 * width
     value = key + count * key_entry
@@ -249,13 +201,13 @@ cdef int _container(
             offset = _number(key, width)
             size = load16(key + width)
             if unlikely(offset < head):
-                return _refuse(d, key, JSON_KEY, 0)
+                return refuse(d, key, JSON_KEY, 0)
             if unlikely(offset > end - start):
-                return _refuse(d, key, JSON_BEYOND, 0)
+                return refuse(d, key, JSON_BEYOND, 0)
             if unlikely(size > end - start - offset):
-                return _refuse(d, start + offset, JSON_BEYOND, 0)
+                return refuse(d, start + offset, JSON_BEYOND, 0)
             if unlikely(size > unused):
-                return _refuse(d, start + offset, JSON_OVERLAP, 0)
+                return refuse(d, start + offset, JSON_OVERLAP, 0)
             unused -= size
             put = _put_short(start + offset, size, readable, to)
             if unlikely(put == 0):
@@ -276,13 +228,13 @@ cdef int _container(
         ):
             put = _put_scalar(kind, value + 1, to)
             if unlikely(put == 0):
-                return _refuse(d, value + 1, JSON_LITERAL, value[1])
+                return refuse(d, value + 1, JSON_LITERAL, value[1])
         else:
             offset = _number(value + 1, width)
             if unlikely(offset < head):
-                return _refuse(d, value, JSON_VALUE, 0)
+                return refuse(d, value, JSON_VALUE, 0)
             if unlikely(offset > end - start):
-                return _refuse(d, value, JSON_BEYOND, 0)
+                return refuse(d, value, JSON_BEYOND, 0)
             put = 0
             if kind == _STRING and end - start > offset:
                 size = start[offset]
@@ -331,28 +283,6 @@ cdef inline int64_t _put_scalar(int kind, const uint8_t* at, uint8_t* to) noexce
             to += 1
             bits = (sign - 1 - (bits & (sign - 1))) + 1
     return write_digits(to, bits) - first
-
-
-cdef inline int _literal(Document* d, const char* text, int size) noexcept nogil:
-    return append(d.out, <const uint8_t*>text, size, d.failure)
-
-
-cdef const uint8_t* _length(
-    Document* d, const uint8_t* at, const uint8_t* end, int64_t* size
-) noexcept nogil:
-    """Read a length (7 bits a byte, the high bit: more), use up its data; where these are."""
-    cdef int i
-    size[0] = 0
-    for i in range(5):
-        if _use(d, at + i, end, 1):
-            return NULL
-        size[0] |= <int64_t>(at[i] & 0x7F) << (7 * i)
-        if at[i] < 0x80:
-            if _use(d, at + i + 1, end, size[0]):
-                return NULL
-            return at + i + 1
-    _refuse(d, at, JSON_LENGTH, 0)
-    return NULL
 
 
 cdef inline uint64_t _special(uint64_t word) noexcept nogil:
@@ -456,15 +386,15 @@ cdef int _character(Document* d, const uint8_t* at, const uint8_t* end) noexcept
     cdef int width = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     cdef int lowest, highest, i
     if first < 0xC2 or first > 0xF4 or end - at < width:
-        return _refuse(d, at, JSON_TEXT, 0)
+        return refuse(d, at, JSON_TEXT, 0)
     # longer than needed, a surrogate, beyond U+10FFFF
     lowest = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
     highest = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
     if at[1] < lowest or at[1] > highest:
-        return _refuse(d, at, JSON_TEXT, 0)
+        return refuse(d, at, JSON_TEXT, 0)
     for i in range(2, width):
         if at[i] & 0xC0 != 0x80:
-            return _refuse(d, at, JSON_TEXT, 0)
+            return refuse(d, at, JSON_TEXT, 0)
     return width
 
 
@@ -474,121 +404,13 @@ cdef int _double(Document* d, const uint8_t* at) noexcept nogil:
     cdef double value
     memcpy(&value, &bits, 8)
     if value - value != 0:
-        return _refuse(d, at, JSON_NUMBER, 0)
+        return refuse(d, at, JSON_NUMBER, 0)
     if room(d.out, NUMBER_ROOM, d.failure):
         return -1
     if bits >> 63:
         mark(d.out, c"-")
         value = -value
     put_double(d.out, value)
-    return 0
-
-
-cdef int _opaque(
-    Document* d, int sql_type, const uint8_t* at, const uint8_t* end
-) noexcept nogil:
-    """Render a value of an SQL type that JSON lacks; its length is at `at`."""
-    cdef int64_t size
-    cdef const uint8_t* data = _length(d, at, end, &size)
-    if data == NULL:
-        return -1
-    if sql_type == _SQL_NEWDECIMAL:
-        return _decimal(d, data, size)
-    if size == 8 and (
-        sql_type == _SQL_DATE
-        or sql_type == _SQL_TIME
-        or sql_type == _SQL_DATETIME
-        or sql_type == _SQL_TIMESTAMP
-    ):
-        return _temporal(d, sql_type, data)
-    return _base64(d, sql_type, data, size)
-
-
-cdef int _base64(Document* d, int sql_type, const uint8_t* data, int64_t size) noexcept nogil:
-    """Render bytes as `"base64:type<code>:…"`, with line feeds."""
-    cdef Bytes* out = d.out
-    cdef int64_t characters = (size + 2) // 3 * 4
-    cdef int64_t done = 0
-    cdef uint64_t three
-    if room(out, characters + characters // _BASE64_LINE * 2 + 64, d.failure):
-        return -1
-    if _literal(d, b'"base64:type', 12):
-        return -1
-    put_number(out, <uint64_t>sql_type)
-    mark(out, c":")
-    while size > 0:
-        if done and done % _BASE64_LINE == 0:
-            mark(out, c"\\")
-            mark(out, c"n")
-        three = <uint64_t>data[0] << 16
-        if size > 1:
-            three |= <uint64_t>data[1] << 8
-        if size > 2:
-            three |= data[2]
-        mark(out, _BASE64[three >> 18])
-        mark(out, _BASE64[three >> 12 & 63])
-        mark(out, _BASE64[three >> 6 & 63] if size > 1 else c"=")
-        mark(out, _BASE64[three & 63] if size > 2 else c"=")
-        data += 3 if size > 2 else size
-        size -= 3
-        done += 4
-    mark(out, c'"')
-    return 0
-
-
-cdef int _decimal(Document* d, const uint8_t* data, int64_t size) noexcept nogil:
-    """Render a DECIMAL: precision u8, scale u8, and its wire bytes."""
-    cdef DecimalShape shape
-    cdef Decimal number
-    cdef Reader r
-    if size < 2:
-        return _refuse(d, data, JSON_BEYOND, 0)
-    if shape_decimal(&shape, data[0], data[1]):
-        return fail(d.failure, NOT_A_DECIMAL, data - d.start, data[0], data[1])
-    if shape.width != size - 2:
-        return _refuse(d, data, JSON_DIGITS, 0)
-    r.start = d.start
-    r.pos = data + 2
-    r.end = data + size
-    r.failure = d.failure
-    if read_decimal(&shape, &r, &number):
-        return -1
-    return write_decimal(&shape, &number, d.out, d.failure)
-
-
-cdef int _temporal(Document* d, int sql_type, const uint8_t* data) noexcept nogil:
-    """Render a packed date or time (core/temporal_wire.pxd), i64, with six digits."""
-    cdef int64_t packed = <int64_t>load64(data)
-    cdef bint is_time = sql_type == _SQL_TIME
-    cdef Bytes* out = d.out
-    cdef int64_t hour
-    cdef bint negative = is_time and packed < 0
-    if packed < 0:
-        if not is_time or -(packed + 1) >> 46:
-            return _refuse(d, data, JSON_DATE, 0)
-        packed = -packed
-    # TIME has its hours, up to 838, where the others have days and hours
-    hour = packed >> 36 if is_time else packed >> 36 & 31
-    if (
-        hour > (MAX_HOUR if is_time else 23)
-        or packed >> 30 & 63 > 59
-        or packed >> 24 & 63 > 59
-        or packed & 0xFFFFFF > 999_999
-        or packed >> 46 >= YEARS * 13
-    ):
-        return _refuse(d, data, JSON_DATE, 0)
-    if room(out, 2 * TEMPORAL_ROOM, d.failure):
-        return -1
-    mark(out, c'"')
-    if negative:
-        mark(out, c"-")
-    if not is_time:
-        write_date(out, packed)
-    if sql_type == _SQL_DATETIME or sql_type == _SQL_TIMESTAMP:
-        mark(out, c" ")
-    if sql_type != _SQL_DATE:
-        write_time(out, packed if is_time else packed & ((<int64_t>1 << 41) - 1), 6)
-    mark(out, c'"')
     return 0
 
 

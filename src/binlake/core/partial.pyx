@@ -15,7 +15,8 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from binlake.core.cursor cimport Cursor
 from binlake.core.failure cimport error_of
 from binlake.core.growing cimport append
-from binlake.core.image cimport Image, Layout, begin_row, choose, step_over
+from binlake.core.image cimport begin_row, step_over
+from binlake.core.layouts cimport Image, Layout, choose
 from binlake.core.reader cimport load32, read_lenenc, take
 from binlake.core.row_values cimport put_value
 from binlake.core.sink cimport Column, put_null

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t
 
-from binlake.core.image cimport Image
+from binlake.core.layouts cimport Image
 from binlake.core.sink cimport Column
 from binlake.core.strides cimport Strides
 

@@ -6,7 +6,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from binlake.core.failure cimport Failure
-from binlake.core.image cimport Layout
+from binlake.core.layouts cimport Layout
 from binlake.core.reader cimport Reader
 from binlake.core.sink cimport Column
 

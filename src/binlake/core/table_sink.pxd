@@ -3,7 +3,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from binlake.core.failure cimport Failure
-from binlake.core.image cimport Image, ImageSink
+from binlake.core.image cimport ImageSink
+from binlake.core.layouts cimport Image
 from binlake.core.reader cimport Reader, unlikely
 from binlake.core.row_condition cimport Condition, RowCondition
 from binlake.core.row_selection cimport FoundRows

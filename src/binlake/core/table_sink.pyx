@@ -9,19 +9,17 @@ from libc.string cimport memset
 from binlake.core.failure cimport NO_COLUMNS, OTHER_WIDTH, fail
 from binlake.core.growing cimport hand_over, resize
 from binlake.core.image cimport (
-    Layout,
     append_image,
     append_missing,
     begin_row,
     begin_run,
     carry,
-    choose,
     count_inflated,
     held_by_image,
     roll_back,
     step_over,
-    trim_layouts,
 )
+from binlake.core.layouts cimport Layout, choose, trim_layouts
 from binlake.core.row_condition cimport RowCondition, matches
 from binlake.core.row_selection cimport add_found
 from binlake.core.strides cimport Strides, clear_places, forget_strides, stride_over

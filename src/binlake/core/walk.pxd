@@ -47,9 +47,3 @@ cdef class RowWalker:
     cdef DefinedTable _know(self, bytes definition, body)
     cdef int _look_up(self) except -1
     cdef int _inflate(self) except -1
-    cdef int _take_partially(self) except -1
-    cdef int _begin_partially(self, Table* table, RowsHead* head) except -1
-    cdef int _change_partially(self, Table* table, RowsHead* head, Reader* r) except -1
-    cdef int _change_selected_partially(self, Table* table, RowsHead* head, Reader* r) except -1
-    cdef int _change_one_partially(self, Table* table, RowsHead* head, Reader* r) except -1
-    cdef int _pass_partially(self, Table* table, RowsHead* head, Reader* r) except -1

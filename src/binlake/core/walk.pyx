@@ -4,8 +4,6 @@ The loop over frames (walk_loop.pyx) runs without the interpreter's lock and com
 what is rare: a table that it does not know yet, compressed rows, JSON differences.
 
 Tables are found by the bytes of their definition, first in a small table by id.
-
-Long: all of it works on the state of one RowWalker.
 """
 
 from functools import lru_cache
@@ -16,35 +14,26 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from binlake.core.failure cimport NO_FAULT, error_of
-from binlake.core.image cimport trim_layouts
-from binlake.core.partial cimport change_partially, pass_partially
+from binlake.core.partial_rows cimport take_partial_rows
 from binlake.core.reader cimport Reader, left, load, take
-from binlake.core.row_selection cimport FoundSink, RowSelection, has_selected
+from binlake.core.row_selection cimport FoundSink, RowSelection
 from binlake.core.rows_header cimport RowsHead
-from binlake.core.table_sink cimport Table, begin_change, begin_event, drop_unfinished, note_changes
 from binlake.core.walk_loop cimport (
     COMPRESSED_ROWS,
     DONE,
     PARTIAL_ROWS,
-    STMT_END,
     STOPPED,
     UNDECIDED,
     UNKNOWN_ID,
     UNKNOWN_TABLE,
-    activate,
-    begin_rows,
-    count_held,
     enter,
     enter_group,
-    open_transaction,
     read_head,
-    seek_selected,
     walk_frames,
 )
 
 from binlake.core.actions import ACTION_OF, OPERATION_OF, VERSION_OF
 from binlake.core.inflate import inflate_event_data
-from binlake.core.table_sink import UPDATE
 from binlake.errors import BinlogError, MalformedError, UnsupportedError
 from binlake.format.event_types import PARTIAL_UPDATE_ROWS_EVENT, event_name
 
@@ -60,8 +49,6 @@ cdef enum:
     # What a table costs beside its columns, as so many of them.
     _COLUMNS_OF_A_TABLE = 8
 
-cdef int _PARTIAL = PARTIAL_UPDATE_ROWS_EVENT
-cdef int _UPDATE = UPDATE
 cdef bytes _ACTION_OF = ACTION_OF
 cdef bytes _OP_OF = OPERATION_OF
 cdef bytes _VERSION_OF = VERSION_OF
@@ -395,7 +382,10 @@ cdef class RowWalker:
         if reason == COMPRESSED_ROWS:
             return self._inflate()
         if reason == PARTIAL_ROWS:
-            return self._take_partially()
+            try:
+                return take_partial_rows(w, self.data)
+            finally:
+                self._hold_active()
         raise error_of(&w.failure, _plans_of(w))
 
     cdef int _bind(self) except -1:
@@ -482,137 +472,6 @@ cdef class RowWalker:
         w.inflated_bytes = len(self.inflated)
         w.inflated_frame = w.frame
         return 0
-
-    cdef int _take_partially(self) except -1:
-        """Decode, or step over, the rows of an event with JSON differences.
-
-        Return DONE, or STOPPED where the limit is reached before its end.
-        """
-        cdef Walk* w = &self.walk
-        cdef RowsHead head
-        cdef Reader r
-        cdef Table* table
-        cdef const uint8_t* start
-        cdef const uint8_t* images
-        cdef bint wanted
-        enter(w, w.frame, &r)
-        read_head(w, _PARTIAL, &r, &head)
-        start, images = r.start, r.pos
-        table = w.slots[head.table_id & (SLOTS - 1)].table
-        wanted = table.operations >> _UPDATE & 1
-        if w.resume_frame == w.frame:
-            r.pos += w.resume_at
-        else:
-            begin_rows(w)
-        if wanted:
-            self._begin_partially(table, &head)
-        trim_layouts(table.passed)
-        if not wanted:
-            self._pass_partially(table, &head, &r)
-        elif w.selected != NULL:
-            self._change_selected_partially(table, &head, &r)
-        else:
-            self._change_partially(table, &head, &r)
-        if r.pos < r.end:
-            w.resume_frame = w.frame
-            w.resume_at = r.pos - images
-            return STOPPED
-        w.resume_frame = -1
-        if wanted:
-            w.decoded_bytes += r.end - start
-        else:
-            w.passed_bytes += r.end - start
-        if head.flags & STMT_END:
-            w.generation += 1
-        w.frame += 1
-        return DONE
-
-    cdef int _begin_partially(self, Table* table, RowsHead* head) except -1:
-        """What comes before the first change of an event is taken."""
-        cdef Walk* w = &self.walk
-        if w.facts.txn < 0 and open_transaction(w):
-            raise error_of(&w.failure, None)
-        activate(w, table)
-        self._hold_active()
-        w.facts.server_id = w.server_id[w.frame]
-        w.facts.row = w.next_row
-        w.facts.seq = w.rows
-        if begin_event(table, head, _UPDATE, &w.failure):
-            raise error_of(&w.failure, (<TableSink>table.owner).plans)
-        return 0
-
-    cdef int _change_partially(self, Table* table, RowsHead* head, Reader* r) except -1:
-        """Take changes up to the end of the event, or until the limit is reached."""
-        cdef Walk* w = &self.walk
-        cdef int64_t first = table.rows
-        cdef const uint8_t* pos = NULL
-        try:
-            while True:
-                pos = r.pos
-                self._change_one_partially(table, head, r)
-                if r.pos >= r.end:
-                    break
-                if pos == r.pos:
-                    raise _no_columns()
-                count_held(w, table, r.pos - pos, 1)
-                if w.full:
-                    break
-        finally:
-            drop_unfinished(table)
-            note_changes(table, first, _UPDATE, &w.facts)
-        w.next_row += table.rows - first
-        w.rows += table.rows - first
-        if r.pos >= r.end:
-            count_held(w, table, r.pos - pos, 1)
-        return 0
-
-    cdef int _change_selected_partially(self, Table* table, RowsHead* head, Reader* r) except -1:
-        """Take the selected changes of the event, or until the limit is reached."""
-        cdef Walk* w = &self.walk
-        cdef int64_t first
-        cdef const uint8_t* pos
-        while not w.full and has_selected(w.selected, w.offset[w.frame]):
-            if seek_selected(w, r):
-                raise error_of(&w.failure, (<TableSink>table.owner).plans)
-            first = table.rows
-            pos = r.pos
-            w.facts.seq = w.rows
-            try:
-                self._change_one_partially(table, head, r)
-            except BinlogError:
-                drop_unfinished(table)
-                raise
-            note_changes(table, first, _UPDATE, &w.facts)
-            w.rows += 1
-            count_held(w, table, r.pos - pos, 1)
-        if not has_selected(w.selected, w.offset[w.frame]):
-            r.pos = r.end
-        return 0
-
-    cdef int _change_one_partially(self, Table* table, RowsHead* head, Reader* r) except -1:
-        """Take the change at the reader."""
-        cdef TableSink sink = <TableSink>table.owner
-        if begin_change(table, r):
-            raise error_of(r.failure, sink.plans)
-        change_partially(sink, r, head, self.data, self.walk.data)
-        table.rows += 1
-        return 0
-
-    cdef int _pass_partially(self, Table* table, RowsHead* head, Reader* r) except -1:
-        """Step over the changes of the event."""
-        cdef const uint8_t* pos
-        while True:
-            pos = r.pos
-            pass_partially(<TableSink>table.owner, r, head)
-            self.walk.next_row += 1
-            if r.pos >= r.end:
-                return 0
-            if pos == r.pos:
-                raise _no_columns()
-
-
-def _no_columns():
-    return MalformedError("rows without columns cannot have bytes", field="rows")
 
 
 cdef int64_t _columns_of(DefinedTable table):
