@@ -93,6 +93,8 @@ def stored_crc32(data: Buffer) -> int:
     return _stored(data, len(data))
 
 
+# The callers have checked that there are four bytes.
+@cython.boundscheck(False)
 def _stored(data: Buffer, end: cython.Py_ssize_t) -> int:
     return (
         data[end - 4]

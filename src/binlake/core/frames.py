@@ -190,6 +190,8 @@ def scan(
     return pos, reason
 
 
+# The loop asks once for each frame whether it is there, and whether it has room.
+@cython.boundscheck(False)
 def _scan(
     data: Buffer,
     base: cython.longlong,
@@ -368,6 +370,8 @@ def first_unanchored(block: FrameBlock, first: cython.Py_ssize_t, last: cython.P
     return -1
 
 
+# The callers have checked that there are four bytes.
+@cython.boundscheck(False)
 def _u32(data: Buffer, at: cython.Py_ssize_t) -> int:
     return (
         data[at]

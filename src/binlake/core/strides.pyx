@@ -66,7 +66,8 @@ cdef int stride_over(Strides* strides, const Layout* layout, Reader* r) noexcept
     stride = _stride_of(strides, layout, nulls, r.failure)
     if unlikely(stride == NULL):
         return -1
-    clear_places(strides)
+    for i in range(strides.wanted_count):
+        strides.places[i] = NULL
     for i in range(stride.leap_count):
         leap = &stride.leaps[i]
         if unlikely(leap.bytes > r.end - pos):
@@ -75,6 +76,8 @@ cdef int stride_over(Strides* strides, const Layout* layout, Reader* r) noexcept
         for k in range(leap.first, leap.last):
             strides.places[stride.spots[k].number] = pos + stride.spots[k].at
         pos += leap.bytes
+        if leap.prefix == 0:
+            break
         if leap.prefix == 1:
             size = pos[-1]
         elif leap.prefix == 2:
@@ -91,7 +94,7 @@ cdef int stride_over(Strides* strides, const Layout* layout, Reader* r) noexcept
     return -1 if unlikely(take(r, size) == NULL) else 0
 
 
-cdef const Stride* _stride_of(
+cdef inline const Stride* _stride_of(
     Strides* strides, const Layout* layout, const uint8_t* nulls, Failure* failure
 ) noexcept nogil:
     """The stride for a null bitmap; NULL: a failure."""
