@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
 from binlake.errors import SchemaError, UnsupportedError
+from binlake.mirror.source.definition import is_text_without_charset
 from binlake.source.chain import Chain
 from binlake.state.base import Base
 from binlake.state.origin import Origin
@@ -18,6 +20,8 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
 __all__ = ["CreatedLater", "created_later", "created_shape"]
+
+_ANY_CHARSET = "utf8mb4"
 
 
 class CreatedLater(Base):
@@ -42,14 +46,26 @@ def created_shape(
 ) -> TableShape:
     """Return the shape of a table that a statement creates. Raises UnsupportedError with the reason if its text
     does not tell it.
+
+    Text columns without a character set have that of the database, which the statement does not contain. The shape takes
+    them for text of any set: the table is empty, and the first row of the log tells the set.
     """
     declared = created_table(ddl, table)
+    unnamed = frozenset(
+        column.name for column in declared.columns if is_text_without_charset(column)
+    )
+    columns = (
+        replace(column, charset=_ANY_CHARSET) if column.name in unnamed else column
+        for column in declared.columns
+    )
+    filled = replace(declared, columns=tuple(columns))
     try:
         key = key_of(ddl.sql, declared)
         collations = collations_in(ddl.sql, flavour)
-        return TableShape.of(declared, flavour, key, options, collations, is_rounded=False)
+        shape = TableShape.of(filled, flavour, key, options, collations, is_rounded=False)
     except SchemaError as error:
         raise UnsupportedError(error.message) from None
+    return replace(shape, declared=declared, unnamed=unnamed)
 
 
 def created_later(

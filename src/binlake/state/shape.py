@@ -35,7 +35,8 @@ class TableShape:
     """A declared table. `key` are the columns that identify a row; () for a table without such a key.
 
     Generated columns are left out: the server computes them. `is_rounded`: rows from outside of the
-    log have a FLOAT in six digits only, as servers print it.
+    log have a FLOAT in six digits only, as servers print it. `unnamed` are text columns whose character set the
+    declaration does not name: only the rows of the log tell it.
     """
 
     declared: DeclaredTable
@@ -44,6 +45,7 @@ class TableShape:
     key: tuple[str, ...]
     is_rounded: bool
     collations: Mapping[str, int]
+    unnamed: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -67,6 +69,15 @@ class TableShape:
         spelled = {name.lower(): name for name in stored}
         found = tuple(spelled.get(name.lower(), "") for name in key)
         return cls(declared, definition, types, found if all(found) else (), is_rounded, collations)
+
+    def named(self, charsets: Mapping[str, str]) -> TableShape:
+        """The shape with the character sets of `unnamed` columns."""
+        columns = [
+            replace(column, charset=charsets.get(column.name, column.charset))
+            for column in self.declared.columns
+        ]
+        declared = replace(self.declared, columns=tuple(columns))
+        return replace(self, declared=declared, unnamed=frozenset())
 
     @property
     def full_name(self) -> str:

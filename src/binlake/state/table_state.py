@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import OptionError, SourceError, UnsupportedError
+from binlake.format.collations import COLLATIONS
 from binlake.source.arrays import scalar
 from binlake.source.chain import Chain
 from binlake.state.base import Base
@@ -224,6 +225,12 @@ class TableState:
             name = kind.column.name
             if name in self.shape.generated:
                 continue
+            if name in self.shape.unnamed and kind.column.collation_id is None:
+                raise UnsupportedError(
+                    f"{self.shape.full_name}: neither CREATE TABLE nor the rows events of the log name the"
+                    f" character set of column {name}",
+                    hint="make a dump of after the statement, or set binlog_row_metadata=MINIMAL on the server",
+                )
             mine = kinds.get(name)
             if mine is None:
                 raise UnsupportedError(
@@ -237,6 +244,15 @@ class TableState:
                     hint="they may be of different servers or times",
                 )
         self._known = {id(types): types}
+        if self.shape.unnamed:
+            self.shape = self.shape.named(
+                {
+                    kind.column.name: COLLATIONS[kind.column.collation_id].charset
+                    for kind in types.columns
+                    if kind.column.name in self.shape.unnamed
+                    and kind.column.collation_id is not None
+                }
+            )
 
     def _check_order(self, chain: Chain, options: ReadOptions) -> None:
         if options.start is None or options.stop is None:
@@ -304,12 +320,12 @@ class TableState:
         """The new name of the table, if a statement renames it."""
         definition = self.shape.definition
         name = (definition.database, definition.table)
-        renamed = renamed_tables(ddl) or {}
-        if any(
-            new[0].lower() == name[0].lower() and new[1].lower() == name[1].lower()
-            for new in renamed.values()
-        ):
-            raise UnsupportedError("another table gets the name")
+        for old, new in (renamed_tables(ddl) or {}).items():
+            if new[0].lower() == name[0].lower() and new[1].lower() == name[1].lower():
+                raise UnsupportedError(
+                    f"another table gets the name: {'.'.join(old)}, whose rows until then are its state as of"
+                    f" {ddl.position}"
+                )
         return new_name(ddl, *name) if self._is_there else None
 
     def _leave(self, why: str) -> None:

@@ -384,11 +384,55 @@ def test_tables_that_come_and_go_after_the_dump(
             why = "renamed it to lives.gone" if number >= 10 else missing[name]
             assert f"does not exist at this moment: {why}" in flattened(capsys.readouterr().err)
     assert main(["state", "lives.u", "--as-of", places[-1][0], *given]) == 1
-    assert "another table gets the name" in capsys.readouterr().err
+    assert (
+        "another table gets the name: lives.gone, whose rows until then" in capsys.readouterr().err
+    )
     assert main(["state", "lives.u", "--as-of", places[-2][0], *given]) == 2
     assert "renamed it to lives.v" in capsys.readouterr().err
     assert main(["state", "lives.never", "--as-of", places[-1][0], *given]) == 2
     assert "the dump has no table lives.never" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("server", "metadata"),
+    [
+        ("mysql-9.7", "MINIMAL"),
+        ("mysql-9.7", "FULL"),
+        ("mariadb-11.8", "NO_LOG"),
+        ("mariadb-11.8", "MINIMAL"),
+        ("mariadb-11.8", "FULL"),
+    ],
+    indirect=["server"],
+)
+def test_rows_of_the_log_tell_a_character_set_that_create_table_does_not_name(
+    server: Server, metadata: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server.session() as session:
+        session.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
+        session.execute("CREATE DATABASE unnamed CHARACTER SET latin1", "USE unnamed")
+        session.execute("CREATE TABLE t (id INT PRIMARY KEY)", "FLUSH BINARY LOGS")
+        dump = tmp_path / "dump.sql"
+        dump.write_bytes(dumped(server, "unnamed"))
+        places: list[tuple[str, list[str]]] = []
+        for statement in (
+            "CREATE TABLE words (word VARCHAR(20) PRIMARY KEY, note TEXT, n INT)",
+            "INSERT INTO words VALUES ('é', 'Müller', 1), ('b', NULL, 2)",
+            "UPDATE words SET note = 'ÿ' WHERE word = 'é'",
+            "ALTER TABLE words ADD COLUMN greek VARCHAR(5) CHARACTER SET utf8mb4",
+            "UPDATE words SET greek = 'λ', note = NULL WHERE word = 'é'",
+        ):
+            session.execute(statement)
+            file, offset = server.position()
+            places.append((f"{file}:{offset}", rows_of(session, "words")))
+    logs = server.log_files()[-1:]
+    given = ["--from", str(dump), *map(str, logs)]
+    for number, (place, rows) in enumerate(places):
+        asked = ["unnamed.words", "--as-of", place, *given]
+        if metadata != "NO_LOG" or number == 0:
+            assert as_texts(state(capsys, *asked)) == rows, place
+            continue
+        assert main(["state", *asked]) == 1
+        assert "neither CREATE TABLE nor the rows events of the log name" in capsys.readouterr().err
 
 
 def flattened(message: str) -> str:

@@ -13,7 +13,7 @@ from binlake.table.schema.declared import A_COLLATION, DeclaredColumn, DeclaredT
 from binlake.table.types.network import NETWORK_BYTES
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 
-__all__ = ["definition_of"]
+__all__ = ["definition_of", "is_text_without_charset"]
 
 #: Of the types that TABLE_MAP may give for one SQL type, the one that new tables have.
 _PREFERRED = (
@@ -70,6 +70,12 @@ def definition_of(declared: DeclaredTable, flavour: str) -> TableDefinition:
         name_source=NameSource.SCHEMA,
         flavour=flavour,
     )
+
+
+def is_text_without_charset(declared: DeclaredColumn) -> bool:
+    """Whether a column is text, and its declaration names no character set."""
+    is_text = bool(_STRINGS.intersection(declared.type_codes)) and not declared.special
+    return is_text and declared.charset is None
 
 
 def _column(ordinal: int, declared: DeclaredColumn, table: str, flavour: str) -> ColumnDefinition:
