@@ -16,11 +16,11 @@ from binlake.mirror import loop
 from binlake.mirror.control import Control
 from binlake.mirror.delta.stored import DeltaStored
 from binlake.mirror.iceberg.compaction import RewriteOrder
-from binlake.mirror.iceberg.data_files import DataFileWriter
 from binlake.mirror.iceberg.jvm import IcebergTable
 from binlake.mirror.iceberg.key_index import KeyIndex
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.data_files import DataFileWriter
 from support.servers.live import url_of
 from support.spark.mirrored import Lake
 

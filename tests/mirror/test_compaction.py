@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 from binlake.mirror import compact
-from binlake.mirror.iceberg.compaction import CompactionPolicy, all_groups, due_groups
 from binlake.mirror.iceberg.jvm import Lake as Catalog
-from binlake.mirror.iceberg.table import Change, MirrorTable
+from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.tables.change import Change
+from binlake.mirror.tables.compaction_policy import CompactionPolicy, all_groups, due_groups
 from binlake.mirror.tags import expire_tags
 from dev.servers import Server, running
 from support.spark.lake_readers import by_pyiceberg, by_spark

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from binlake.errors import IncompleteError
-from binlake.mirror.iceberg.jvm import CommitConflictError, Lake
-from binlake.mirror.iceberg.table import Change, MirrorTable
+from binlake.mirror.iceberg.jvm import Lake
+from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.tables.change import Change, CommitConflictError
 from support.spark.lake_readers import by_pyiceberg, by_spark
 
 pytestmark = pytest.mark.lakes

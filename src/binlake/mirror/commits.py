@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from binlake.mirror.followed import Followed
-from binlake.mirror.iceberg.jvm import CommitConflictError
-from binlake.mirror.iceberg.table import Change
 from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.spark.offsets import StreamOffset
 
 if TYPE_CHECKING:

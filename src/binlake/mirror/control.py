@@ -18,10 +18,10 @@ from typing import Any
 import pyarrow as pa
 
 from binlake.errors import SourceError
-from binlake.mirror.formats import LakeTables, StoredTable
-from binlake.mirror.iceberg.compaction import CompactionPolicy
-from binlake.mirror.iceberg.schema import iceberg_schema
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.compaction_policy import CompactionPolicy
+from binlake.mirror.tables.formats import LakeTables, StoredTable
+from binlake.mirror.tables.schema import iceberg_schema
 from binlake.spark.offsets import StreamOffset
 from binlake.values.log_names import LogName
 from binlake.values.position import Position

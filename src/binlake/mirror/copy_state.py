@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from binlake.errors import SourceError
-from binlake.mirror.iceberg.data_files import file_system
+from binlake.mirror.tables.data_files import file_system
 
 __all__ = ["CopyState"]
 

@@ -21,10 +21,6 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import offset_of, place_key
 from binlake.mirror.copy_state import CopyState
 from binlake.mirror.followed import Followed
-from binlake.mirror.formats import LakeTable, LakeTables, StoredTable
-from binlake.mirror.iceberg.data_files import DataFileWriter
-from binlake.mirror.iceberg.partitions import Partitioning, check_partition
-from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
 from binlake.mirror.kept import (
     begun_properties,
     copied_from,
@@ -43,6 +39,10 @@ from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.snapshot import Snapshot, SnapshotOptions, TableChunk
 from binlake.mirror.source.tables import SourceTable
+from binlake.mirror.tables.data_files import DataFileWriter
+from binlake.mirror.tables.formats import LakeTable, LakeTables, StoredTable
+from binlake.mirror.tables.partitions import Partitioning, check_partition
+from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 from binlake.spark.offsets import StreamOffset
 from binlake.spark.planner import StreamPlanner
 from binlake.values.ledger import counted

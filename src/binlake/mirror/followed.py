@@ -21,10 +21,6 @@ from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_hidden
 from binlake.mirror.apply.decode import TableName
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, offset_of, place_key, position_properties
-from binlake.mirror.formats import LakeTable, LakeTables
-from binlake.mirror.iceberg.jvm import CommitConflictError
-from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
-from binlake.mirror.iceberg.table import Change
 from binlake.mirror.kept import (
     create_table_of,
     flavour_of,
@@ -46,6 +42,9 @@ from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges
 from binlake.mirror.modes.names import MODE_OPTIONS
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import Change, CommitConflictError
+from binlake.mirror.tables.formats import LakeTable, LakeTables
+from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable

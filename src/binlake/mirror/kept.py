@@ -9,10 +9,10 @@ from typing import Any
 from binlake.mirror.apply.decode import TableName
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import NAMESPACE, position_properties
-from binlake.mirror.formats import LakeTables
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.table_rules import PartitionField
+from binlake.mirror.tables.formats import LakeTables
 from binlake.spark.offsets import StreamOffset
 from binlake.table.schema.schema_file import parse_schema
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from binlake.mirror.formats import DELTA, LakeTables, format_of
+from binlake.mirror.tables.formats import DELTA, LakeTables, format_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

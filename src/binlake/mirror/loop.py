@@ -33,8 +33,6 @@ from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
 from binlake.mirror.first_copy import CopyProgress, FirstCopy
 from binlake.mirror.followed import OF_ONE_TABLE, Followed, followed_tables
-from binlake.mirror.formats import check_format
-from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.kept import mirrored_tables
 from binlake.mirror.lake_state import check_lake, index_directory, lock
 from binlake.mirror.lakes import open_lake
@@ -44,6 +42,8 @@ from binlake.mirror.report import MirrorStatus, mirror_status
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
 from binlake.mirror.source.task_login import check_task_login
+from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
 from binlake.mirror.wanted_tables import WantedTables
 from binlake.source.replica.url import ServerUrl, without_password

@@ -27,7 +27,7 @@ from binlake.values.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from binlake.mirror.columns.rules import ColumnRules
-    from binlake.mirror.iceberg.compaction import CompactionPolicy
+    from binlake.mirror.tables.compaction_policy import CompactionPolicy
 
 __all__ = ["MIRROR_OPTIONS", "MirrorOption", "MirrorOptions"]
 
@@ -323,7 +323,7 @@ class MirrorOptions:
     @property
     def compaction(self) -> CompactionPolicy:
         """When data files are rewritten."""
-        from binlake.mirror.iceberg.compaction import CompactionPolicy
+        from binlake.mirror.tables.compaction_policy import CompactionPolicy
 
         return CompactionPolicy(
             files=self.compact_files,

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from binlake.mirror.control import NAMESPACE, Control, offset_of, place_key
-from binlake.mirror.formats import LakeTables, StoredTable
-from binlake.mirror.iceberg.compaction import CompactionPolicy, due_groups
 from binlake.mirror.kept import (
     copied_from,
     mode_of,
@@ -21,6 +19,8 @@ from binlake.mirror.kept import (
     treated_columns,
 )
 from binlake.mirror.pulse import Beat, last_beat
+from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
+from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.spark.offsets import StreamOffset
 
 __all__ = ["MirrorStatus", "TableStatus", "mirror_status"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binlake.errors import OptionError
-from binlake.mirror.formats import DELTA, format_of
 from binlake.mirror.lake_state import check_lake
+from binlake.mirror.tables.formats import DELTA, format_of
 from binlake.spark.sessions import start
 
 if TYPE_CHECKING:

@@ -21,20 +21,15 @@ from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.control import Control
 from binlake.mirror.followed import Followed, followed_tables
-from binlake.mirror.formats import DELTA, LakeTables
-from binlake.mirror.iceberg.compaction import (
-    FileState,
-    RewriteOrder,
-    Rewritten,
-    all_groups,
-    due_groups,
-)
-from binlake.mirror.iceberg.data_files import FILE_PREFIX, remove_file
-from binlake.mirror.iceberg.jvm import CommitConflictError
+from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.kept import mirrored_tables
 from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.compaction_policy import FileState, all_groups, due_groups
+from binlake.mirror.tables.data_files import FILE_PREFIX, remove_file
+from binlake.mirror.tables.formats import DELTA, LakeTables
 from binlake.mirror.tags import expire_tags
 from binlake.values.ledger import counted
 

@@ -26,8 +26,8 @@ from binlake.mirror.equality.compare import (
     compare,
     exact_session,
 )
-from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
 from binlake.mirror.source.tables import SourceTable, read_tables
+from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
 if TYPE_CHECKING:
     from binlake.mirror.followed import Followed

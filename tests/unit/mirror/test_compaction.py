@@ -13,16 +13,16 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 from pyroaring import BitMap
 
 from binlake.errors import OptionError
-from binlake.mirror.iceberg.compaction import (
+from binlake.mirror.iceberg.compaction import Rewritten
+from binlake.mirror.iceberg.key_index import KeyIndex, sorted_keys
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.compaction_policy import (
     CompactionPolicy,
     FileState,
-    Rewritten,
     all_groups,
     due_groups,
 )
-from binlake.mirror.iceberg.key_index import KeyIndex, sorted_keys
-from binlake.mirror.iceberg.keys import Keys
-from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.keys import Keys
 
 MB = 1 << 20
 POLICY = CompactionPolicy()

@@ -15,8 +15,8 @@ from binlake.errors import SourceError, UnsupportedError
 from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.log import DeltaLog, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, column_sql
-from binlake.mirror.iceberg.puffin import decode_vector, encode_vector
-from binlake.mirror.iceberg.schema import FIELD_ID, iceberg_schema
+from binlake.mirror.tables.deletion_vectors import decode_vector, encode_vector
+from binlake.mirror.tables.schema import FIELD_ID, iceberg_schema
 
 pyroaring = pytest.importorskip("pyroaring")
 

@@ -11,7 +11,7 @@ import pytest
 from binlake.errors import OptionError, UnsupportedError
 from binlake.mirror import MirrorOptions
 from binlake.mirror.delta.lake import check_key
-from binlake.mirror.formats import check_format, format_of
+from binlake.mirror.tables.formats import check_format, format_of
 
 
 @pytest.mark.parametrize(

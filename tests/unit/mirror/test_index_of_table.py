@@ -13,8 +13,9 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 import pyarrow as pa
 
 from binlake.mirror.iceberg.key_index import KeyIndex
-from binlake.mirror.iceberg.schema import iceberg_schema
-from binlake.mirror.iceberg.table import Change, MirrorTable
+from binlake.mirror.iceberg.table import MirrorTable
+from binlake.mirror.tables.change import Change
+from binlake.mirror.tables.schema import iceberg_schema
 
 SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.int32())])
 

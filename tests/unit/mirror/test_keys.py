@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
-from binlake.mirror.iceberg.keys import Keys, keys_of, row_hashes
-from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
+from binlake.mirror.tables.keys import Keys, keys_of, row_hashes
+from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 
 _TIMES = [datetime.datetime(1970, 1, 1), datetime.datetime(2026, 11, 23, 18, 0, 0, 123456)]
 VALUES: list[tuple[pa.DataType, list[object]]] = [

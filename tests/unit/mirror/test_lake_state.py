@@ -10,9 +10,9 @@ import pytest
 
 from binlake.errors import BinlogError
 from binlake.mirror.iceberg.key_index import KeyIndex
-from binlake.mirror.iceberg.keys import Keys
 from binlake.mirror.lake_state import lock
 from binlake.mirror.sessions import mirror_session
+from binlake.mirror.tables.keys import Keys
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from binlake.errors import OptionError, UnsupportedError
-from binlake.mirror.iceberg.partitions import Partitioning, check_partition
-from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.table_rules import parse_partition
+from binlake.mirror.tables.partitions import Partitioning, check_partition
+from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
 # so many buckets show all bits of a hash
 MOST = (1 << 31) - 1

@@ -133,11 +133,11 @@ def _configured(config: str, session: SparkSettings) -> tuple[dict[str, Any], Sp
 
 def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> None:
     need_libraries()
-    from binlake.mirror.formats import check_format
     from binlake.mirror.lakes import open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
     from binlake.mirror.report import mirror_status
+    from binlake.mirror.tables.formats import check_format
 
     options = MirrorOptions.of(values)
     options.column_rules.pinned()  # a missing key is an error before Spark starts

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from binlake.errors import IncompleteError, UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP
-from binlake.mirror.iceberg.keys import Keys, keys_of, row_hashes, value_bytes
+from binlake.mirror.tables.keys import Keys, keys_of, row_hashes, value_bytes
 
 __all__ = [
     "DELETE",

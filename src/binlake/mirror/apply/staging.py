@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from binlake.mirror.control import NAMESPACE
-from binlake.mirror.iceberg.data_files import file_system, remove_file
+from binlake.mirror.tables.data_files import file_system, remove_file
 
 __all__ = ["Staging", "staged_output"]
 

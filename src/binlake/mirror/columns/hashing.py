@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from binlake.errors import OptionError
 from binlake.mirror.equality.texts import is_digested, texts_of
-from binlake.mirror.iceberg.schema import conformed, iceberg_schema, storage_schema
+from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 
 __all__ = ["NOTHING_HASHED", "HashedColumns", "KeyedHash", "read_key"]
 

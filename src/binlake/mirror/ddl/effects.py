@@ -19,9 +19,9 @@ import pyarrow as pa
 from binlake.errors import BinlogError
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.followed import Followed, widens
-from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.definition import definition_of
+from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.plan import TableTypes
 from binlake.table.resolve import silent

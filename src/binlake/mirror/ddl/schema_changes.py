@@ -11,10 +11,9 @@ from binlake.mirror.commits import commit_emptied
 from binlake.mirror.control import Control
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
 from binlake.mirror.followed import OF_ONE_TABLE, Followed
-from binlake.mirror.iceberg.jvm import CommitConflictError
-from binlake.mirror.iceberg.table import Change
 from binlake.mirror.kept import definition_properties
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.wanted_tables import WantedTables
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress

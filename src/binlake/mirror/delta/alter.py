@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from binlake.mirror.delta.schema import column_sql, quoted, type_sql
-from binlake.mirror.iceberg.schema import storage_schema
+from binlake.mirror.tables.schema import storage_schema
 
 __all__ = ["alter_sql"]
 

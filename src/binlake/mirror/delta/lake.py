@@ -15,7 +15,7 @@ from binlake.mirror.control import NAMESPACE
 from binlake.mirror.delta.schema import column_sql
 from binlake.mirror.delta.stored import DeltaStored, created
 from binlake.mirror.delta.table import DeltaTable
-from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
+from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

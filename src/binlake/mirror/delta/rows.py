@@ -13,8 +13,8 @@ from pyroaring import BitMap
 
 from binlake.errors import SourceError
 from binlake.mirror.delta.log import DeltaLog
-from binlake.mirror.iceberg.puffin import decode_vector
-from binlake.mirror.iceberg.schema import FIELD_ID
+from binlake.mirror.tables.deletion_vectors import decode_vector
+from binlake.mirror.tables.schema import FIELD_ID
 
 __all__ = ["live_rows"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from binlake.errors import SchemaError
-from binlake.mirror.iceberg.schema import FIELD_ID
+from binlake.mirror.tables.schema import FIELD_ID
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -20,9 +20,9 @@ import pyarrow as pa
 from binlake.errors import SourceError
 from binlake.mirror.delta.log import Commit, DeltaLog, user_metadata
 from binlake.mirror.delta.schema import arrow_schema, quoted, spark_schema
-from binlake.mirror.iceberg.compaction import CompactionPolicy, FileState, due_groups
-from binlake.mirror.iceberg.jvm import CommitConflictError
-from binlake.mirror.iceberg.schema import conformed, iceberg_schema
+from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
+from binlake.mirror.tables.schema import conformed, iceberg_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,11 +23,10 @@ from binlake.mirror.delta.alter import alter_sql
 from binlake.mirror.delta.rows import live_rows
 from binlake.mirror.delta.schema import quoted, spark_schema
 from binlake.mirror.delta.stored import DeltaStored, in_one_line
-from binlake.mirror.iceberg.compaction import FileState
-from binlake.mirror.iceberg.jvm import CommitConflictError
-from binlake.mirror.iceberg.partitions import NOT_PARTITIONED
-from binlake.mirror.iceberg.schema import conformed
-from binlake.mirror.iceberg.table import Change
+from binlake.mirror.tables.change import Change, CommitConflictError
+from binlake.mirror.tables.compaction_policy import FileState
+from binlake.mirror.tables.partitions import NOT_PARTITIONED
+from binlake.mirror.tables.schema import conformed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,9 +14,9 @@ from binlake.errors import BinlogError
 from binlake.mirror.control import Control
 from binlake.mirror.delta.table import DeltaTable
 from binlake.mirror.followed import Followed
-from binlake.mirror.iceberg.compaction import due_groups
-from binlake.mirror.iceberg.jvm import CommitConflictError
 from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.compaction_policy import due_groups
 
 __all__ = ["DeltaUpkeep"]
 

@@ -15,30 +15,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from binlake.errors import BinlogError, SourceError
-from binlake.mirror.iceberg.compaction import (
-    CompactionPolicy,
-    FileState,
-    RewriteTask,
-    due_groups,
-)
-from binlake.mirror.iceberg.data_files import FILE_PREFIX, DataFileWriter
+from binlake.errors import SourceError
+from binlake.mirror.iceberg.compaction import RewriteTask
 from binlake.mirror.iceberg.live_rows import deleted_counts
-from binlake.mirror.iceberg.schema import conformed, storage_schema
 from binlake.mirror.table_rules import PartitionField
+from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState, due_groups
+from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
+from binlake.mirror.tables.schema import conformed, storage_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["CommitConflictError", "IcebergTable", "Lake"]
+__all__ = ["IcebergTable", "Lake"]
 
 _SOURCE = "Lake.java"
-
-
-class CommitConflictError(BinlogError):
-    """Another writer has committed to the table."""
-
-    retryable = True
 
 
 class Lake:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from binlake.mirror.iceberg.keys import Keys
+from binlake.mirror.tables.keys import Keys
 from binlake.source.bytes import create_new, keep_from_others, remove_partials, replacing
 
 __all__ = ["KeyIndex", "Locations", "SortedKeys", "sorted_keys"]

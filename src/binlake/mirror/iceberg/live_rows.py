@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap
 
 from binlake.errors import IncompleteError, UnsupportedError
-from binlake.mirror.iceberg.data_files import file_system
 from binlake.mirror.iceberg.key_index import SortedKeys, sorted_keys
-from binlake.mirror.iceberg.keys import Keys, keys_of_rows
-from binlake.mirror.iceberg.puffin import decode_vector
-from binlake.mirror.iceberg.schema import FIELD_ID
+from binlake.mirror.tables.data_files import file_system
+from binlake.mirror.tables.deletion_vectors import decode_vector
+from binlake.mirror.tables.keys import Keys, keys_of_rows
+from binlake.mirror.tables.schema import FIELD_ID
 
 __all__ = [
     "Lookup",

@@ -1,30 +1,26 @@
 """Deletion vectors of Iceberg v3: bitmaps of positions, in files of the format Puffin.
 
 A file: `PFA1`, blobs, `PFA1`, a JSON footer, its length (int32 LE), four zero bytes, `PFA1`.
-A blob `deletion-vector-v1`: length (u32 BE), magic, number of bitmaps (u64 LE), for each its upper
-32 bits (u32 LE) and a portable roaring bitmap; CRC32 (u32 BE) of all from the magic on. The length
-counts magic and bitmaps.
+A blob is a deletion vector; `tables/deletion_vectors.py` has its layout.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyroaring import BitMap
 
-from binlake.errors import ChecksumError, MalformedError, UnsupportedError
-from binlake.mirror.iceberg.data_files import write_file
-from binlake.mirror.iceberg.partitions import Partition
+from binlake.mirror.tables.data_files import write_file
+from binlake.mirror.tables.deletion_vectors import encode_vector
+from binlake.mirror.tables.partitions import Partition
 
-__all__ = ["DeletionVector", "decode_vector", "encode_vector", "puffin", "vector_files"]
+__all__ = ["DeletionVector", "puffin", "vector_files"]
 
 _FILE_MAGIC = b"PFA1"
-_MAGIC = b"\xd1\xd3\x39\x64"
 _ROW_POSITION_FIELD = 2147483645  # Iceberg's id of the reserved column _pos
 
 
@@ -36,28 +32,6 @@ class DeletionVector:
     offset: int
     length: int
     cardinality: int
-
-
-def encode_vector(positions: BitMap) -> bytes:
-    """The blob of a set of positions below 2^32."""
-    body = _MAGIC + struct.pack("<QI", 1, 0) + positions.serialize()
-    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
-
-
-def decode_vector(blob: bytes, file: str) -> BitMap:
-    """The positions of a blob of `file`. Raises MalformedError, ChecksumError, UnsupportedError."""
-    if len(blob) < 20 or struct.unpack(">I", blob[:4])[0] != len(blob) - 8 or blob[4:8] != _MAGIC:
-        raise MalformedError("a deletion vector is damaged", file=file)
-    body = blob[4:-4]
-    (stored,) = struct.unpack(">I", blob[-4:])
-    if zlib.crc32(body) != stored:
-        raise ChecksumError("a deletion vector is damaged", file=file, expected=stored)
-    (count,) = struct.unpack("<Q", body[4:12])
-    if count == 0:
-        return BitMap()
-    if count > 1 or body[12:16] != b"\0\0\0\0":
-        raise UnsupportedError("a data file has more than 2^32 rows", file=file)
-    return BitMap.deserialize(body[16:])
 
 
 def puffin(vectors: Iterable[tuple[str, BitMap]]) -> tuple[bytes, list[DeletionVector]]:

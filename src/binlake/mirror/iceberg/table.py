@@ -6,17 +6,13 @@
 A commit writes the new rows into data files and marks the old ones where they are, by deletion
 vectors (or, in tables of format v2, position deletes). Rows, the position in the source and, where
 it changed, the schema are one atomic commit of Iceberg: there is nothing to reconcile after a kill.
-
-Long: all steps of a commit work on the state of one table.
 """
 
 from __future__ import annotations
 
 import uuid
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,35 +21,31 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from binlake.errors import SourceError
-from binlake.mirror.iceberg.compaction import FileState, RewriteOrder, Rewritten
-from binlake.mirror.iceberg.data_files import (
-    FILE_PREFIX,
-    DataFileWriter,
-    position_delete_files,
-    without_metrics,
-)
+from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.jvm import IcebergTable, Lake
 from binlake.mirror.iceberg.key_index import KeyIndex
-from binlake.mirror.iceberg.keys import Keys, keys_of_rows, row_hashes
 from binlake.mirror.iceberg.live_rows import (
     Lookup,
-    deleted_rows,
     live_batches,
     marked_rows,
     places_of_each,
     rows_at,
 )
-from binlake.mirror.iceberg.partitions import Partition, Partitioning
+from binlake.mirror.iceberg.position_deletes import position_delete_files
 from binlake.mirror.iceberg.puffin import vector_files
-from binlake.mirror.iceberg.schema import FIELD_ID, conformed, iceberg_schema, storage_schema
+from binlake.mirror.iceberg.table_files import Entries, TableFiles
 from binlake.mirror.table_rules import PartitionField
+from binlake.mirror.tables.change import Change
+from binlake.mirror.tables.compaction_policy import FileState
+from binlake.mirror.tables.data_files import FILE_PREFIX, DataFileWriter
+from binlake.mirror.tables.keys import Keys, keys_of_rows, row_hashes
+from binlake.mirror.tables.partitions import Partitioning
+from binlake.mirror.tables.schema import FIELD_ID, conformed, iceberg_schema, storage_schema
 
-__all__ = ["Change", "Deletes", "MirrorTable"]
+__all__ = ["Deletes", "MirrorTable"]
 
 Deletes = Literal["vectors", "position"]
 _FORMAT_VERSION: dict[Deletes, str] = {"vectors": "3", "position": "2"}
-#: Data files as Iceberg's JSON, by path.
-_Files = Mapping[str, Mapping[str, Any]]
 _POSITION = np.uint64(0xFFFFFFFF)
 _NUMBER_BITS = np.uint64(32)
 _SETTINGS = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")} | {
@@ -61,32 +53,6 @@ _SETTINGS = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "updat
     "write.metadata.previous-versions-max": "20",
     "commit.manifest.min-count-to-merge": "20",
 }
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a commit does to a table, in this order: empty it, change its schema, delete, insert.
-
-    With a key: `upserts` has at most one row per key (of those that can be found), and replaces the row of that key; `deletes`
-    are key columns; `upsert_keys` and `delete_keys` are the keys of both, if they are known. Without a key: `upserts` are inserted, and each row of `deletes`, which are whole
-    rows, removes one row that equals it. `appended` are rows of a table without an index, which are read once. `schema` are steps as `Lake.java` takes them, in groups
-    that are done one after the other; `table_properties` are set.
-    """
-
-    upserts: pa.Table | None = None
-    deletes: pa.Table | None = None
-    upsert_keys: Keys | None = None
-    delete_keys: Keys | None = None
-    appended: Iterable[pa.Table] | None = None
-    truncate: bool = False
-    schema: Sequence[Sequence[Mapping[str, Any]]] = ()
-    table_properties: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it surely changes nothing."""
-        rows = sum(rows.num_rows for rows in (self.upserts, self.deletes) if rows is not None)
-        return not (rows or self.appended or self.truncate or self.schema or self.table_properties)
 
 
 class MirrorTable:
@@ -190,51 +156,35 @@ class MirrorTable:
     @property
     def files(self) -> int:
         """How many data files there are."""
-        return len(self._rows)
+        return len(self._files.rows)
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return sum(self._rows.values()) - self.deleted
+        return sum(self._files.rows.values()) - self.deleted
 
     @property
     def deleted(self) -> int:
         """How many rows of the data files are deleted."""
-        return sum(map(len, self._deleted.values()))
+        return sum(map(len, self._files.deleted.values()))
 
     @property
     def data_bytes(self) -> int:
         """Bytes of the data files."""
-        return sum(int(file["file-size-in-bytes"]) for file in self._files.values())
+        return sum(int(file["file-size-in-bytes"]) for file in self._files.entries.values())
 
     def reload(self) -> None:
         """Look at the table anew, and complete the index."""
         self._table.refresh()
         self._look()
-        files = self._table.files()
-        self._rows: dict[str, int] = {entry["path"]: entry["rows"] for entry in files["data"]}
-        self._files: dict[str, Mapping[str, Any]] = {
-            entry["path"]: entry["file"] for entry in files["data"]
-        }
-        self._deleted = deleted_rows(files)
-        self._delete_lists: dict[str, Mapping[str, Any]] = {
-            file["file-path"]: file
-            for file in files["deletes"].values()
-            if file["file-format"].lower() != "puffin"
-        }
-        self._vectors: dict[str, Mapping[str, Any]] = {
-            entry["path"]: files["deletes"][name]
-            for entry in files["data"]
-            for name in entry["deletes"]
-            if files["deletes"][name]["file-format"].lower() == "puffin"
-        }
+        self._files = TableFiles(self._table.files())
         if self._lookup is not None:
             self._complete_index(self._lookup)
 
     def _complete_index(self, lookup: Lookup) -> None:
         """Add all rows of the data files that it lacks: those that are deleted do no harm."""
-        self._index.keep(self._rows)
-        for path in self._rows:
+        self._index.keep(self._files.rows)
+        for path in self._files.rows:
             if not self._index.has(path):
                 keys = lookup.keys_of_file(path, self._schema)
                 if keys is not None:
@@ -262,8 +212,8 @@ class MirrorTable:
 
         Changes that are committed meanwhile may be left out.
         """
-        for path in list(self._rows):
-            deleted = self._deleted.get(path, BitMap())
+        for path in list(self._files.rows):
+            deleted = self._files.deleted.get(path, BitMap())
             for rows, _ in live_batches(path, deleted, self._schema, names or self._schema.names):
                 if rows.num_rows:
                     yield rows
@@ -297,10 +247,10 @@ class MirrorTable:
         numbers = (places >> _NUMBER_BITS).astype(np.int64)
         for number in np.unique(numbers):
             path = self._index.path(int(number))
-            if path not in self._rows:
+            if path not in self._files.rows:
                 continue
             of = np.flatnonzero(numbers == number)
-            gone = self._deleted.get(path)
+            gone = self._files.deleted.get(path)
             if not gone:
                 keep[of] = True
                 continue
@@ -333,7 +283,7 @@ class MirrorTable:
         }
         marks: dict[str, BitMap] = {}
         if only is not None:
-            marks = marked_rows(self._deleted, self._rows, self._schema, *only)
+            marks = marked_rows(self._files.deleted, self._files.rows, self._schema, *only)
             request |= self._delete_files(marks, {})
         elif self._snapshot is not None:
             request["truncate"] = True
@@ -392,46 +342,24 @@ class MirrorTable:
     def _commit(self, request: dict[str, Any], marks: Mapping[str, BitMap]) -> None:
         request["from"] = -1 if self._snapshot is None else self._snapshot
         self._table.commit(request)
-        self._take(request, marks)
-
-    def _take(self, request: Mapping[str, Any], marks: Mapping[str, BitMap]) -> None:
-        """Know the files of a commit."""
-        for file in request.get("add", ()):
-            self._rows[file["file-path"]] = file["record-count"]
-            self._files[file["file-path"]] = without_metrics(file)
-        for path, positions in marks.items():
-            self._deleted[path] = positions
-        for file in request.get("deletes", ()):
-            if file["file-format"] == "puffin":
-                self._vectors[file["referenced-data-file"]] = file
-            else:
-                self._delete_lists[file["file-path"]] = without_metrics(file)
+        self._files.add(request, marks)
         self._look()
 
     # -- compaction ------------------------------------------------------------------------------
 
     def file_states(self) -> list[FileState]:
         """The data files, and how much of them is deleted."""
-        return [
-            FileState(
-                path,
-                rows,
-                len(self._deleted.get(path, ())),
-                file["file-size-in-bytes"],
-                Partition.of(file),
-            )
-            for (path, rows), file in zip(self._rows.items(), self._files.values(), strict=True)
-        ]
+        return self._files.states()
 
     @property
     def delete_lists(self) -> int:
         """How many files of position deletes one partition has, at most (format v2)."""
-        return max(Counter(map(Partition.of, self._delete_lists.values())).values(), default=0)
+        return self._files.most_delete_lists()
 
     def rewrite_of(self, group: Sequence[FileState]) -> RewriteOrder:
         """What another thread needs to write the rows of data files into one."""
-        old = {file.path: self._deleted.get(file.path, BitMap()) for file in group}
-        rows = {path: self._rows[path] for path in old}
+        old = {file.path: self._files.deleted.get(file.path, BitMap()) for file in group}
+        rows = {path: self._files.rows[path] for path in old}
         partition = group[0].partition
         return RewriteOrder(old, rows, self._schema, self._lookup, self.data_prefix(), partition)
 
@@ -441,8 +369,8 @@ class MirrorTable:
         Rewrites of files that are not all there any more are left out. Files of position deletes become
         one. Returns how many data files are gone; nothing is committed where there is nothing to do.
         """
-        sound = [one for one in rewrites if all(path in self._rows for path in one.deleted)]
-        moved = {one.path: one.moved(self._deleted) for one in sound if one.file is not None}
+        sound = [one for one in rewrites if all(path in self._files.rows for path in one.deleted)]
+        moved = {one.path: one.moved(self._files.deleted) for one in sound if one.file is not None}
         marks = {path: positions for path, positions in moved.items() if len(positions)}
         new = {one.path: one.file for one in sound if one.file is not None}
         old = [path for one in sound for path in one.deleted]
@@ -450,18 +378,15 @@ class MirrorTable:
             return 0
         request: dict[str, Any] = {
             "from": self._snapshot,
-            "removed": [self._files[path] for path in old],
+            "removed": [self._files.entries[path] for path in old],
             "add": list(new.values()),
             "properties": dict(properties),
             **self._rewritten_deletes(marks, set(old), new),
         }
         self._table.rewrite(request)
-        for path in old:
-            for known in (self._rows, self._files, self._deleted, self._vectors):
-                known.pop(path, None)
-        for file in request["replaced"]:
-            self._delete_lists.pop(file["file-path"], None)
-        self._take(request, marks)
+        self._files.remove(old, request["replaced"])
+        self._files.add(request, marks)
+        self._look()
         if self._lookup is not None:
             for one in sound:
                 if one.keys is not None:
@@ -471,21 +396,21 @@ class MirrorTable:
         return len(old)
 
     def _rewritten_deletes(
-        self, marks: Mapping[str, BitMap], old: set[str], new: _Files
+        self, marks: Mapping[str, BitMap], old: set[str], new: Entries
     ) -> dict[str, Any]:
         """The deletes of a rewrite, new ones and those that go."""
         if self._properties.get("binlake.deletes") != "position":
-            replaced = [self._vectors[path] for path in old if path in self._vectors]
+            replaced = [self._files.vectors[path] for path in old if path in self._files.vectors]
             return {**self._delete_files(marks, new), "replaced": replaced}
         # a list may be about files that stay, too: what it says of them goes into the new one
         all_marks = {
             path: positions
-            for path, positions in (*self._deleted.items(), *marks.items())
+            for path, positions in (*self._files.deleted.items(), *marks.items())
             if path not in old and len(positions)
         }
-        found: dict[str, Any] = {"replaced": list(self._delete_lists.values())}
+        found: dict[str, Any] = {"replaced": list(self._files.delete_lists.values())}
         if all_marks:
-            partitions = self._partitions(all_marks, new)
+            partitions = self._files.partitions(all_marks, new)
             found["deletes"] = position_delete_files(self._table.data_path, all_marks, partitions)
         return found
 
@@ -518,7 +443,7 @@ class MirrorTable:
         for number in np.unique(numbers):
             path = self._index.path(int(number))
             positions = (places[numbers == number] & _POSITION).astype(np.uint32)
-            marks[path] = self._deleted.get(path, BitMap()) | BitMap(
+            marks[path] = self._files.deleted.get(path, BitMap()) | BitMap(
                 array("I", positions.tobytes())
             )
         return marks
@@ -532,19 +457,18 @@ class MirrorTable:
         wanted, places = self._live(keys.take(first))
         return places_of_each(self.full_name, wanted, places, counts)
 
-    def _delete_files(self, marks: Mapping[str, BitMap], new: _Files) -> dict[str, Any]:
+    def _delete_files(self, marks: Mapping[str, BitMap], new: Entries) -> dict[str, Any]:
         """Write the deletes of a commit; what its request says of them. `new`: data files that are not known yet."""
         if not marks:
             return {}
-        partitions = self._partitions(marks, new)
+        partitions = self._files.partitions(marks, new)
         if self._properties.get("binlake.deletes") == "position":
-            since = {file: of - self._deleted.get(file, BitMap()) for file, of in marks.items()}
+            since = {
+                file: of - self._files.deleted.get(file, BitMap()) for file, of in marks.items()
+            }
             made = position_delete_files(self._table.data_path, since, partitions)
             return {"deletes": made, "marked": list(marks)}
         path = self._table.data_path(f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}.puffin")
         made = vector_files(path, marks, partitions)
-        replaced = [self._vectors[file] for file in marks if file in self._vectors]
+        replaced = [self._files.vectors[file] for file in marks if file in self._files.vectors]
         return {"deletes": made, "replaced": replaced, "marked": list(marks)}
-
-    def _partitions(self, paths: Iterable[str], new: _Files) -> dict[str, Partition]:
-        return {path: Partition.of(new.get(path) or self._files[path]) for path in paths}

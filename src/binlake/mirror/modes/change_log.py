@@ -18,10 +18,10 @@ from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
 from binlake.mirror.apply.net import UPDATE, differs
 from binlake.mirror.control import place_key
-from binlake.mirror.iceberg.keys import Keys, keys_of, row_hashes
-from binlake.mirror.iceberg.table import Change
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, repeated
 from binlake.mirror.modes.names import APPEND
+from binlake.mirror.tables.change import Change
+from binlake.mirror.tables.keys import Keys, keys_of, row_hashes
 from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import METADATA
 from binlake.values.position import Position

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from binlake.errors import IncompleteError
 from binlake.mirror.apply.net import KeyShare, Net, moves_without_columns, net_by_key, net_of_rows
-from binlake.mirror.iceberg.table import Change
 from binlake.mirror.modes.mode import Mode, RowChanges, Scan
 from binlake.mirror.modes.names import MIRROR
+from binlake.mirror.tables.change import Change
 
 __all__ = ["EqualRows", "check_moves"]
 

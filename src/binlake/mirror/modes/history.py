@@ -22,11 +22,11 @@ from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import OP, fact
 from binlake.mirror.apply.net import KeySteps, RowsOf, net_by_key
 from binlake.mirror.control import place_key
-from binlake.mirror.iceberg.schema import conformed
-from binlake.mirror.iceberg.table import Change
 from binlake.mirror.modes.equal_rows import check_moves
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, in_parts, repeated
 from binlake.mirror.modes.names import HISTORY
+from binlake.mirror.tables.change import Change
+from binlake.mirror.tables.schema import conformed
 from binlake.table.batches import OPERATIONS
 from binlake.table.metadata import SEQUENCE_TYPE
 from binlake.values.position import Position

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.net import RowsOf
-from binlake.mirror.iceberg.table import Change
+from binlake.mirror.tables.change import Change
 from binlake.values.position import Position
 
 __all__ = ["Emptying", "Mode", "RowChanges", "Scan", "in_parts", "repeated"]

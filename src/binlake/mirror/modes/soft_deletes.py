@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_special
 from binlake.mirror.apply.net import DELETE, MOVE, UPDATE, differs, net_by_key
-from binlake.mirror.iceberg.table import Change
 from binlake.mirror.modes.equal_rows import check_moves
 from binlake.mirror.modes.mode import Emptying, Mode, RowChanges, Scan, in_parts
 from binlake.mirror.modes.names import SOFT_DELETES
+from binlake.mirror.tables.change import Change
 
 __all__ = ["SoftDeletes"]
 

@@ -15,9 +15,9 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 
 from binlake.errors import UnsupportedError
 from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact
-from binlake.mirror.iceberg.schema import iceberg_schema, storage_schema
 from binlake.mirror.modes.history import History, versions
 from binlake.mirror.modes.mode import Emptying
+from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 from binlake.table.metadata import SEQUENCE_TYPE
 from binlake.values.position import Position
 

@@ -8,32 +8,24 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs as pafs
-from pyroaring import BitMap
 
-from binlake.mirror.iceberg.partitions import (
-    NOT_PARTITIONED,
-    UNPARTITIONED,
-    Partition,
-    Partitioning,
-)
-from binlake.mirror.iceberg.schema import FIELD_ID
+from binlake.mirror.tables.partitions import NOT_PARTITIONED, UNPARTITIONED, Partition, Partitioning
+from binlake.mirror.tables.schema import FIELD_ID
 from binlake.source.bytes import file_system_for
 
 __all__ = [
     "FILE_PREFIX",
     "DataFileWriter",
     "file_system",
-    "position_delete_files",
+    "finished",
     "remove_file",
     "without_metrics",
     "write_file",
@@ -48,14 +40,6 @@ _MOST_OPEN_FILES = 200
 _SAMPLE_ROWS = 4096
 _USUAL_COMPRESSION = 4  # Arrow's bytes to Parquet's: an object store tells no size before the end
 _BOUND_CHARACTERS = 16
-
-# Iceberg's ids of the columns of a file of position deletes
-_DELETES = pa.schema(
-    [
-        pa.field("file_path", pa.string(), False, {FIELD_ID: b"2147483546"}),
-        pa.field("pos", pa.int64(), False, {FIELD_ID: b"2147483545"}),
-    ]
-)
 
 
 def file_system(path: str) -> tuple[pafs.FileSystem, str]:
@@ -174,48 +158,7 @@ class _OpenFile:
     def finished(self) -> dict[str, Any]:
         """Close the file; return what a commit needs of it."""
         fs, inner = file_system(self.path)
-        return _finished(self.writer, self.schema, self.path, fs, inner, self.partition)
-
-
-def position_delete_files(
-    data_path: Callable[[str], str],
-    marks: Mapping[str, BitMap],
-    partitions: Mapping[str, Partition],
-) -> list[dict[str, Any]]:
-    """Write a file of position deletes (format v2) for each partition.
-
-    `data_path` returns the path of a new file of a name; `partitions` has the partition of each data file.
-    """
-    by_partition: dict[Partition, dict[str, BitMap]] = defaultdict(dict)
-    for path, positions in marks.items():
-        by_partition[partitions[path]][path] = positions
-    return [
-        _position_delete_file(
-            data_path(f"{FILE_PREFIX}deletes-{uuid.uuid4().hex}.parquet"), of, partition
-        )
-        for partition, of in by_partition.items()
-    ]
-
-
-def _position_delete_file(
-    path: str, deletes: Mapping[str, BitMap], partition: Partition
-) -> dict[str, Any]:
-    """Write a file of position deletes (format v2): of each data file, all of one partition, at least one."""
-    paths = sorted(deletes)
-    positions = [np.array(deletes[file].to_array(), np.int64) for file in paths]
-    numbers = np.repeat(np.arange(len(paths)), [len(of) for of in positions])
-    names = pa.DictionaryArray.from_arrays(numbers, pa.array(paths, pa.string())).cast(pa.string())
-    rows = pa.table([names, pa.array(np.concatenate(positions))], schema=_DELETES)
-    fs, inner = file_system(path)
-    fs.create_dir(inner.rpartition("/")[0], recursive=True)
-    writer = pq.ParquetWriter(inner, _DELETES, filesystem=fs, compression="zstd")
-    writer.write_table(rows)
-    found = _finished(writer, _DELETES, path, fs, inner, partition)
-    # readers find the files that a delete file is about by the bounds of file_path, uncut
-    ends = [min(paths).encode().hex(), max(paths).encode().hex()]
-    for name, value in zip(("lower-bounds", "upper-bounds"), ends, strict=True):
-        found[name] = {"keys": [2147483546], "values": [value]}
-    return {**found, "content": "position-deletes"}
+        return finished(self.writer, self.schema, self.path, fs, inner, self.partition)
 
 
 def _few_values(rows: pa.Table) -> list[str]:
@@ -230,7 +173,7 @@ def _few_values(rows: pa.Table) -> list[str]:
     return names
 
 
-def _finished(
+def finished(
     writer: pq.ParquetWriter,
     schema: pa.Schema,
     path: str,
@@ -238,6 +181,7 @@ def _finished(
     inner: str,
     partition: Partition,
 ) -> dict[str, Any]:
+    """Close a Parquet file; its entry in Iceberg's metadata."""
     writer.close()
     footer = writer.writer.metadata if hasattr(writer.writer, "metadata") else None
     if footer is None:

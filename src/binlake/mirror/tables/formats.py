@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from binlake.mirror.iceberg.compaction import CompactionPolicy, FileState
-    from binlake.mirror.iceberg.partitions import Partitioning
-    from binlake.mirror.iceberg.table import Change
     from binlake.mirror.options import MirrorOptions
     from binlake.mirror.table_rules import PartitionField
+    from binlake.mirror.tables.change import Change
+    from binlake.mirror.tables.compaction_policy import CompactionPolicy, FileState
+    from binlake.mirror.tables.partitions import Partitioning
 
 __all__ = [
     "DELTA",

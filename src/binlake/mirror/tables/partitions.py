@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.errors import UnsupportedError
-from binlake.mirror.iceberg.schema import FIELD_ID
 from binlake.mirror.table_rules import PartitionField
+from binlake.mirror.tables.schema import FIELD_ID
 
 __all__ = ["NOT_PARTITIONED", "UNPARTITIONED", "Partition", "Partitioning", "check_partition"]
 

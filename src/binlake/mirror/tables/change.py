@@ -1,0 +1,48 @@
+"""What a commit does to a lake table, whatever its format, and the error if another writer was first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from binlake.errors import BinlogError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from binlake.mirror.tables.keys import Keys
+
+__all__ = ["Change", "CommitConflictError"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a commit does to a table, in this order: empty it, change its schema, delete, insert.
+
+    With a key: `upserts` has at most one row per key (of those that can be found), and replaces the row of that key; `deletes`
+    are key columns; `upsert_keys` and `delete_keys` are the keys of both, if they are known. Without a key: `upserts` are inserted, and each row of `deletes`, which are whole
+    rows, removes one row that equals it. `appended` are rows of a table without an index, which are read once. `schema` are steps as `Lake.java` takes them, in groups
+    that are done one after the other; `table_properties` are set.
+    """
+
+    upserts: pa.Table | None = None
+    deletes: pa.Table | None = None
+    upsert_keys: Keys | None = None
+    delete_keys: Keys | None = None
+    appended: Iterable[pa.Table] | None = None
+    truncate: bool = False
+    schema: Sequence[Sequence[Mapping[str, Any]]] = ()
+    table_properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it surely changes nothing."""
+        rows = sum(rows.num_rows for rows in (self.upserts, self.deletes) if rows is not None)
+        return not (rows or self.appended or self.truncate or self.schema or self.table_properties)
+
+
+class CommitConflictError(BinlogError):
+    """Another writer has committed to the table."""
+
+    retryable = True
