@@ -14,7 +14,7 @@ from binlake.errors import OptionError
 from binlake.mirror.api import status
 from binlake.mirror.control import Control
 from binlake.mirror.iceberg.jvm import Lake as Catalog
-from binlake.mirror.metrics import prometheus_text
+from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.upkeep import compact_tables
 from dev.servers import Server, running
 from support.spark.lake_readers import by_duckdb, by_pyiceberg, by_spark

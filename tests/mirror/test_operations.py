@@ -18,8 +18,8 @@ import pytest
 from binlake.errors import OptionError
 from binlake.mirror import status
 from binlake.mirror.loop import Mirror
-from binlake.mirror.metrics import prometheus_text
-from binlake.mirror.report import MirrorStatus
+from binlake.mirror.reporting.metrics import prometheus_text
+from binlake.mirror.reporting.report import MirrorStatus
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
 from support.servers.archiving import until
@@ -61,8 +61,8 @@ def running_mirror(lake: Lake) -> Iterator[Callable[[], MirrorStatus | None]]:
 def test_what_a_running_mirror_shows(
     name: str, provisioned: Any, iceberg_spark: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("binlake.mirror.pulse._EVERY_S", 0.2)
-    monkeypatch.setattr("binlake.mirror.pulse._SHOWN_EVERY_S", 0.2)
+    monkeypatch.setattr("binlake.mirror.reporting.pulse._EVERY_S", 0.2)
+    monkeypatch.setattr("binlake.mirror.reporting.pulse._SHOWN_EVERY_S", 0.2)
     with running(provisioned(name)) as server:
         server.execute("CREATE DATABASE ops", "CREATE TABLE ops.t (id INT PRIMARY KEY, v INT)")
         server.execute("INSERT INTO ops.t VALUES (1, 1), (2, 2)")

@@ -13,8 +13,8 @@ import pytest
 from binlake.errors import OptionError
 from binlake.mirror.api import status
 from binlake.mirror.control import Control
+from binlake.mirror.followed.kept import offsets_of
 from binlake.mirror.iceberg.jvm import Lake as Catalog
-from binlake.mirror.kept import offsets_of
 from binlake.mirror.upkeep import compact_tables
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed

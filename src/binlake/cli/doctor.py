@@ -91,8 +91,8 @@ def _check_mirror(config: str, as_json: bool) -> bool:
 
     values = read_mirror_configuration(config).values
     need_libraries()
+    from binlake.mirror.followed.wanted import WantedTables
     from binlake.mirror.options import MirrorOptions
-    from binlake.mirror.wanted_tables import WantedTables
     from binlake.source.replica.url import ServerUrl
 
     options = MirrorOptions.of(values)

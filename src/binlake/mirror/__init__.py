@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from binlake.mirror.api import compact, mirror, pause, resume, resync, status, verify
     from binlake.mirror.options import MirrorOptions
-    from binlake.mirror.report import MirrorStatus, TableStatus
+    from binlake.mirror.reporting.report import MirrorStatus, TableStatus
     from binlake.mirror.verification import TableVerification, Verification
 
 __all__ = [
@@ -34,8 +34,8 @@ __all__ = [
 # Imported when first used: a task needs neither the loop nor Java.
 _HOMES = {
     "MirrorOptions": "binlake.mirror.options",
-    "MirrorStatus": "binlake.mirror.report",
-    "TableStatus": "binlake.mirror.report",
+    "MirrorStatus": "binlake.mirror.reporting.report",
+    "TableStatus": "binlake.mirror.reporting.report",
     "TableVerification": "binlake.mirror.verification",
     "Verification": "binlake.mirror.verification",
     "compact": "binlake.mirror.api",

@@ -13,7 +13,7 @@ from binlake.mirror.lake_state import index_directory
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.report import MirrorStatus, mirror_status
+from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.sessions import CATALOG, mirror_session
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import compact_tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from binlake.mirror.followed import Followed
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError

@@ -17,12 +17,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from binlake.errors import (
-    BinlogError,
     FormatError,
     IncompleteError,
     MissingContextError,
     SchemaError,
-    ServerError,
     UnsupportedError,
 )
 from binlake.lake.jobs import SparkEngine
@@ -31,21 +29,20 @@ from binlake.mirror.apply.staging import Staging
 from binlake.mirror.commits import commit_range
 from binlake.mirror.control import Control, place_key
 from binlake.mirror.ddl.schema_changes import SchemaChanges
-from binlake.mirror.first_copy import CopyProgress, FirstCopy
-from binlake.mirror.followed import OF_ONE_TABLE, Followed, followed_tables
-from binlake.mirror.kept import mirrored_tables
+from binlake.mirror.followed.first_copy import CopyProgress
+from binlake.mirror.followed.table import OF_ONE_TABLE, Followed
+from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.lake_state import check_lake, index_directory, lock
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.pulse import Pulse
-from binlake.mirror.report import MirrorStatus, mirror_status
+from binlake.mirror.reporting.pulse import Pulse
+from binlake.mirror.reporting.report import MirrorStatus, mirror_status
 from binlake.mirror.scheduled import ScheduledVerification
 from binlake.mirror.sessions import CATALOG
 from binlake.mirror.source.task_login import check_task_login
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
-from binlake.mirror.wanted_tables import WantedTables
 from binlake.source.replica.url import ServerUrl, without_password
 from binlake.spark.logs import DirectoryLogs, StreamLogs
 from binlake.spark.offsets import StreamOffset
@@ -65,7 +62,6 @@ __all__ = ["Mirror"]
 _OF_A_VALUE = (FormatError, MissingContextError, SchemaError, UnsupportedError)
 _HEARTBEAT_S = 60.0
 _TRIES = 3
-_COPIES = 10
 _SPLIT_BYTES = 16 << 20
 
 
@@ -110,32 +106,21 @@ class Mirror:
         self._staging = Staging(None if self._engine.is_here else lake)
         self._control_url = without_password(url)
         self._control = Control(self._lake, self._control_url, options)
-        self._tables: dict[str, Followed] = {}
-        self._shards: dict[str, dict[str, Followed]] = {}
-        self._source = WantedTables(self._url, options)
-        self._copy = FirstCopy(
+        self._tables = FollowedTables(
             self._lake,
             self._url,
             self._engine,
             self._planner,
+            self._control,
             options,
             self._rules,
             self._indexes,
-            note,
-            watch,
-            self._is_interrupted,
-            self._shards_in,
+            note=note,
+            watch=watch,
+            is_interrupted=self._is_interrupted,
         )
         self._schema_changes = SchemaChanges(
-            options,
-            self._rules,
-            self._control,
-            self._source,
-            self._copy_table,
-            self._quarantine,
-            self._leave,
-            self._forget,
-            note,
+            options, self._rules, self._control, self._tables, note
         )
         self._pulse = Pulse(
             self._indexes,
@@ -145,7 +130,6 @@ class Mirror:
         self._verification = ScheduledVerification(options, self._pulse, note)
         self._stop = threading.Event()
         self._copied_anew: Counter[str] = Counter()
-        self._unfinished: set[str] = set()
         self._recorded = time.monotonic()
         self._upkeep = upkeep_of(self._engine, self._control, options, note)
 
@@ -174,29 +158,29 @@ class Mirror:
         is lost, and the next run goes on.
         """
         check_task_login(self._engine, self._url)
-        self._open_tables()
+        self._tables.open()
         self._control.configure(self._control_url, self.options)
-        self._add_tables()
-        self._tell_unmatched()
+        self._tables.add()
+        self._tables.tell_unmatched()
         until = self._planner.latest() if once else None
         while not self._stop.is_set():
             self._control.refresh()
             if not self._control.paused:
                 self._obey()
-                for full_name in sorted(self._unfinished):
-                    self._copy_table(full_name)
+                for full_name in sorted(self._tables.unfinished):
+                    self._tables.copy(full_name)
             progressed = not self._control.paused and self._round(until)
             self._beat(self._pulse.beat)
             if not self._control.paused:
-                self._upkeep.work(self._tables)
+                self._upkeep.work(self._tables.followed)
             if progressed:
                 continue
             if once:
                 break
             if not self._control.paused:
                 self._verification.work(self)
-                if not self._tables:  # there is no round that sees a CREATE TABLE
-                    self._add_tables()
+                if not self._tables.followed:  # there is no round that sees a CREATE TABLE
+                    self._tables.add()
             if time.monotonic() - self._recorded > _HEARTBEAT_S:
                 self._record()
             self._stop.wait(interval_s)
@@ -204,13 +188,13 @@ class Mirror:
         self._beat(self._pulse.beat_now)
 
     def _beat(self, beat: Callable[[Position], None]) -> None:
-        if self._tables:
-            places = (table.offset.position for table in self._tables.values())
+        if self._tables.followed:
+            places = (table.offset.position for table in self._tables.followed.values())
             beat(min(places, key=place_key))
 
     def tidy(self) -> None:
         """After `run`: compact the tables that need it, and wait until that is done. Raises as `run`."""
-        self._upkeep.finish(self._tables)
+        self._upkeep.finish(self._tables.followed)
         self._record()
 
     def reach(self, position: Position | None = None) -> bool:
@@ -231,7 +215,7 @@ class Mirror:
     @property
     def tables(self) -> dict[str, Followed]:
         """The tables that are followed, by name."""
-        return dict(self._tables)
+        return dict(self._tables.followed)
 
     @property
     def quarantined(self) -> dict[str, str]:
@@ -244,160 +228,42 @@ class Mirror:
         """How the server's tables went that it no longer has, by name."""
         return {name: entry.reason for name, entry in self._control.gone.items()}
 
-    def _open_tables(self) -> None:
-        """The tables of the lake that a mirror has copied, where they came to."""
-        opened: dict[tuple[str, str], dict[str, Followed]] = {}
-        for full_name, names in mirrored_tables(self._lake).items():
-            database, _, plain = full_name.partition(".")
-            if full_name in {*self._control.quarantined, *self._control.gone}:
-                continue
-            if not self._source.wants(database, plain):
-                continue
-            wanted = self.options.lake_name(database, plain)
-            name = wanted if wanted in names else names[0]
-            try:
-                if name not in opened:
-                    opened[name] = followed_tables(
-                        self._lake, name, self._indexes, self._control, self.options
-                    )
-            except CommitConflictError as error:
-                self._quarantine(full_name, str(error))
-                continue
-            known = opened[name].get(full_name)
-            if known is None:
-                continue  # a shard whose copy was asked for
-            if full_name not in self._control.to_resync:
-                known.check_rules(self._rules, self.options)
-            self._take(known)
-
-    def _add_tables(self) -> None:
-        """Copy the tables that are not in the lake yet."""
-        quarantined = self._control.quarantined
-        names = self._source.names()
-        self.options.check_lake_names(names)
-        for name in names:
-            full_name = ".".join(name)
-            if full_name not in self._tables and full_name not in quarantined:
-                self._copy_table(full_name)
-
-    def _tell_unmatched(self) -> None:
-        """Patterns that protect nothing are perhaps misspelled."""
-        columns = [
-            (*table.id, column.name)
-            for table in self._tables.values()
-            for column in table.declared.columns
-        ]
-        for pattern in self._rules.unmatched(columns):
-            self._note(f"{pattern} matches no column of the mirrored tables")
-
-    def _copy_table(self, full_name: str) -> None:
-        self._unfinished.discard(full_name)
-        if not self._source.has(full_name):
-            self._missing(full_name)
-            return
-        for attempt in range(_COPIES):
-            try:
-                table, create_table = self._source.read(full_name)
-                made = self._copy.make(
-                    table,
-                    create_table,
-                    self._control.round,
-                    lambda: self._source.read(full_name)[1],
-                )
-                if made is None:  # interrupted: it is continued after a pause, or at the next start
-                    self._forget(
-                        full_name
-                    )  # rounds would take it beyond what makes the copy necessary
-                    self._unfinished.add(full_name)
-                    return
-            except OF_ONE_TABLE as error:
-                self._quarantine(full_name, str(error))
-                return
-            except CommitConflictError:
-                if attempt >= _TRIES - 1:
-                    raise
-                continue
-            except BinlogError as error:
-                if not self._source.has(full_name):
-                    self._missing(full_name)  # dropped or renamed while it was read
-                    return
-                if attempt == _COPIES - 1 or not isinstance(error, ServerError):
-                    raise
-                # altered or emptied while it was read: the server knows no such column, or refuses to go on
-                self._note(f"{full_name}: its copy begins again: {error}")
-                continue
-            self._forget(full_name)
-            self._take(made)
-            self._control.returned(full_name)
-            return
-
-    def _missing(self, full_name: str) -> None:
-        """Do without a table that was to be copied and that the server does not have."""
-        why = "the server has no such table, or the options leave it out"
-        if full_name in self._tables:
-            self._leave(full_name, "not on the server any more when it was to be copied again")
-        elif full_name in self._control.to_resync and full_name not in self._control.gone:
-            self._quarantine(full_name, why)
-        else:
-            self._note(f"{full_name} is not copied: {why}")
-
-    def _leave(self, full_name: str, how: str) -> None:
-        self._forget(full_name)
-        self._control.leave(full_name, how)
-        self._note(f"{full_name} is gone, its lake table stays: {how}")
-
-    def _take(self, table: Followed) -> None:
-        self._tables[table.full_name] = table
-        if table.shard_column:
-            table.shards[table.full_name] = table
-            self._shards[table.lake.full_name] = table.shards
-
-    def _forget(self, full_name: str) -> None:
-        self._tables.pop(full_name, None)
-        for shards in self._shards.values():
-            shards.pop(full_name, None)
-
-    def _shards_in(self, name: tuple[str, str]) -> dict[str, Followed]:
-        """The shards of a lake table that are followed now."""
-        return self._shards.setdefault(".".join(name), {})
-
     def _obey(self) -> None:
         """Do what other processes have asked for."""
         to_resync = sorted(self._control.to_resync)
         for full_name in to_resync:
             self._control.release(full_name)
-            self._forget(full_name)
+            self._tables.forget(full_name)
         for full_name in to_resync:
-            self._copy_table(full_name)
-            if full_name not in self._unfinished:
+            self._tables.copy(full_name)
+            if full_name not in self._tables.unfinished:
                 self._control.resynced(full_name)
         to_compact = self._control.to_compact
-        for full_name in sorted(to_compact & self._tables.keys()):
-            self._upkeep.want(self._tables[full_name])
+        for full_name in sorted(to_compact & self._tables.followed.keys()):
+            self._upkeep.want(self._tables.followed[full_name])
         if to_compact:
             self._control.compaction_begins()
-
-    def _quarantine(self, full_name: str, reason: str) -> None:
-        self._forget(full_name)
-        self._control.quarantine(full_name, reason)
-        self._note(f"{full_name} is quarantined: {reason}")
 
     # -- rounds ------------------------------------------------------------------------------------
 
     def _round(self, until: StreamOffset | None) -> bool:
         """One round of the tables that are furthest behind; whether there was anything to read."""
-        if not self._tables:
+        if not self._tables.followed:
             return False
         self._after_failover()
-        places = sorted({place_key(table.offset.position) for table in self._tables.values()})
+        places = sorted(
+            {place_key(table.offset.position) for table in self._tables.followed.values()}
+        )
         group = [
             table
-            for table in self._tables.values()
+            for table in self._tables.followed.values()
             if place_key(table.offset.position) == places[0]
         ]
         start = group[0].offset
         ahead = [
-            t.offset for t in self._tables.values() if place_key(t.offset.position) > places[0]
+            t.offset
+            for t in self._tables.followed.values()
+            if place_key(t.offset.position) > places[0]
         ]
         ahead += [t.snapshot_until for t in group if t.is_being_completed]
         if until is not None:
@@ -417,7 +283,7 @@ class Mirror:
 
     def _after_failover(self) -> None:
         """Where some tables have changed servers, the others do, too: places of two servers have no order."""
-        tables = list(self._tables.values())
+        tables = list(self._tables.followed.values())
         if len({table.offset.position.server_uuid for table in tables}) > 1:
             for table in tables:
                 table.offset = self._planner.here(table.offset)
@@ -440,13 +306,13 @@ class Mirror:
             )
         except _OF_A_VALUE as error:
             if len(group) == 1:
-                self._quarantine(group[0].full_name, str(error))
+                self._tables.quarantine(group[0].full_name, str(error))
                 return Decoded()
         # one of them has a change that cannot be decoded: each by itself, so that the others go on
         found = Decoded()
         for table in group:
             alone = self._decoded([table], start, end)
-            if self._tables.get(table.full_name) is table:
+            if self._tables.follows(table):
                 found.changes.update(alone.changes)
                 found.failed.update(alone.failed)
                 found.ddl = alone.ddl
@@ -455,10 +321,10 @@ class Mirror:
     def _apply(self, group: list[Followed], found: Decoded, end: StreamOffset) -> None:
         """Commit what a range changed, table by table."""
         for table in group:
-            if self._tables.get(table.full_name) is not table:
+            if not self._tables.follows(table):
                 continue
             if table.id in found.failed:
-                self._quarantine(table.full_name, found.failed[table.id])
+                self._tables.quarantine(table.full_name, found.failed[table.id])
                 continue
             batches = found.changes.get(table.id, [])
             try:
@@ -470,7 +336,7 @@ class Mirror:
             except IncompleteError as error:
                 self._lacks_a_row(table, str(error))
             except (*OF_ONE_TABLE, CommitConflictError) as error:
-                self._quarantine(table.full_name, str(error))
+                self._tables.quarantine(table.full_name, str(error))
 
     def _lacks_a_row(self, table: Followed, why: str) -> None:
         """Copy a table again if its copy has read a row later than the log is now; else quarantine it."""
@@ -478,9 +344,9 @@ class Mirror:
         self._copied_anew[name] += 1
         if table.may_be_ahead and self._copied_anew[name] <= _TRIES:
             self._note(f"{why}: it is copied again")
-            self._copy_table(name)
+            self._tables.copy(name)
         else:
-            self._quarantine(name, why)
+            self._tables.quarantine(name, why)
 
     # -- DDL ---------------------------------------------------------------------------------------
 
@@ -498,14 +364,14 @@ class Mirror:
         found = self._decoded(group, start, end)
         for table in group:
             for statement in found.ddl:
-                if self._tables.get(table.full_name) is table:
+                if self._tables.follows(table):
                     self._schema_changes.apply(table, statement, end)
         self._apply([t for t in group if self._is_at(t, start)], found, end)
-        self._add_tables()
+        self._tables.add()
 
     def _is_at(self, table: Followed, start: StreamOffset) -> bool:
         """Whether a table is still followed as it was, from a place on."""
-        same = self._tables.get(table.full_name) is table
+        same = self._tables.follows(table)
         return same and place_key(table.offset.position) == place_key(start.position)
 
     # -- writing rounds down -----------------------------------------------------------------------
@@ -515,15 +381,15 @@ class Mirror:
             self._record()
 
     def _all_at_one_place(self) -> bool:
-        return len({place_key(t.offset.position) for t in self._tables.values()}) == 1
+        return len({place_key(t.offset.position) for t in self._tables.followed.values()}) == 1
 
     def _record(self) -> None:
         """Write down the place that all tables have reached, if it is a new one."""
         self._recorded = time.monotonic()
-        if not self._tables or not self._all_at_one_place():
+        if not self._tables.followed or not self._all_at_one_place():
             return
-        offset = next(iter(self._tables.values())).offset
-        snapshots = {name: table.lake.snapshot for name, table in self._tables.items()}
+        offset = next(iter(self._tables.followed.values())).offset
+        snapshots = {name: table.lake.snapshot for name, table in self._tables.followed.items()}
         known = {name: found for name, found in snapshots.items() if found is not None}
         before = self._control.offset
         if before is None or before.place != offset.place or self._control.snapshots != known:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from binlake.errors import BinlogError
 from binlake.mirror.equality.compare import VerifyOptions
 from binlake.mirror.options import MirrorOptions
-from binlake.mirror.pulse import Pulse
+from binlake.mirror.reporting.pulse import Pulse
 from binlake.mirror.verification import compare_tables
 from binlake.values.ledger import counted
 

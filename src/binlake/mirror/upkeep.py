@@ -20,10 +20,10 @@ from typing import Protocol
 from binlake.errors import BinlogError, SourceError
 from binlake.lake.engine import Engine
 from binlake.mirror.control import Control
-from binlake.mirror.followed import Followed, followed_tables
+from binlake.mirror.followed.kept import mirrored_tables
+from binlake.mirror.followed.table import Followed, followed_tables
 from binlake.mirror.iceberg.compaction import RewriteOrder, Rewritten
 from binlake.mirror.iceberg.table import MirrorTable
-from binlake.mirror.kept import mirrored_tables
 from binlake.mirror.lake_state import lock_if_free
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError

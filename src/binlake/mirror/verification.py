@@ -30,7 +30,7 @@ from binlake.mirror.source.tables import SourceTable, read_tables
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
 
 if TYPE_CHECKING:
-    from binlake.mirror.followed import Followed
+    from binlake.mirror.followed.table import Followed
     from binlake.mirror.loop import Mirror
     from binlake.values.position import Position
 

@@ -17,7 +17,8 @@ import pytest
 
 from binlake.lake.engine import Engine, Progress, Task
 from binlake.mirror.control import Control
-from binlake.mirror.first_copy import CopyProgress
+from binlake.mirror.followed.first_copy import CopyProgress
+from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.modes.names import HISTORY
@@ -25,7 +26,6 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.source.snapshot import Snapshot
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 from binlake.mirror.verification import verify_tables
-from binlake.mirror.wanted_tables import WantedTables
 from dev.servers import Server
 from support.servers.live import url_of
 

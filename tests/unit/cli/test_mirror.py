@@ -16,9 +16,9 @@ pytest.importorskip("pyroaring", reason="needs the extra [mirror]")
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from rich.console import Console
 
-from binlake.mirror.first_copy import CopyProgress
-from binlake.mirror.metrics import prometheus_text
-from binlake.mirror.report import MirrorStatus, TableStatus
+from binlake.mirror.followed.first_copy import CopyProgress
+from binlake.mirror.reporting.metrics import prometheus_text
+from binlake.mirror.reporting.report import MirrorStatus, TableStatus
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from binlake.mirror.copy_state import CopyState
+from binlake.mirror.followed.copy_state import CopyState
 
 CHUNKS = ["first", "second", "third"]
 

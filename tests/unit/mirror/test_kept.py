@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from binlake.mirror.control import offset_of
-from binlake.mirror.kept import (
+from binlake.mirror.followed.kept import (
     begun_properties,
     copied_from,
     key_of,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
-from binlake.mirror.metrics import MIRROR_METRICS, TABLE_METRICS, prometheus_text
-from binlake.mirror.report import MirrorStatus, TableStatus
+from binlake.mirror.reporting.metrics import MIRROR_METRICS, TABLE_METRICS, prometheus_text
+from binlake.mirror.reporting.report import MirrorStatus, TableStatus
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "mirror"
 METRICS = {f"binlake_mirror_{name}" for name, *_ in (*MIRROR_METRICS, *TABLE_METRICS)}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra [mirror]")
-from binlake.mirror.pulse import Beat, Pulse, behind_bytes, last_beat
-from binlake.mirror.report import _lag_s
+from binlake.mirror.reporting.pulse import Beat, Pulse, behind_bytes, last_beat
+from binlake.mirror.reporting.report import _lag_s
 from binlake.source.chain import LogPath
 from binlake.spark.logs import LogsNow
 from binlake.values.position import Position

@@ -41,7 +41,7 @@ from binlake.source.replica.url import holds_password, is_server_url
 from binlake.values.ledger import counted
 
 if TYPE_CHECKING:
-    from binlake.mirror.report import MirrorStatus, TableStatus
+    from binlake.mirror.reporting.report import MirrorStatus, TableStatus
 
 __all__ = ["mirror"]
 
@@ -136,7 +136,7 @@ def _follow(values: dict[str, Any], session: SparkSettings, *, once: bool) -> No
     from binlake.mirror.lakes import open_lake
     from binlake.mirror.loop import Mirror
     from binlake.mirror.options import MirrorOptions
-    from binlake.mirror.report import mirror_status
+    from binlake.mirror.reporting.report import mirror_status
     from binlake.mirror.tables.formats import check_format
 
     options = MirrorOptions.of(values)
@@ -178,7 +178,7 @@ def _exporter(values: dict[str, Any], stack: ExitStack) -> Callable[[MirrorStatu
     port = values.get("metrics_port")
     if port is None:
         return None
-    from binlake.mirror.metrics import Exporter
+    from binlake.mirror.reporting.metrics import Exporter
 
     exporter = Exporter(values.get("metrics_address", "127.0.0.1"), port)
     stack.callback(exporter.close)
@@ -229,7 +229,7 @@ def status(
 
 def _show_metrics(found: MirrorStatus) -> None:
     """Write Prometheus's text unchanged: it has escaped the names itself."""
-    from binlake.mirror.metrics import prometheus_text
+    from binlake.mirror.reporting.metrics import prometheus_text
 
     with script_output() as write:
         write(prometheus_text(found).encode())

@@ -9,7 +9,7 @@ from binlake.cli.common.terminal import console, is_watched
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from binlake.mirror.first_copy import CopyProgress
+    from binlake.mirror.followed.first_copy import CopyProgress
 
 __all__ = ["CopyBar"]
 

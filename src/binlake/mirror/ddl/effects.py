@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from binlake.errors import BinlogError
 from binlake.mirror.columns.rules import ColumnRules
-from binlake.mirror.followed import Followed, widens
+from binlake.mirror.followed.table import Followed, widens
 from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.definition import definition_of
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema

@@ -10,11 +10,11 @@ from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.commits import commit_emptied
 from binlake.mirror.control import Control
 from binlake.mirror.ddl.effects import Effect, departure_of, effect_of
-from binlake.mirror.followed import OF_ONE_TABLE, Followed
-from binlake.mirror.kept import definition_properties
+from binlake.mirror.followed.kept import definition_properties
+from binlake.mirror.followed.table import OF_ONE_TABLE, Followed
+from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
-from binlake.mirror.wanted_tables import WantedTables
 from binlake.spark.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.sql.ddl import DdlStatement
@@ -26,21 +26,12 @@ __all__ = ["SchemaChanges"]
 
 @dataclass(frozen=True, slots=True)
 class SchemaChanges:
-    """Does to tables what statements do to their sources.
-
-    `copy_again` and `quarantine` take the name of a table whose change cannot be followed, the latter with the
-    reason, too; `leave` that of a table that the server no longer has, and how it went; `forget` that of a shard that
-    is gone with its rows. `note` takes sentences for people.
-    """
+    """Does to tables what statements do to their sources. `note` takes sentences for people."""
 
     options: MirrorOptions
     rules: ColumnRules
     control: Control
-    source: WantedTables
-    copy_again: Callable[[str], None]
-    quarantine: Callable[[str, str], None]
-    leave: Callable[[str, str], None]
-    forget: Callable[[str], None]
+    tables: FollowedTables
     note: Callable[[str], None]
 
     def first(
@@ -50,7 +41,7 @@ class SchemaChanges:
         for ddl in statements:
             if any(concerns(ddl, table.database, table.name) for table in group):
                 return ddl
-            if self.source.may_be_new(ddl):
+            if self.tables.source.may_be_new(ddl):
                 return ddl
         return None
 
@@ -71,7 +62,7 @@ class SchemaChanges:
         ]
         for table in again:
             self.note(f"{table.full_name}: it was altered while it was copied: it is copied again")
-            self.copy_again(table.full_name)
+            self.tables.copy(table.full_name)
         return bool(again)
 
     def apply(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
@@ -84,7 +75,9 @@ class SchemaChanges:
         try:
             self._change(table, ddl, end)
         except (*OF_ONE_TABLE, CommitConflictError, SourceError) as error:
-            self.quarantine(table.full_name, f"{ddl.position}: {_shortened(ddl.sql)}: {error}")
+            self.tables.quarantine(
+                table.full_name, f"{ddl.position}: {_shortened(ddl.sql)}: {error}"
+            )
 
     def _change(self, table: Followed, ddl: DdlStatement, end: StreamOffset) -> None:
         effect = effect_of(ddl, table, self.options.read_options(), self.rules)
@@ -129,7 +122,7 @@ class SchemaChanges:
         self._tag(table, "drop" if effect.dropped else "rename", ddl)
         if table.shard_column:
             table.empty(end, self.control.round + 1, forget=True)
-            self.forget(table.full_name)
+            self.tables.forget(table.full_name)
             self.note(f"{table.full_name}: {_shortened(ddl.sql)}")
             return
         if effect.dropped and table.mode.keeps_gone:
@@ -137,7 +130,7 @@ class SchemaChanges:
         before, after = (GtidProgress(at.position.gtid_set) for at in (table.offset, end))
         gtid = before.lacks(after)
         place = f"GTID {gtid} ({ddl.position})" if gtid else f"{ddl.position}"
-        self.leave(table.full_name, f"{effect.gone} at {place}")
+        self.tables.leave(table.full_name, f"{effect.gone} at {place}")
 
     def _tag(self, table: Followed, what: str, ddl: DdlStatement) -> None:
         """Keep the snapshot before a statement, which the first of two attempts sees."""
@@ -155,10 +148,10 @@ class SchemaChanges:
 
     def _refused(self, table: Followed, ddl: DdlStatement, why: str) -> None:
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
-        if self.options.on_alter == "resync" and self.source.has(table.full_name):
+        if self.options.on_alter == "resync" and self.tables.source.has(table.full_name):
             self._copied_again(table, ddl, why)
         else:
-            self.quarantine(
+            self.tables.quarantine(
                 table.full_name, f"{what}; `binlake mirror resync` makes the table anew"
             )
 
@@ -166,7 +159,7 @@ class SchemaChanges:
         """Copy the table; until that is done, it is at the place before the statement."""
         what = f"{ddl.position}: {_shortened(ddl.sql)}: {why}"
         self.note(f"{table.full_name}: {what}: the table is copied again")
-        self.copy_again(table.full_name)
+        self.tables.copy(table.full_name)
 
 
 def _departs(ddl: DdlStatement, table: Followed) -> bool:

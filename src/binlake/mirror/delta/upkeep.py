@@ -13,7 +13,7 @@ from contextlib import suppress
 from binlake.errors import BinlogError
 from binlake.mirror.control import Control
 from binlake.mirror.delta.table import DeltaTable
-from binlake.mirror.followed import Followed
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.compaction_policy import due_groups

@@ -19,9 +19,8 @@ from binlake.errors import BinlogError, SchemaError, ServerError, UnsupportedErr
 from binlake.lake.engine import Engine, Task
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import offset_of, place_key
-from binlake.mirror.copy_state import CopyState
-from binlake.mirror.followed import Followed
-from binlake.mirror.kept import (
+from binlake.mirror.followed.copy_state import CopyState
+from binlake.mirror.followed.kept import (
     begun_properties,
     copied_from,
     is_partitioned_by,
@@ -33,6 +32,7 @@ from binlake.mirror.kept import (
     treated_columns,
     without_shard,
 )
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.choice import mode_named
 from binlake.mirror.modes.mode import Mode
 from binlake.mirror.modes.names import MIRROR

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from binlake.archive.metrics_port import MetricsPort
 from binlake.errors import OptionError, SourceError
-from binlake.mirror.report import MirrorStatus, TableStatus
+from binlake.mirror.reporting.report import MirrorStatus, TableStatus
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -21,7 +21,7 @@ from binlake.mirror.apply.change_rows import ABSENT, BEFORE, OP, fact, is_hidden
 from binlake.mirror.apply.decode import TableName
 from binlake.mirror.columns.rules import ColumnRules
 from binlake.mirror.control import Control, offset_of, place_key, position_properties
-from binlake.mirror.kept import (
+from binlake.mirror.followed.kept import (
     create_table_of,
     flavour_of,
     is_partitioned_by,

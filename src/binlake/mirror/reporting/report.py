@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from binlake.mirror.control import NAMESPACE, Control, offset_of, place_key
-from binlake.mirror.kept import (
+from binlake.mirror.followed.kept import (
     copied_from,
     mode_of,
     offsets_of,
@@ -18,7 +18,7 @@ from binlake.mirror.kept import (
     sources,
     treated_columns,
 )
-from binlake.mirror.pulse import Beat, last_beat
+from binlake.mirror.reporting.pulse import Beat, last_beat
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.spark.offsets import StreamOffset

@@ -1,0 +1,201 @@
+"""The tables that a mirror follows: opened where they came to, copied, left, quarantined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from binlake.errors import BinlogError, ServerError
+from binlake.lake.jobs import SparkEngine
+from binlake.mirror.columns.rules import ColumnRules
+from binlake.mirror.control import Control
+from binlake.mirror.followed.first_copy import CopyProgress, FirstCopy
+from binlake.mirror.followed.kept import mirrored_tables
+from binlake.mirror.followed.table import OF_ONE_TABLE, Followed, followed_tables
+from binlake.mirror.followed.wanted import WantedTables
+from binlake.mirror.options import MirrorOptions
+from binlake.mirror.tables.change import CommitConflictError
+from binlake.mirror.tables.formats import LakeTables
+from binlake.spark.planner import StreamPlanner
+
+__all__ = ["FollowedTables"]
+
+_TRIES = 3
+_COPIES = 10
+
+
+class FollowedTables:
+    """The tables that a mirror follows, by name (`followed`), and those whose copy was interrupted (`unfinished`).
+
+    `is_interrupted` says whether a copy is to be continued later. `note` takes sentences for people, `watch` how far
+    a copy is.
+    """
+
+    def __init__(
+        self,
+        lake: LakeTables,
+        url: str,
+        engine: SparkEngine,
+        planner: StreamPlanner,
+        control: Control,
+        options: MirrorOptions,
+        rules: ColumnRules,
+        indexes: Path,
+        *,
+        note: Callable[[str], None],
+        watch: Callable[[CopyProgress], None],
+        is_interrupted: Callable[[], bool],
+    ) -> None:
+        self.followed: dict[str, Followed] = {}
+        self.unfinished: set[str] = set()
+        self.source = WantedTables(url, options)
+        self._shards: dict[str, dict[str, Followed]] = {}
+        self._lake = lake
+        self._control = control
+        self._options = options
+        self._rules = rules
+        self._indexes = indexes
+        self._note = note
+        self._first_copy = FirstCopy(
+            lake,
+            url,
+            engine,
+            planner,
+            options,
+            rules,
+            indexes,
+            note,
+            watch,
+            is_interrupted,
+            self._shards_in,
+        )
+
+    def follows(self, table: Followed) -> bool:
+        """Whether a table is still followed, and was not copied again."""
+        return self.followed.get(table.full_name) is table
+
+    def open(self) -> None:
+        """The tables of the lake that a mirror has copied, where they came to."""
+        opened: dict[tuple[str, str], dict[str, Followed]] = {}
+        for full_name, names in mirrored_tables(self._lake).items():
+            database, _, plain = full_name.partition(".")
+            if full_name in {*self._control.quarantined, *self._control.gone}:
+                continue
+            if not self.source.wants(database, plain):
+                continue
+            wanted = self._options.lake_name(database, plain)
+            name = wanted if wanted in names else names[0]
+            try:
+                if name not in opened:
+                    opened[name] = followed_tables(
+                        self._lake, name, self._indexes, self._control, self._options
+                    )
+            except CommitConflictError as error:
+                self.quarantine(full_name, str(error))
+                continue
+            known = opened[name].get(full_name)
+            if known is None:
+                continue  # a shard whose copy was asked for
+            if full_name not in self._control.to_resync:
+                known.check_rules(self._rules, self._options)
+            self._take(known)
+
+    def add(self) -> None:
+        """Copy the tables that are not in the lake yet."""
+        quarantined = self._control.quarantined
+        names = self.source.names()
+        self._options.check_lake_names(names)
+        for name in names:
+            full_name = ".".join(name)
+            if full_name not in self.followed and full_name not in quarantined:
+                self.copy(full_name)
+
+    def tell_unmatched(self) -> None:
+        """Patterns that protect nothing are perhaps misspelled."""
+        columns = [
+            (*table.id, column.name)
+            for table in self.followed.values()
+            for column in table.declared.columns
+        ]
+        for pattern in self._rules.unmatched(columns):
+            self._note(f"{pattern} matches no column of the mirrored tables")
+
+    def copy(self, full_name: str) -> None:
+        """Copy a table, or copy it again; one that cannot be followed is quarantined. Raises BinlogError for all else."""
+        self.unfinished.discard(full_name)
+        if not self.source.has(full_name):
+            self._missing(full_name)
+            return
+        for attempt in range(_COPIES):
+            try:
+                table, create_table = self.source.read(full_name)
+                made = self._first_copy.make(
+                    table,
+                    create_table,
+                    self._control.round,
+                    lambda: self.source.read(full_name)[1],
+                )
+                if made is None:  # interrupted: it is continued after a pause, or at the next start
+                    self.forget(
+                        full_name
+                    )  # rounds would take it beyond what makes the copy necessary
+                    self.unfinished.add(full_name)
+                    return
+            except OF_ONE_TABLE as error:
+                self.quarantine(full_name, str(error))
+                return
+            except CommitConflictError:
+                if attempt >= _TRIES - 1:
+                    raise
+                continue
+            except BinlogError as error:
+                if not self.source.has(full_name):
+                    self._missing(full_name)  # dropped or renamed while it was read
+                    return
+                if attempt == _COPIES - 1 or not isinstance(error, ServerError):
+                    raise
+                # altered or emptied while it was read: the server knows no such column, or refuses to go on
+                self._note(f"{full_name}: its copy begins again: {error}")
+                continue
+            self.forget(full_name)
+            self._take(made)
+            self._control.returned(full_name)
+            return
+
+    def _missing(self, full_name: str) -> None:
+        """Do without a table that was to be copied and that the server does not have."""
+        why = "the server has no such table, or the options leave it out"
+        if full_name in self.followed:
+            self.leave(full_name, "not on the server any more when it was to be copied again")
+        elif full_name in self._control.to_resync and full_name not in self._control.gone:
+            self.quarantine(full_name, why)
+        else:
+            self._note(f"{full_name} is not copied: {why}")
+
+    def leave(self, full_name: str, how: str) -> None:
+        """Keep the lake table of a table that the server no longer has; `how` it went."""
+        self.forget(full_name)
+        self._control.leave(full_name, how)
+        self._note(f"{full_name} is gone, its lake table stays: {how}")
+
+    def _take(self, table: Followed) -> None:
+        self.followed[table.full_name] = table
+        if table.shard_column:
+            table.shards[table.full_name] = table
+            self._shards[table.lake.full_name] = table.shards
+
+    def forget(self, full_name: str) -> None:
+        """Follow a table no longer, here and in this run."""
+        self.followed.pop(full_name, None)
+        for shards in self._shards.values():
+            shards.pop(full_name, None)
+
+    def _shards_in(self, name: tuple[str, str]) -> dict[str, Followed]:
+        """The shards of a lake table that are followed now."""
+        return self._shards.setdefault(".".join(name), {})
+
+    def quarantine(self, full_name: str, reason: str) -> None:
+        """Follow a table no longer until it is copied again."""
+        self.forget(full_name)
+        self._control.quarantine(full_name, reason)
+        self._note(f"{full_name} is quarantined: {reason}")
