@@ -1,7 +1,4 @@
-"""The commands as a person meets them: output to the letter, one line for every mistake.
-
-Long: every command's mistakes, once.
-"""
+"""The commands as a person meets them: output to the letter, one line for every mistake."""
 
 from __future__ import annotations
 
@@ -21,15 +18,13 @@ import pytest
 
 import binlake
 import binlake.cli.rows
-from binlake.cli.common.flags import EVENT_OPTIONS, ROW_OPTIONS, SQL_OPTIONS, with_flags
-from binlake.cli.main import COMMANDS, main
-from binlake.values.ledger import Ledger
+from binlake.cli.common.flags import EVENT_OPTIONS, ROW_OPTIONS, SQL_OPTIONS
+from binlake.cli.main import COMMANDS
 from binlake.values.options import READ_OPTIONS
+from support.command_runs import run
 from support.logs.ibb_log import IbbWriter, groups_of
 from support.logs.log_builder import LogBuilder
-from support.logs.stream_log import StreamLog
 
-LOG = "mysql-9.7/transactions/binlog.000001"
 ROW_KEYS = [
     "op",
     "database",
@@ -59,17 +54,6 @@ EVENT_KEYS = [
     "inner",
     "event",
 ]
-
-
-@pytest.fixture
-def log(golden: Path) -> str:
-    return str(golden / LOG)
-
-
-def run(capfd: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    code = main(list(argv))
-    out, err = capfd.readouterr()
-    return code, out, err
 
 
 def lines(text: str) -> list[dict[str, object]]:
@@ -249,69 +233,6 @@ def test_verify_says_yes_and_no(
     assert report["files"][0]["checksum"]["bad"] == 1
 
 
-@pytest.mark.parametrize(
-    ("argv", "says"),
-    [
-        (["rows"], "Missing argument"),
-        (["export", "lake"], "binlake export: expected FILE… DIR; see"),
-        (["rows", "LOG", "--gtid", "foo"], "'foo' is no GTID; expected GTIDs like uuid:1-5,"),
-        (["rows", "LOG", "--bogus"], "No such option"),
-        (["rows", "LOG", "--tabel", "a.b"], "'--table'? See binlake rows --help"),
-        (["rows", "LOG", "--since", "noon"], "since"),
-        (["rows", "LOG", "--op", "upsert"], "insert, update, delete"),
-        (["rows", "LOG", "--format", "xml"], "json, csv, csv-guarded, arrow, parquet"),
-        (["rows", "LOG", "--at", "nonsense"], "at"),
-        (
-            ["rows", "LOG", "--start-datetime", "2020-01-01", "--since", "2020-01-01"],
-            "give only one",
-        ),
-        (["rows", "/nowhere/binlog.000001"], "does not exist"),
-        (["rows", "LOG", "-o", "/nowhere/x.json"], "cannot write"),
-        (["rows", "LOG", "--schema", "/nowhere.sql"], "cannot read schema file /nowhere.sql"),
-        (["rows", "LOG", "--schema", "LOG"], "contains no CREATE TABLE"),
-        (["export", "LOG", "/nowhere/x", "--schema", "/nowhere.sql"], "cannot read schema file"),
-        (["rows", "LOG", "--assume-charset", "ut8mb4"], "did you mean utf8mb4"),
-        (
-            ["rows", "LOG", "--gtid", "3e11fa47-71ca-11e1-9e33-c80aa9429562"],
-            "562:1-9223372036854775806",
-        ),
-        (["rows", "LOG", "--table", "orders"], "*.orders is in any database"),
-        (["rows", "LOG", "--exclude-table", "*"], "expected DATABASE.TABLE"),
-        (["rows", "mysql://ada:secret@db1:70000/"], "70000 is not a port"),
-        (["verify", "mariadb://db1/?colour=red"], "there is no option 'colour'"),
-        (["inspect", "/nowhere/*"], "nowhere"),
-        (["inspect", "LOG", "--json", "--full"], "--json"),
-        (["verify", "/nowhere"], "does not exist"),
-        (["nonsense"], "No such command"),
-    ],
-)
-def test_a_users_mistake_is_one_line_and_exit_code_2(
-    capfd: pytest.CaptureFixture[str], log: str, argv: list[str], says: str
-) -> None:
-    code, out, err = run(capfd, *[log if word == "LOG" else word for word in argv])
-    assert code == 2
-    assert out == ""
-    assert says in err
-    assert "secret" not in err
-    assert err.count("\n") == 1
-    assert err.startswith("binlake")
-
-
-def test_a_few_rows_of_a_large_log_decode_little(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = StreamLog()
-    for gno in range(1, 2000):
-        log.gtid(gno).query(b"BEGIN").rows(100).xid()
-    path = log.write(tmp_path)
-    ledgers: list[Ledger] = []
-    monkeypatch.setattr(binlake.cli.rows, "say_result", ledgers.append)
-    for flags in ([], ["-n", "3"]):
-        assert run(capfd, "rows", str(path), *flags)[0] == 0
-    whole, few = ledgers
-    assert few.decoded_bytes * 20 < whole.decoded_bytes
-
-
 def test_numbers_and_their_nouns(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """One event, one file; and no log among no files, one, or several."""
     for named, says in (("", "it has no files"), ("a.txt", "its only file is not a log"),
@@ -326,118 +247,6 @@ def test_numbers_and_their_nouns(capfd: pytest.CaptureFixture[str], tmp_path: Pa
     assert "1 event (" in out
     assert "1 checksum verified" in out
     assert "1 file, 1 event: all is well" in out
-
-
-def test_damage_is_one_line_and_exit_code_1(
-    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
-) -> None:
-    cut = tmp_path / "binlog.000001"
-    cut.write_bytes(Path(log).read_bytes()[:-3])
-    code, _, err = run(capfd, "rows", str(cut))
-    assert code == 1
-    assert err.splitlines()[-1].startswith("binlake: ")
-    assert "binlog.000001" in err
-    junk = tmp_path / "junk"
-    junk.write_bytes(b"\x89PNG\r\n" * 99)
-    code, out, err = run(capfd, "rows", str(junk))
-    assert (code != 0, out, err.count("\n")) == (True, "", 1)
-
-
-@pytest.mark.parametrize("command", ["rows", "inspect"])
-def test_nothing_found_is_said_with_what_there_is(
-    capfd: pytest.CaptureFixture[str], golden: Path, command: str
-) -> None:
-    demo = str(golden.parents[1] / "demo" / "mysql-9.7")
-    code, out, err = run(capfd, command, demo, "--table", "shop.oders")
-    assert (code, out) == (0, "")
-    [said] = [line for line in err.splitlines() if line.startswith("nothing matches")]
-    assert "did you mean shop.orders?" in said
-    assert "shop.products" in said
-    _, _, err = run(capfd, command, demo, "--since", "2099-01-01Z")
-    assert "its events are from 2026-11-21 10:31:09Z to 2026-11-21 10:31:10Z" in err
-    assert "nothing" not in run(capfd, command, demo)[2]
-
-
-def test_nothing_found_in_a_pipe_is_said_too(log: str) -> None:
-    piped = subprocess.run(
-        [sys.executable, "-m", "binlake.cli.main", "rows", "-", "--server-id", "99"],
-        input=Path(log).read_bytes(),
-        capture_output=True,
-        check=True,
-    )
-    assert piped.stderr.decode().splitlines()[-1] == "nothing matches the filters"
-
-
-def test_a_column_that_no_table_has_is_a_mistake(
-    capfd: pytest.CaptureFixture[str], golden: Path, tmp_path: Path
-) -> None:
-    demo = str(golden.parents[1] / "demo" / "mysql-9.7")
-    target = tmp_path / "x.parquet"
-    argv = ["rows", demo, "--table", "shop.orders", "-f", "parquet", "-o", str(target)]
-    code, _, err = run(capfd, *argv, "--columns", "id,sate")
-    assert code == 2
-    assert "table shop.orders has no column 'sate'; did you mean state?" in err
-    assert "shop.orders has id, customer_id, state" in err
-    assert not target.exists()
-    # of several tables one has it
-    assert run(capfd, "rows", demo, "--columns", "sku,customer_id")[0] == 0
-    code, out, err = run(capfd, "rows", demo, "--columns", "sku,nowhere")
-    assert (code, out) == (2, "")
-    assert "none of the tables in the result has a column 'nowhere'" in err
-    assert "_op" not in err
-
-
-@pytest.mark.parametrize("flag", ["--zero-date", "--metadata-prefix"])
-def test_options_of_typed_columns_are_not_those_of_rows(
-    capfd: pytest.CaptureFixture[str], log: str, flag: str
-) -> None:
-    code, out, err = run(capfd, "rows", flag, "text", log)
-    assert (code, out) == (2, "")
-    assert f"No such option '{flag}'" in err
-
-
-@pytest.mark.parametrize("command", ["rows", "verify", "inspect"])
-def test_a_keyring_that_is_not_there(
-    capfd: pytest.CaptureFixture[str], log: str, command: str
-) -> None:
-    """Also where no log is encrypted: the path is wrong."""
-    code, out, err = run(capfd, command, "--keyring", "/no/keyring", log)
-    assert (code, out) == (2, "")
-    assert "the keyring file /no/keyring does not exist" in err
-
-
-def test_damage_is_told_once_and_with_what_to_do(
-    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path
-) -> None:
-    cut = tmp_path / "binlog.000001"
-    cut.write_bytes(Path(log).read_bytes()[:-3])
-    for command in ("rows", "inspect"):
-        code, out, err = run(capfd, command, str(cut))
-        assert code == 1
-        assert "field torn tail" not in err
-        assert "--on-error skip continues" in err.splitlines()[-1]
-        code, skipped, err = run(capfd, command, str(cut), "--on-error", "skip")
-        assert (code, skipped) == (1, out)  # what is lost is no success
-        assert err.count("ends inside") == 1
-    damaged = tmp_path / "binlog.000002"
-    data = bytearray(Path(log).read_bytes())
-    data[5 * len(data) // 8] ^= 1
-    damaged.write_bytes(data)
-    assert "--on-error skip continues" in run(capfd, "rows", str(damaged))[2]
-    junk = tmp_path / "junk"
-    junk.write_bytes(b"\x89PNG\r\n" * 99)
-    assert "magic)" not in run(capfd, "rows", str(junk))[2]
-
-
-def test_messages_name_flags(golden: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    log = str(golden / "mysql-9.7/encrypted/binlog.000001")
-    assert run(capfd, "rows", log)[2].endswith("; set --keyring to the server's keyring file\n")
-    out = run(capfd, "verify", log)[1].splitlines()
-    assert out[0].endswith(" bytes, no event that can be read")
-    assert out[1].endswith("; set --keyring to the server's keyring file")
-    assert "; --schema and --assume-charset can" in with_flags(
-        "x; the option schema and the option assume_charset can"
-    )
 
 
 def test_an_event_without_a_time_has_none(
@@ -470,13 +279,6 @@ def test_every_option_is_a_flag(capfd: pytest.CaptureFixture[str], command: str)
     for spec in READ_OPTIONS:
         obeyed = "cli" in spec.surfaces and spec.name in known.get(command, [spec.name])
         assert ("--" + spec.name.replace("_", "-") in flags) == obeyed, spec.name
-
-
-def test_inspect_refuses_what_it_would_ignore(capfd: pytest.CaptureFixture[str], log: str) -> None:
-    for flag in ("--nested", "--binary", "--columns", "--no-verify-checksum", "--uncommitted"):
-        code, out, err = run(capfd, "inspect", log, flag)
-        assert (code, out) == (2, ""), flag
-        assert "No such option" in err
 
 
 def test_inspect_obeys_filters_by_table_and_operation(
@@ -555,54 +357,3 @@ def test_rows_says_where_its_names_are_from(
     code, _, err = run(capfd, "rows", log, "--table", "*.unkeyed")
     assert code == 0
     assert "names of columns from DDL in the log: golden.unkeyed" in err
-
-
-def test_schema_that_finds_nothing_says_so(capfd: pytest.CaptureFixture[str], log: str) -> None:
-    code, out, err = run(capfd, "schema", log, "--table", "no.such")
-    assert (code, "CREATE TABLE" in out) == (0, False)
-    assert "no DDL of such tables" in err
-
-
-@pytest.mark.parametrize("master", ["nowhere", "localhost", "local[x]", "local[]", "spark://", ""])
-def test_a_master_that_spark_would_refuse(
-    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path, master: str
-) -> None:
-    """It is one line, before a JVM starts and ends with a stack trace."""
-    code, _, err = run(capfd, "export", log, str(tmp_path / "lake"), "--master", master)
-    assert code == 2
-    assert err == (
-        f"binlake: --master {master}: expected local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST\n"
-    )
-
-
-def test_a_target_that_is_a_server_shows_no_password(
-    capfd: pytest.CaptureFixture[str], log: str
-) -> None:
-    code, _, err = run(capfd, "export", log, "mysql://u:secret@h/", "--engine", "local")
-    assert (code, "is a live server" in err, "secret" in err) == (2, True, False)
-
-
-def test_a_spark_that_does_not_start_is_one_line(
-    capfd: pytest.CaptureFixture[str], log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    errors = pytest.importorskip("pyspark.errors")
-
-    def refused(*_: object, **__: object) -> None:
-        raise errors.PySparkRuntimeError("Java gateway process exited\nbefore anything")
-
-    monkeypatch.setattr("binlake.spark.sessions.start", refused)
-    code, _, err = run(
-        capfd, "export", log, str(tmp_path / "lake"), "--master", "spark://nowhere:7077"
-    )
-    assert code == 1
-    assert err.count("\n") == 1
-    assert err.startswith("binlake: Spark failed: Java gateway process exited; see its log, ")
-
-
-def test_an_empty_name_is_not_this_directory(
-    capfd: pytest.CaptureFixture[str], golden: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(golden / "mysql-9.7/transactions")
-    code, out, err = run(capfd, "rows", "")
-    assert (code, out) == (2, "")
-    assert "the name of a log is empty" in err

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from binlake.cli.main import main
+from support.command_runs import run
 from support.logs.hostile_log import (
     DROP,
     MARIADB,
@@ -31,12 +31,6 @@ COMMANDS = (
     ("stats",), ("stats", "--statements"), ("inspect", "--full"), ("inspect",), ("inspect", "--hexdump"),
     ("verify",), ("gtid", "gaps"),
 )  # fmt: skip
-
-
-def run(capfd: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    code = main(list(argv))
-    out, err = capfd.readouterr()
-    return code, out, err
 
 
 @pytest.fixture(params=LOGS, ids=lambda found: f"{found[0]} {found[1]}")

@@ -7,14 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from binlake.cli.main import main
+from support.command_runs import run
 from support.logs.table_log import Log
-
-
-def run(capfd: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    code = main(list(argv))
-    out, err = capfd.readouterr()
-    return code, out, err
 
 
 @pytest.fixture

@@ -1,13 +1,8 @@
-"""What a replica gets, packet by packet, of real logs and of logs that grow.
-
-Long: both flavours, by position and by GTID.
-"""
+"""What a replica gets, packet by packet, of real logs and of logs that grow."""
 
 from __future__ import annotations
 
 import gzip
-import os
-import shutil
 import struct
 import zlib
 from collections.abc import Iterator
@@ -18,18 +13,13 @@ import pymysql
 import pytest
 import zstandard
 
-from binlake.errors import OptionError, SourceError
-from binlake.serve.library import Library
-from binlake.serve.metrics import replica_metric
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.values.gtid import GtidSet
-from support.logs.log_builder import LogBuilder, query_body
+from support.logs.served import ALL, logs_of, sent
 from support.servers.serving import (
     CHECKSUMS,
-    NON_BLOCK,
     Packet,
-    by_file,
     client,
     dump,
     dump_gtid,
@@ -39,26 +29,11 @@ from support.servers.serving import (
 )
 
 SERVERS = ["mysql-5.6.24", "mysql-9.7", "mariadb-10.11", "mariadb-11.8"]
-ALL = NON_BLOCK | 2  # of MariaDB: ANNOTATE_ROWS events too
-
-
-def logs_of(golden: Path, case: str, folder: Path) -> list[Path]:
-    """The logs of a golden case in a directory of their own."""
-    folder.mkdir()
-    for log in sorted((golden / case).glob("binlog.0*")):
-        shutil.copy(log, folder)
-    return sorted(folder.iterdir())
 
 
 def closed(data: bytes) -> bytes:
     """A log as a server that has closed it leaves it."""
     return data[:21] + bytes([data[21] & 0xFE]) + data[22:]
-
-
-def sent(server: Any, file: str, position: int = 4) -> dict[str, bytes]:
-    with client(server) as connection:
-        rows(connection, CHECKSUMS)
-        return by_file(dump(connection, file, position, flags=ALL))
 
 
 @pytest.mark.parametrize("pack", [None, gzip.compress, zstandard.compress])
@@ -312,202 +287,4 @@ def test_the_other_flavours_gtids(golden: Path, tmp_path: Path) -> None:
 # -- growth ----------------------------------------------------------------------------------------
 
 
-def test_a_file_that_grows_and_a_file_that_comes(tmp_path: Path) -> None:
-    log = LogBuilder(alg=1)
-    file = tmp_path / "binlog.000001"
-    file.write_bytes(log.bytes())
-    with serving(tmp_path) as server, client(server) as connection:
-        rows(connection, CHECKSUMS)
-        rows(connection, "SET @master_heartbeat_period=50000000")
-        stream = dump(connection, file.name, flags=0, server_id=9)
-        assert [next(stream).type_code for _ in range(2)] == [4, 15]
-        beat = next(stream).event
-        assert (beat[4], beat[13:17]) == (27, struct.pack("<I", len(log.data)))
-        for number in range(3):
-            before = len(log.data)
-            log.transaction(bytes(20))
-            with file.open("ab") as out:  # half an event, then the rest
-                out.write(log.data[before : before + 30])
-                out.flush()
-                out.write(log.data[before + 30 :])
-            events = b""
-            while len(events) < len(log.data) - before:
-                event = next(stream).event
-                events += event if event[4] != 27 else b""
-            assert events == log.data[before:], number
-        before = len(log.data)
-        log.add(4, struct.pack("<Q", 4) + b"binlog.000002")
-        with file.open("ab") as out:
-            out.write(log.data[before:])
-        following = LogBuilder(alg=1)
-        (tmp_path / "binlog.000002").write_bytes(following.bytes())
-        kinds = []
-        while kinds[-3:] != [4, 4, 15]:
-            event = next(stream).event
-            kinds += [event[4]] if event[4] != 27 else []
-        (replica,) = server.replicas.listed()
-        assert replica.progress.file == "binlog.000002"
-
-
-def test_heartbeats_between_two_files(tmp_path: Path) -> None:
-    """A ROTATE takes the replica to a file that is not there yet: no heartbeat names the old one."""
-    log = LogBuilder(alg=1)
-    log.transaction(bytes(20))
-    log.add(4, struct.pack("<Q", 4) + b"binlog.000002")
-    (tmp_path / "binlog.000001").write_bytes(log.bytes())
-    with serving(tmp_path) as server, client(server) as connection:
-        rows(connection, CHECKSUMS)
-        rows(connection, "SET @master_heartbeat_period=20000000")
-        stream = dump(connection, "binlog.000001", flags=0, server_id=9)
-        while (event := next(stream).event)[4] != 4 or event[17] & 0x20:
-            pass  # up to the ROTATE of the file
-        for _ in range(3):
-            beat = next(stream).event
-            assert (beat[4], *struct.unpack_from("<I", beat, 13)) == (27, 4)
-            assert beat[19:].startswith(b"binlog.000002")
-        (replica,) = server.replicas.listed()
-        assert (replica.progress.file, replica.progress.position) == ("binlog.000002", 4)
-        assert replica_metric(replica.progress, "files_behind", server.library.chain.names) == 0
-
-
-def test_a_file_that_is_cut_back_and_written_again(tmp_path: Path) -> None:
-    log = LogBuilder()
-    log.transaction(bytes(20))
-    file = tmp_path / "binlog.000001"
-    file.write_bytes(log.bytes())
-    whole = len(log.data)
-    with serving(tmp_path) as server, client(server) as connection:
-        rows(connection, CHECKSUMS)
-        stream = dump(connection, file.name, flags=0, server_id=9)
-        assert len([next(stream) for _ in range(7)]) == 7
-        version = server.library.version
-        kept = log.offsets[-2]
-        os.truncate(file, kept)
-        eventually(lambda: server.library.version > version, "the library knew")
-        log.transaction(bytes(30))
-        with file.open("ab") as out:
-            out.write(log.bytes()[kept:])
-        got = b""
-        while len(got) < len(log.data) - whole:
-            got += next(stream).event
-        assert got == log.data[whole:]
-
-
-def test_a_file_that_is_compressed_meanwhile(tmp_path: Path) -> None:
-    """A reader that knows the old path finds the log under the new one."""
-    for name in ("binlog.000001", "binlog.000002"):
-        (tmp_path / name).write_bytes(LogBuilder().bytes())
-    library = Library(str(tmp_path))  # it does not watch
-    first, _ = library.chain.files
-    (tmp_path / "binlog.000001.gz").write_bytes(gzip.compress(LogBuilder().bytes()))
-    (tmp_path / "binlog.000001").unlink()
-    with library.open(first) as log:
-        assert log.path == f"{first.path}.gz"
-    (tmp_path / "binlog.000001.gz").unlink()
-    with pytest.raises(SourceError):
-        library.open(first)
-
-
-def test_a_torn_tail_before_another_file_is_a_crash_that_is_passed(tmp_path: Path) -> None:
-    log = LogBuilder()
-    log.transaction(bytes(20))
-    whole = log.bytes()
-    log.transaction(bytes(20))
-    (tmp_path / "binlog.000001").write_bytes(log.bytes()[: len(whole) + 25])
-    (tmp_path / "binlog.000002").write_bytes(LogBuilder().bytes())
-    with serving(tmp_path) as server:
-        found = sent(server, "binlog.000001")
-    assert found == {"binlog.000001": whole, "binlog.000002": LogBuilder().bytes()}
-
-
-def test_damage_ends_the_stream_with_an_error(tmp_path: Path) -> None:
-    log = LogBuilder()
-    log.transaction(bytes(20))
-    start = log.transaction(bytes(20))
-    log.data[start + 25] ^= 1
-    (tmp_path / "binlog.000001").write_bytes(log.bytes())
-    with serving(tmp_path) as server, client(server) as connection:
-        rows(connection, CHECKSUMS)
-        got = b""
-        stream = dump(connection, "binlog.000001")
-        next(stream)
-        while len(got) < start - 4:
-            got += next(stream).event
-        with pytest.raises(pymysql.MySQLError, match="checksum") as caught:
-            next(stream)
-        assert caught.value.args[0] == 1236
-        assert got == log.data[4:start]
-
-
-@pytest.mark.parametrize("size", [(1 << 24) - 60, (1 << 24) - 1, 1 << 24, 40 << 20])
-def test_events_longer_than_a_packet(tmp_path: Path, size: int) -> None:
-    log = LogBuilder()
-    log.add(2, query_body(b"x" * size))
-    log.transaction(bytes(20))
-    (tmp_path / "binlog.000001").write_bytes(log.bytes())
-    with serving(tmp_path) as server:
-        assert sent(server, "binlog.000001") == {"binlog.000001": log.bytes()}
-
-
-def test_semi_sync_marks_and_numbers(tmp_path: Path) -> None:
-    log = LogBuilder()
-    log.transaction(bytes(20))
-    (tmp_path / "binlog.000001").write_bytes(log.bytes())
-    with serving(tmp_path) as server, client(server) as connection:
-        rows(connection, CHECKSUMS)
-        rows(connection, "SET @rpl_semi_sync_slave=1")
-        stream = dump(connection, "binlog.000001", flags=0, server_id=3)
-        events = [next(stream) for _ in range(2 + 5)]
-        assert [one.payload[:2] for one in events] == [b"\0\xef"] * 7
-        assert [one.payload[2] for one in events] == [0] * 6 + [1]
-        assert [one.sequence for one in events] == list(range(1, 8))
-        ack = b"\xef" + struct.pack("<Q", len(log.data)) + b"binlog.000001"
-        connection._sock.sendall(len(ack).to_bytes(3, "little") + b"\0" + ack)
-        (replica,) = server.replicas.listed()
-        eventually(lambda: replica.progress.acks == 1, "the acknowledgement")
-        assert replica.progress.acknowledged == f"binlog.000001:{len(log.data)}"
-        before = len(log.data)
-        log.transaction(bytes(20))
-        with (tmp_path / "binlog.000001").open("ab") as out:
-            out.write(log.data[before:])
-        assert next(stream).sequence == 1  # counted anew, as the servers do
-
-
 # -- what is served --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("state", [True, False], ids=["archives", "directories"])
-def test_an_archive_of_several_servers(golden: Path, tmp_path: Path, state: bool) -> None:
-    for server in ("one", "two"):
-        logs_of(golden, "mysql-9.7/gtid", tmp_path / server)
-        if state:
-            (tmp_path / server / "archive.json").touch()
-    (tmp_path / "other").mkdir()
-    with pytest.raises(OptionError, match="2 servers; set --source to one of one, two"):
-        Library(str(tmp_path))
-    with pytest.raises(OptionError, match="no server 'three'"):
-        Library(str(tmp_path), "three")
-    assert Library(str(tmp_path), "two").path == str(tmp_path / "two")
-    with pytest.raises(
-        OptionError, match="not an archive of several servers; leave the option out"
-    ):
-        Library(str(tmp_path / "two"), "two")
-    shutil.rmtree(tmp_path / "one")
-    assert Library(str(tmp_path)).path == str(tmp_path / "two")
-    shutil.rmtree(tmp_path / "two")
-    with pytest.raises(SourceError, match="no binary log"):
-        Library(str(tmp_path))
-
-
-def test_what_cannot_be_served(golden: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="db1/ is a server") as caught:
-        Library("mysql://me:secret@db1/")
-    assert "secret" not in str(caught.value)
-    relay = LogBuilder(flags=0x40)
-    (tmp_path / "relay-bin.000001").write_bytes(relay.bytes())
-    with pytest.raises(OptionError, match="relay logs"):
-        Library(str(tmp_path))
-    shutil.copy(golden / "mysql-9.7/gtid/binlog.000001", tmp_path)
-    with pytest.raises(OptionError, match="2 chains of logs: binlog, relay-bin"):
-        Library(str(tmp_path))
-    assert Library(str(tmp_path / "binlog.*")).flavour == "mysql"
