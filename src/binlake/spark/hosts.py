@@ -75,6 +75,16 @@ def host_check(compiled: bool, version: str | None = None) -> Callable[[], None]
 
         where = f"host {socket.gethostname()} ({sys.executable})"
         try:
+            here: str | None = importlib.metadata.version("binlake")
+        except importlib.metadata.PackageNotFoundError:
+            here = None
+        # first, as the modules of another version may have other names
+        if None not in (version, here) and here != version:
+            raise RuntimeError(
+                f"{where}: binlake {here} is installed, but the driver has {version}; install the "
+                "same version on the driver and on every executor"
+            )
+        try:
             core = importlib.util.find_spec(core_module)
         except ModuleNotFoundError:
             core = None
@@ -83,15 +93,6 @@ def host_check(compiled: bool, version: str | None = None) -> Callable[[], None]
                 f"{where}: the package binlake is not installed; install it on every executor, "
                 "or ship a packed environment with spark.archives"
             ) from None
-        try:
-            here: str | None = importlib.metadata.version("binlake")
-        except importlib.metadata.PackageNotFoundError:
-            here = None
-        if None not in (version, here) and here != version:
-            raise RuntimeError(
-                f"{where}: binlake {here} is installed, but the driver has {version}; install the "
-                "same version on the driver and on every executor"
-            )
         if compiled and not core.origin.endswith(suffixes):
             raise RuntimeError(
                 f"{where}: the core of binlake is not compiled ({core.origin}); "
