@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from binlake.events.base import Event
-
 from support.logs.event_bytes import event_of
 from support.logs.event_samples import SAMPLES
 
