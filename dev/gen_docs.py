@@ -209,13 +209,15 @@ def _inserted(page: str, what: str, lines: Sequence[str]) -> str:
 
 #: The results with the decoders, the other programs and Spark.
 _DECODING = "2026-11-24-decoders-python-ask-spark"
+#: A later measurement of the decoders, with priority over other programs.
+_DECODERS = "2026-11-24-decoders"
 
 #: What the comparison shows: the job, binlake's measurement, the other tool's, and who that is.
 _DUELS = (
-    (_DECODING, "decode a log", "decode", "mysqlbinlog -vv", "`mysqlbinlog -vv` to text"),
-    (_DECODING, "decode a log", "decode", "java peer", "mysql-binlog-connector-java"),
+    (_DECODERS, "decode a log", "decode", "mysqlbinlog -vv", "`mysqlbinlog -vv` to text"),
+    (_DECODERS, "decode a log", "decode", "java peer", "mysql-binlog-connector-java"),
     (
-        _DECODING, "decode a log", "decode", "java peer, JSON text",
+        _DECODERS, "decode a log", "decode", "java peer, JSON text",
         "mysql-binlog-connector-java, with JSON converted to text, as binlake does",
     ),
     (
@@ -241,6 +243,7 @@ _DUELS = (
 )  # fmt: skip
 _BENCH = {
     _DECODING: 'make bench ARGS="--megabytes 100 --runs 3 --only decoders --only python --only ask --only spark"',
+    _DECODERS: 'chrt -f 5 make bench ARGS="--megabytes 100 --runs 5 --only decoders"',
     "2026-11-22-archive": 'make bench ARGS="--only archive --runs 5"',
 }
 
