@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--command", action="append", help="only this command")
     given = parser.parse_args()
     sys.path.insert(0, str(_TESTS))
-    from support.logs import costly_events, costly_logs  # type: ignore[import-not-found]
+    from support.logs import costly_events, costly_logs
 
     makers = shapes([costly_logs, costly_events])
     commands = given.command or [*COMMANDS, "changes"]

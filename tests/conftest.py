@@ -39,7 +39,8 @@ settings.load_profile("binlake")
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what `not_on` and `spark_line` exclude: there is nothing to test."""
-    kept, left_out = [], []
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
     for item in items:
         (left_out if _is_impossible(item) else kept).append(item)
     if left_out:

@@ -98,7 +98,7 @@ def seeds() -> None:
     takes time from the mutations.
     """
     sys.path.insert(0, str(ROOT / "tests"))
-    from support.logs.mutations import frames, snippets  # type: ignore[import-not-found]
+    from support.logs.mutations import frames, snippets
 
     CORPUS.mkdir(parents=True, exist_ok=True)
     seen = set()

@@ -32,7 +32,7 @@ from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-from support.logs.mutations import has_checksums, mutated, signed  # type: ignore[import-not-found]
+from support.logs.mutations import has_checksums, mutated, signed
 
 __all__ = ["change_log", "read_log", "sign_log"]
 

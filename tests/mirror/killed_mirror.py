@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from binlake.lake.jobs import SparkEngine
 from binlake.mirror import loop
 from binlake.mirror.control import Control
 from binlake.mirror.delta.stored import DeltaStored
@@ -30,7 +31,7 @@ PATIENCE_S = 300
 
 #: Where a mirror can be killed: the owner of a function, and its name.
 PLACES: dict[str, tuple[Any, str]] = {
-    "tasks of a copy": (loop.SparkEngine, "run"),
+    "tasks of a copy": (SparkEngine, "run"),
     "decoding of a range": (loop, "decode_range"),
     "data file": (DataFileWriter, "write"),
     "commit": (IcebergTable, "commit"),

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from binlake.errors import IncompleteError
+from binlake.mirror.loop import Mirror
 from dev.servers import Server, running
 from support.servers.archiving import archive
 from support.servers.live import url_of
@@ -50,7 +51,7 @@ def test_on_alter_resync(server: Server, iceberg_spark: Any, tmp_path: Path) -> 
     assert any("the table is copied again" in note for note in lake.notes)
     assert lake.equals_source(f"{DATABASE}.altered")
     server.execute(f"ALTER TABLE {DATABASE}.altered ADD other INT NOT NULL DEFAULT 8")
-    stopped = lake.mirror(watch=lambda _progress: stopped.stop())
+    stopped: Mirror = lake.mirror(watch=lambda _progress: stopped.stop())
     try:  # the copy ends before its first chunk is read
         stopped.run(once=False)
     finally:

@@ -21,7 +21,7 @@ from binlake.mirror.tables.compaction_policy import CompactionPolicy, all_groups
 from binlake.mirror.tags import expire_tags
 from dev.servers import Server, running
 from support.spark.lake_readers import by_pyiceberg, by_spark
-from support.spark.mirrored import Lake, Writer, quarantined
+from support.spark.mirrored import Lake, Writer, iceberg_table, quarantined
 
 pytestmark = pytest.mark.lakes
 
@@ -60,7 +60,7 @@ def test_changes_made_during_a_rewrite(
     for number in range(ROUNDS):
         ids = rng.sample(range(300), 60)
         gone = [truth.pop(i) for i in (ids if not key else ids[:20]) if i in truth]
-        new = [
+        new: list[dict[str, Any]] = [
             {"id": i, "name": f"n{i}", "amount": rng.randint(0, 99)}
             for i in (range(0) if number == ROUNDS - 1 else ids[20:])
         ]
@@ -234,7 +234,7 @@ def test_rounds_with_compaction_beside_them(
     made = lake.mirror()
     made.run(once=True)
     made.tidy()
-    held = {name: list(table.lake.file_states()) for name, table in made.tables.items()}
+    held = {name: list(iceberg_table(table).file_states()) for name, table in made.tables.items()}
     made.close()
     took = scan_s(lake)
     compact(tmp_path, spark=iceberg_spark, catalog=lake.catalog)
@@ -242,10 +242,11 @@ def test_rounds_with_compaction_beside_them(
     made = lake.mirror()
     made.run(once=True)
     for name, table in made.tables.items():
-        assert (table.lake.files, table.lake.deleted) == (1, 0)
+        merged = iceberg_table(table)
+        assert (merged.files, merged.deleted) == (1, 0)
         assert len(held[name]) < 16
-        assert sum(file.bytes for file in held[name]) < 2 * table.lake.data_bytes + 16 * 1500, name
-        assert len(table.lake.stored.history()) <= 31
+        assert sum(file.bytes for file in held[name]) < 2 * merged.data_bytes + 16 * 1500, name
+        assert len(merged.stored.history()) <= 31
     made.close()
     if ROUNDS >= 1000:
         assert took < 2 * scan_s(lake), (

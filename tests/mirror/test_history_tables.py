@@ -149,7 +149,7 @@ def test_what_becomes_of_each_change(server: Server, iceberg_spark: Any, tmp_pat
             "UPDATE rates SET n = 7 WHERE id = 3",
         )
     lake.catch_up()
-    later = [(*row[:3], None, row[4]) for row in expected]
+    later: list[tuple[Any, ...]] = [(*row[:3], None, row[4]) for row in expected]
     later[5:7] = [
         *(("insert", 2, 20, 200, True), ("snapshot", 3, 3, None, False)),
         *(("update", 3, 4, None, False), ("update", 3, 4, 7, True)),

@@ -45,7 +45,9 @@ def test_random_changes_by_key(
     for number in range(12):
         ids = rng.sample(range(300), 60)
         gone = [truth.pop(i) for i in ids[:20] if i in truth]
-        new = [{"id": i, "name": f"n{i}", "amount": rng.randint(0, 99)} for i in ids[20:]]
+        new: list[dict[str, Any]] = [
+            {"id": i, "name": f"n{i}", "amount": rng.randint(0, 99)} for i in ids[20:]
+        ]
         truth.update({row["id"]: row for row in new})
         keys = pa.Table.from_pylist(gone, SCHEMA).select(list(key))
         table.commit(Change(rows(new), keys), {"binlake.round": str(number)})
@@ -91,7 +93,7 @@ def test_structure_and_rows_that_are_there(lake: Lake, iceberg_spark: Any, tmp_p
         "type": "struct",
         "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}],
     }
-    steps = [
+    steps: list[list[dict[str, Any]]] = [
         [{"do": "rename", "name": "amount", "to": "total"}],
         [{"do": "add", "name": "more", "schema": added}, {"do": "first", "name": "more"}],
         [{"do": "drop", "name": "name"}],

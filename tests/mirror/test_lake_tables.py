@@ -13,7 +13,7 @@ import pytest
 from binlake.errors import OptionError
 from binlake.mirror.api import status
 from binlake.mirror.control import Control
-from binlake.mirror.iceberg.jvm import Lake as Catalog
+from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.reporting.metrics import prometheus_text
 from binlake.mirror.upkeep import compact_tables
 from dev.servers import Server, running
@@ -30,11 +30,11 @@ def server(request: pytest.FixtureRequest, provisioned: Any) -> Iterator[Server]
 
 
 def resync(lake: Lake, *names: str) -> None:
-    Control(Catalog(lake.spark, lake.catalog), None, None).request_resync(set(names))
+    Control(IcebergLake(lake.spark, lake.catalog), None, None).request_resync(set(names))
 
 
 def lake_tables(lake: Lake) -> set[str]:
-    names = map(".".join, Catalog(lake.spark, lake.catalog).tables())
+    names = map(".".join, IcebergLake(lake.spark, lake.catalog).tables())
     return {name for name in names if not name.startswith("_binlake.")}
 
 
@@ -123,7 +123,7 @@ def test_status_shows_that_compaction_is_due(
         assert due() == {"due.t": (0, 2)[number], "due.idle": 0}
     made = lake.mirror()
     made.close()
-    catalog = Catalog(iceberg_spark, lake.catalog)
+    catalog = IcebergLake(iceberg_spark, lake.catalog)
     compact_tables(catalog, made._engine, made._indexes, ["due.t"], lake.notes.append)
     assert due() == {"due.t": 0, "due.idle": 0}
 
@@ -209,7 +209,7 @@ def test_tables_are_partitioned(
 
     made = lake.mirror()
     made.close()
-    catalog = Catalog(iceberg_spark, lake.catalog)
+    catalog = IcebergLake(iceberg_spark, lake.catalog)
     compact_tables(catalog, made._engine, made._indexes, names, lake.notes.append)
     for name in names:
         _check_readers(lake, name)

@@ -16,7 +16,7 @@ import pytest
 from binlake.errors import OptionError
 from binlake.mirror.api import status
 from binlake.mirror.control import Control
-from binlake.mirror.iceberg.jvm import Lake as Catalog
+from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.verification import Verification, verify_tables
 from dev.servers import Server, running
 from support.spark.mirrored import Lake, quarantined
@@ -225,7 +225,7 @@ def refuses_other_rules(lake: Lake, server: Server, folder: Path, options: dict[
         with pytest.raises(OptionError, match="than when the table was copied"):
             other.catch_up()
     lake.catch_up()  # nothing has changed
-    Control(Catalog(lake.spark, lake.catalog), None, None).request_resync(
+    Control(IcebergLake(lake.spark, lake.catalog), None, None).request_resync(
         {f"{DATABASE}.{name}" for name in ("people", "by_email", "heap", "plain")}
     )
     other = Lake(lake.spark, lake.folder, server, **other_key)
@@ -269,7 +269,7 @@ def test_a_renamed_column_that_would_be_shown(
         "was left out, is renamed to open, which is to be shown" in reasons[f"{DATABASE}.reveals"]
     )
     assert "was shown, is renamed to h, which is to be hashed" in reasons[f"{DATABASE}.hides"]
-    Control(Catalog(lake.spark, lake.catalog), None, None).request_resync(set(reasons))
+    Control(IcebergLake(lake.spark, lake.catalog), None, None).request_resync(set(reasons))
     lake.catch_up()
     assert states(verified(lake)) == {"reveals": "equal", "hides": "equal"}
     assert rows(lake, "hides") == [{"id": 1, "h": hashed("3")}]

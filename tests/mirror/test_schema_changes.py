@@ -100,9 +100,9 @@ def test_what_is_refused_and_made_anew(server: Server, iceberg_spark: Any, tmp_p
     assert lake.equals_source(f"{DATABASE}.sound")
     assert lake.equals_source(f"{DATABASE}.fresh")
     from binlake.mirror.control import Control
-    from binlake.mirror.iceberg.jvm import Lake as Catalog
+    from binlake.mirror.iceberg.lake import IcebergLake
 
-    control = Control(Catalog(lake.spark, lake.catalog), None, None)
+    control = Control(IcebergLake(lake.spark, lake.catalog), None, None)
     control.request_resync({f"{DATABASE}.{name}" for name in REFUSED})
     lake.catch_up()
     assert set(quarantined(lake)) == {f"{DATABASE}.unsure"}

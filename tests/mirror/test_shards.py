@@ -14,7 +14,7 @@ from binlake.errors import OptionError
 from binlake.mirror.api import status
 from binlake.mirror.control import Control
 from binlake.mirror.followed.kept import offsets_of
-from binlake.mirror.iceberg.jvm import Lake as Catalog
+from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.upkeep import compact_tables
 from dev.servers import Server, running
 from mirror.killed_mirror import Kill, killed
@@ -34,7 +34,7 @@ def compact(lake: Lake, names: list[str]) -> None:
     """Compact the lake tables of these tables."""
     made = lake.mirror()
     made.close()
-    catalog, notes = Catalog(lake.spark, lake.catalog), list[str]()
+    catalog, notes = IcebergLake(lake.spark, lake.catalog), list[str]()
     compact_tables(catalog, made._engine, made._indexes, names, notes.append)
     assert any("compacted" in note for note in notes), notes
 
@@ -130,7 +130,7 @@ def test_shards_are_merged(server: Server, iceberg_spark: Any, tmp_path: Path) -
     lake.catch_up()
     shards = {f"shard_{n}.orders" for n in (1, 2, 3)}
     assert quarantined(lake).keys() == shards
-    catalog = Catalog(iceberg_spark, lake.catalog)
+    catalog = IcebergLake(iceberg_spark, lake.catalog)
     Control(catalog, None, None).request_resync(shards)
     assert states(lake) == dict.fromkeys(names, "equal")
 
@@ -172,7 +172,7 @@ def test_each_change_once_through_kills(server: Server, iceberg_spark: Any, tmp_
             "INSERT INTO part_3.log VALUES (7)", "COMMIT")  # fmt: skip
     old = {"part_1.log": [1, 1, 2], "part_2.log": [1, 1, 2], "part_3.log": []}
     new = {"part_1.log": [1, 2, 5, 5], "part_2.log": [1, 2, 6, 6], "part_3.log": [7]}
-    catalog = Catalog(iceberg_spark, lake.catalog)
+    catalog = IcebergLake(iceberg_spark, lake.catalog)
     for done in (1, 2):
         assert killed(lake, Kill("commit", 1, after=True)) == -signal.SIGKILL
         found = by_shard(lake)

@@ -21,14 +21,14 @@ from typing import Any
 
 from binlake.mirror import compact, resync, verify
 from binlake.mirror.control import Control
-from binlake.mirror.iceberg.jvm import Lake as Catalog
+from binlake.mirror.iceberg.lake import IcebergLake
 from binlake.mirror.sessions import mirror_session
 from dev.servers import Server, installation
 from mirror.killed_mirror import OF_COMPACTION, PLACES, Kill, killed
 from proof.mirror_load import OPTIONS, Load
 from proof.mirror_victims import DURABLE, KINDS, Victims
 from support.spark.lake_histories import check_history
-from support.spark.mirrored import Lake, iceberg_jar, quarantined
+from support.spark.mirrored import Lake, iceberg_jar, iceberg_table, quarantined
 from support.spark.spark_processes import PATIENT, Cluster
 
 __all__: list[str] = []
@@ -116,7 +116,7 @@ class Soak:
 
     def round(self) -> int:
         """The number of rounds that the lake records."""
-        return Control(Catalog(self.lake.spark, self.lake.catalog), None, None).round
+        return Control(IcebergLake(self.lake.spark, self.lake.catalog), None, None).round
 
     # -- kills -------------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class Soak:
             made = one.catch_up()
             compacted = sum("data files compacted" in note for note in one.notes)
             assert not [note for note in one.notes if "not compacted" in note], one.notes
-            files = {name: table.lake.files for name, table in made.tables.items()}
+            files = {name: iceberg_table(table).files for name, table in made.tables.items()}
             self._compare(f"after round {self.round()}")
             say(f"round {self.round()}: equal; {compacted} compactions; data files {files}")
         self.lake.catch_up()  # the kills may have been more rounds than wanted, and writes came after the last

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dev.golden.keys import Keys, prepare_keys
 from dev.golden.oracle import snapshot
@@ -205,7 +206,7 @@ class Matrix:
         is_new = tuple(map(int, version.split("."))) >= (11, 8, 9)
         return _VIRTUAL | _STORED if is_new else _VIRTUAL
 
-    def _options_of_reading(self, settings: dict[str, str]) -> dict[str, str]:
+    def _options_of_reading(self, settings: dict[str, str]) -> dict[str, Any]:
         if settings.get("start:encrypt-binlog", "OFF") != "OFF":
             return {"keyring": str(self.server.run / "file-keys.txt")}
         if settings.get("binlog_encryption") == "ON":

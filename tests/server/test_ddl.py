@@ -283,7 +283,7 @@ def test_columns_that_swap_their_names_are_followed(
             session.execute(f"ALTER TABLE t {change}")
         session.execute("INSERT INTO t VALUES (9, 90, 900)")
         held = session.rows("SELECT id, a, b FROM t ORDER BY id")
-        logged = session.rows("SHOW CREATE TABLE t")[0][1]
+        logged = str(session.rows("SHOW CREATE TABLE t")[0][1])
     path = str(server.log_files()[-1])
     log = binlake.open(path)
     table = log.to_arrow("swapped.t")

@@ -323,8 +323,8 @@ def test_keys_are_compared_as_the_server_compares_them(server: Server) -> None:
             for text in texts_:
                 literal = text if text.startswith("0x") else f"'{text}'"
                 literal = f"0 + {literal}" if kind.startswith("BIT") else literal
-                rows = session.rows(f"SELECT who FROM t{number} WHERE k = {literal}")
-                asked.append((f"keyed.t{number}", kind, text, [who for (who,) in rows]))
+                matching = session.rows(f"SELECT who FROM t{number} WHERE k = {literal}")
+                asked.append((f"keyed.t{number}", kind, text, [who for (who,) in matching]))
     log = binlake.open(str(log_file))
     differing = []
     for table, kind, text, rows in asked:
@@ -353,7 +353,7 @@ def test_an_undo_brings_the_row_back(
 ) -> None:
     server.execute("SET GLOBAL binlog_row_metadata = FULL", "FLUSH BINARY LOGS")
     first = len(server.log_files()) - 1
-    states = []  # before each transaction
+    states: list[list[list[str | None]]] = []  # before each transaction
     points = (0, 2, 5)
     databases = [f"undone_{number}" for number in points]
     query = "SELECT id, a, double_a, note FROM t ORDER BY id"

@@ -29,5 +29,5 @@ def test_documents_have_the_servers_text(server: Server) -> None:
         stored = session.rows("SELECT id, CAST(doc AS CHAR) FROM docs ORDER BY id")
     table = binlake.open([str(path) for path in server.log_files()]).to_arrow("j.docs")
     ids, texts = (table.column(i).to_pylist() for i in (0, 1))
-    assert dict(zip(map(str, ids), texts, strict=True)) == dict(stored)
+    assert dict(zip(map(str, ids), texts, strict=True)) == {row[0]: row[1] for row in stored}
     assert len(texts) == DOCUMENTS

@@ -151,8 +151,8 @@ def assert_same(text: bytes, expected: bytes, flavour: str) -> None:
     for rewrite in BOTH[flavour]:
         text, expected = rewrite(text), rewrite(expected)
     if text != expected:
-        lines = [side.decode("latin-1").splitlines() for side in (expected, text)]
-        shown = "\n".join(list(difflib.unified_diff(*lines, n=1, lineterm=""))[:40])
+        wanted, found = (side.decode("latin-1").splitlines() for side in (expected, text))
+        shown = "\n".join(list(difflib.unified_diff(wanted, found, n=1, lineterm=""))[:40])
         pytest.fail(shown[:4000])
 
 

@@ -292,8 +292,8 @@ def test_acknowledgements_release_the_source(server: Server, logs: list[str]) ->
             assert not waiting.done()
             follower.acknowledge(idle.file, idle.offset)
             waiting.result(timeout=120)
-        rows = dict(server.rows(f"SHOW STATUS LIKE 'Rpl_semi_sync_{kind}_yes_tx'"))
-        assert list(rows.values()) == ["1"]
+        shown = server.rows(f"SHOW STATUS LIKE 'Rpl_semi_sync_{kind}_yes_tx'")
+        assert [value for _, value in shown] == ["1"]
     finally:
         server.execute(f"SET GLOBAL rpl_semi_sync_{kind}_enabled=0")
 

@@ -7,10 +7,12 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from binlake.serve.replicas import Replica
 from binlake.serve.server import BinlogServer
 from dev.servers import Server, running
 from support.servers.archiving import archiving, has_caught_up, url_of
@@ -132,7 +134,7 @@ def assert_holds(want: list[list[str | None]], *replicas: Server) -> None:
         return replica.rows(f"CHECKSUM TABLE {TABLES}") == want
 
     for replica in replicas:
-        eventually(lambda replica=replica: equal(replica), f"{replica.name} caught up")
+        eventually(partial(equal, replica), f"{replica.name} caught up")
 
 
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
@@ -235,9 +237,15 @@ def test_a_running_archive_outlives_its_source(name: str, tmp_path: Path) -> Non
             ((file, position, *_),) = rows(connection, "SHOW MASTER STATUS")
         for replica in (early, late, positional):
             # a replica with several appliers writes down late how far it is
-            eventually(
-                lambda replica=replica: _executed(replica) == (file, int(position)), "the end"
-            )
+            eventually(partial(_has_executed, replica, (file, int(position))), "the end")
+
+
+def _heartbeats(replica: Replica) -> int:
+    return replica.progress.heartbeats
+
+
+def _has_executed(replica: Server, wanted: tuple[str, int]) -> bool:
+    return _executed(replica) == wanted
 
 
 def _executed(replica: Server) -> tuple[str, int]:
@@ -302,7 +310,7 @@ def test_the_ways_in_which_replicas_connect(name: str, tmp_path: Path) -> None:
             connected = [one.partition(" connected")[2] for one in said if " connected" in one]
             assert connected == [line], how
             (listed,) = serve.replicas.listed()
-            eventually(lambda listed=listed: listed.progress.heartbeats, "heartbeats")
+            eventually(partial(_heartbeats, listed), "heartbeats")
             stop(replica)
             eventually(lambda: not serve.replicas.listed(), "it was gone")
             verb = "RESET REPLICA ALL" if name == "mysql-9.7" else "RESET SLAVE ALL"

@@ -109,7 +109,7 @@ def test_names_that_the_log_lacks(server: Server) -> None:
     (change,) = streamed(view="changes")
     assert json.loads(change["after"]) == row
     source = BinlogDataSource({"server": url_of(server), "table": "hints.t"})
-    reader = source.reader(source.schema())
+    reader: Any = source.reader(source.schema())
     (batch,) = [b for part in reader.partitions() for b in reader.read(part)]
     assert {name: batch.to_pylist()[0][name] for name in row} == row
 

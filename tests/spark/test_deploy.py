@@ -41,7 +41,14 @@ def submitting(**variables: str) -> dict[str, str]:
 def test_a_submitted_stream_writes_every_change_once(tmp_path: Path) -> None:
     target, checkpoint = tmp_path / "orders", tmp_path / "checkpoint"
     script = DEPLOY / "spark" / "submit-standalone.sh"
-    words = [script, ROOT / "demo/mysql-9.7", "shop.orders", target, checkpoint, "--once"]
+    words: list[Path | str] = [
+        script,
+        ROOT / "demo/mysql-9.7",
+        "shop.orders",
+        target,
+        checkpoint,
+        "--once",
+    ]
     run = subprocess.run(
         words, env=submitting(MASTER="local[2]"), cwd=tmp_path, capture_output=True, text=True,
         check=False,
@@ -57,7 +64,7 @@ def test_a_submitted_stream_writes_every_change_once(tmp_path: Path) -> None:
 
 def test_a_submitted_stream_serves_metrics(tmp_path: Path) -> None:
     reserved = ReservedPort()
-    words = [
+    words: list[Path | str] = [
         *(DEPLOY / "spark" / "submit-standalone.sh", ROOT / "demo/mysql-9.7", "shop.orders"),
         *(tmp_path / "orders", tmp_path / "checkpoint", "--metrics-port", str(reserved.number)),
     ]

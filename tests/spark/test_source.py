@@ -232,7 +232,7 @@ def test_damage_is_told_with_its_place(spark: Any, tmp_path: Path) -> None:
 def _damaged(folder: Path) -> str:
     data = bytearray((Path(LOGS).parent / "binlog.000001").read_bytes())
     data[3000] ^= 1
-    return _write(folder / "binlog.000001", data)
+    return _write(folder / "binlog.000001", bytes(data))
 
 
 def test_the_view_ledger_has_what_the_rows_lack(spark: Any, tmp_path: Path) -> None:

@@ -341,6 +341,7 @@ def test_kill_9_in_the_middle(streamed: Streamed, tmp_path: Path) -> None:
         finally:
             os.killpg(running.pid, signal.SIGKILL)
             running.wait(SECONDS)
+            assert running.stdout is not None
             running.stdout.close()
     for name, data in grown:
         append(streamed.log / name, data)

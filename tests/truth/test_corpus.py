@@ -238,7 +238,7 @@ def test_values_are_the_servers(folder: Path, tmp_path: Path, figure: Callable[.
         return
     keys = keys_beside(folder / "binlog.000001")
     defined = [found for name, path in logs.items() for found in definitions(path, name, **keys)]
-    options = {**scenario.schema(tmp_path), **keys}
+    options: dict[str, Any] = {**scenario.schema(tmp_path), **keys}
     replay = Replay(logs, wanted, _says_nothing(scenario))
     outcome = replay.run(row_lines(*logs.values(), **options), defined)
     figure("logs", logs="corpus", server=folder.parent.name, **outcome.figures())

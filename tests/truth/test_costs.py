@@ -7,7 +7,9 @@ processor time only ends a read that would go on for minutes.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -41,7 +43,7 @@ def test_a_compressed_log_does_not_inflate_to_one_large_event(
 ) -> None:
     path = folder / f"inflates.000001.{suffix}"
     if not path.exists():
-        pack = {
+        pack: dict[str, Callable[[], Any]] = {
             "gz": lambda: zlib.compressobj(9, wbits=31),
             "zst": zstandard.ZstdCompressor().compressobj,
         }

@@ -14,6 +14,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,7 @@ def _cuts(log: bytes) -> list[int]:
     return sorted({*bounds, *random.Random(len(log)).sample(range(len(log)), 40)})
 
 
-def _read_until_error(path: Path, **given: str) -> tuple[list[Line], BinlogError | None]:
+def _read_until_error(path: Path, **given: Any) -> tuple[list[Line], BinlogError | None]:
     lines: list[Line] = []
     try:
         lines.extend(row_lines(path, **given))

@@ -26,7 +26,10 @@ LOGS = sorted(
     for path in GOLDEN.rglob("*")
     if path.is_file() and path.read_bytes()[:4] in (b"\xfebin", b"\xfdbin")
 )
-FORMS = {"lines": (EventLineWriter, line_of), "json": (EventJsonWriter, json_of)}
+FORMS: dict[str, tuple[Callable[..., EventWriter], Callable[[LogEvent], str]]] = {
+    "lines": (EventLineWriter, line_of),
+    "json": (EventJsonWriter, json_of),
+}
 by_form = pytest.mark.parametrize("form", FORMS)
 
 
@@ -46,7 +49,7 @@ def typed(path: Path, text_of: Callable[[LogEvent], str]) -> tuple[bytes, str | 
     return "".join(lines).encode(), None
 
 
-def written(path: Path, kind: type[EventWriter]) -> tuple[bytes, str | None, int]:
+def written(path: Path, kind: Callable[..., EventWriter]) -> tuple[bytes, str | None, int]:
     """What a writer writes, the error that ends it, and how many lines were compiled."""
     target = Counting()
     writer = kind(target, "utf-8", "strict", None)

@@ -46,7 +46,7 @@ class Case:
         return any(snapshots(self.folder))
 
     @property
-    def options(self) -> dict[str, str]:
+    def options(self) -> dict[str, Any]:
         """A schema where the log tells no names or signs."""
         told = "--binlog-row-metadata=FULL" in self.about["options"]
         if (told and not self.name.startswith("mysql-5.6")) or not self.has_snapshots:
@@ -56,7 +56,7 @@ class Case:
         return {"schema": schema, "assume_charset": "utf8mb4", **self.keys}
 
     @property
-    def keys(self) -> dict[str, str]:
+    def keys(self) -> dict[str, Any]:
         """The keyring, where the logs are encrypted."""
         return keys_beside(self.files[0])
 

@@ -9,6 +9,7 @@ import contextlib
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ CASES = [
 
 def groups(case: Path) -> list[list[bytes]]:
     """All event groups of a case."""
-    found = []
+    found: list[list[bytes]] = []
     for path in sorted(case.glob("binlog.0*")):
         with LogFile.open(str(path)) as log:
             assert log.format is not None
@@ -70,7 +71,7 @@ def without_place(lines: list[Line]) -> list[Line]:
 def test_golden_rows(case: Path, tmp_path: Path) -> None:
     write(groups(case), tmp_path, random.Random(case.name))
     logs = sorted(case.glob("binlog.0*"))
-    options = {"on_error": "skip"}  # rotation has a log that crashed
+    options: dict[str, Any] = {"on_error": "skip"}  # rotation has a log that crashed
     expected = without_place(list(row_lines(*logs, **options)))
     found = list(row_lines(tmp_path, **options))
     assert without_place(found) == expected

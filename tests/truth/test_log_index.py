@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from binlake.stream.index import log_index
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions.splits import plan_splits
 from binlake.table.counting.indexing import index_of
+from binlake.values.gtid import Gtid
 from binlake.values.ledger import Ledger
 from binlake.values.log_names import index_path
 from binlake.values.options import ReadOptions
@@ -87,11 +88,12 @@ def answers(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     """All that a read of logs with these options says, but how much of them was read."""
     result: dict[str, Any] = {}
     log = binlake.open(folder, **options)
-    for name, read in {
+    readings: dict[str, Callable[[], list[Any]]] = {
         "changes": lambda: [batch.to_pylist() for batch in log.changes()],
         "transactions": lambda: [batch.to_pylist() for batch in log.view("transactions")],
         "events": lambda: [(e.file, e.pos, e.inner, bytes(e.raw)) for e in log.events()],
-    }.items():
+    }
+    for name, read in readings.items():
         result[name] = _flat(read())
         result[name + " ledger"] = _told(log.ledger)
     return result
@@ -121,7 +123,7 @@ def test_splits_read_with_an_index_give_the_same(golden: Path, tmp_path: Path) -
     asked = list(choices(tmp_path))
 
     def read() -> list[Any]:
-        found = []
+        found: list[Any] = []
         for given in asked:
             options = ReadOptions.parse(given)
             ledger = Ledger()
@@ -209,7 +211,7 @@ def test_locate_asks_the_index(golden: Path, tmp_path: Path) -> None:
         shutil.copy(path, tmp_path / path.name)
     (chain,) = resolve([str(tmp_path)])
     gtids = [t.gtid for t in binlake.open(tmp_path).transactions() if t.gtid]
-    wanted = [gtid_search.Gtid.parse(text) for text in gtids]
+    wanted = [Gtid.parse(text) for text in gtids]
     before = [gtid_search.locate(chain, gtid) for gtid in wanted]
     write_indexes(tmp_path)
     assert [gtid_search.locate(chain, gtid) for gtid in wanted] == before

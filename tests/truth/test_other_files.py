@@ -126,10 +126,13 @@ def _read_keys(path: Path) -> None:
     password = path.with_name("secret")
     keys = Keyring(str(path), str(password))
     found: list[bytes] = []
-    for key in (lambda: keys.mysql_key(KEY_NAME), lambda: keys.mariadb_key(1, 1)):
+    asked: list[Callable[[], bytes]] = [
+        lambda: keys.mysql_key(KEY_NAME), lambda: keys.mariadb_key(1, 1)
+    ]  # fmt: skip
+    for key in asked:
         with suppress(KeyringError):
             found.append(key())
-    assert KEY in found or path.read_bytes() not in KEYRINGS
+    assert KEY in found or path.read_bytes() not in KEYRINGS.values()
 
 
 def _login_file(text: bytes) -> bytes:

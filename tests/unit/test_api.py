@@ -33,7 +33,10 @@ def test_the_public_names() -> None:
 
 def test_paths_may_be_one_or_many(folder: Path) -> None:
     one, two = folder / "binlog.000001", folder / "binlog.000002"
-    for paths in (folder, str(folder), f"{folder}/binlog.*", [one, str(two)]):
+    given: list[Path | str | list[Path | str]] = [
+        folder, str(folder), f"{folder}/binlog.*", [one, str(two)]
+    ]  # fmt: skip
+    for paths in given:
         assert [file.name for file in binlake.open(paths).files] == [one.name, two.name]
     with pytest.raises(SourceError):
         binlake.open(folder / "nothing")

@@ -138,7 +138,7 @@ def _run(
     """
     if not tasks:
         return []
-    pickled: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
+    pickled: list[bytes] = [cloudpickle.dumps(task) for task in tasks]
     progress(0, len(tasks))
     try:
         results = collect(pickled)

@@ -109,7 +109,7 @@ class Shipped:
         # the state as bytes: unpickling it imports the package, so it must wait for the check
         from pyspark import cloudpickle  # plain pickle refuses classes of one session
 
-        state = cloudpickle.dumps((type(self), self.__getstate__()))  # type: ignore[no-untyped-call]
+        state = cloudpickle.dumps((type(self), self.__getstate__()))
         return _opener(host_check(core_is_compiled(), installed_version())), (state,)
 
 

@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import click
@@ -138,6 +139,11 @@ def test_mysqlbinlog_from_an_address(server: Server, tmp_path: Path) -> None:
     assert "Access denied" in elsewhere.stderr
 
 
+def _has_grown(growth: Growth, wanted: int, process: subprocess.Popen[bytes]) -> bool:
+    """Or it has ended."""
+    return growth.look() >= wanted or process.poll() is not None
+
+
 @BOTH
 def test_killed_at_any_instant(fresh: Server, tmp_path: Path) -> None:
     """Under load, again and again; the files are the server's in the end."""
@@ -146,7 +152,7 @@ def test_killed_at_any_instant(fresh: Server, tmp_path: Path) -> None:
         for _ in range(5):
             with archiving(url_of(fresh), tmp_path, "--compress", "zstd") as process:
                 wanted, growth = chance.randrange(1, 600_000), Growth(tmp_path)
-                until(lambda n=wanted, g=growth: g.look() >= n or process.poll() is not None)
+                until(partial(_has_grown, growth, wanted, process))
                 assert process.poll() is None
                 process.kill()
                 process.wait()

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 __all__ = ["FILES", "FOLDER", "Listed", "keys_beside"]
 
@@ -31,7 +32,7 @@ class Listed:
         return f"{self.part}/{self.row['path']}"
 
     @property
-    def keys(self) -> dict[str, str]:
+    def keys(self) -> dict[str, Any]:
         """The option that opens the file, if it is encrypted; empty if it is not."""
         return keys_beside(self.path)
 
@@ -51,9 +52,9 @@ _KEYRINGS = ("keyring", "file-keys.txt", "file-keys.enc", "keys2.txt")
 _PASSWORD = "file-keys.password"
 
 
-def keys_beside(log: Path) -> dict[str, str]:
+def keys_beside(log: Path) -> dict[str, Any]:
     """Option `keyring`, where one lies beside a log, and its password."""
-    options = {}
+    options: dict[str, Any] = {}
     for name in _KEYRINGS:
         if (log.parent / name).exists():
             options["keyring"] = str(log.parent / name)

@@ -27,7 +27,9 @@ KEY_NAME = "MySQLReplicationKey_00000000-0000-0000-0000-000000000001_1"
 NONCE = b"nonce of 12."
 
 
-def _aes(key: bytes, mode: modes.Mode, data: bytes, *, decrypt: bool = False) -> bytes:
+def _aes(
+    key: bytes, mode: modes.CBC | modes.CTR | modes.ECB, data: bytes, *, decrypt: bool = False
+) -> bytes:
     cipher = Cipher(algorithms.AES(key), mode)
     return (cipher.decryptor() if decrypt else cipher.encryptor()).update(data)
 

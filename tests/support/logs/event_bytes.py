@@ -55,8 +55,8 @@ def bodies(data: bytes, pos: int = 4) -> Iterator[tuple[Frame, bytes, EventForma
     """Frames of a log file with their bodies and the format in force (a FORMAT's own: after it)."""
     fmt: EventFormat | None = None
     for frame in frames(data, pos):
-        fixed = fmt is None or frame.type_code in (FORMAT_DESCRIPTION_EVENT, ROTATE_EVENT)
-        header = HEADER.size if fixed else fmt.header_length
+        fixed = frame.type_code in (FORMAT_DESCRIPTION_EVENT, ROTATE_EVENT)
+        header = HEADER.size if fmt is None or fixed else fmt.header_length
         crc = (
             0 if fmt is None or frame.type_code == FORMAT_DESCRIPTION_EVENT else fmt.checksum_bytes
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 from support.logs.event_samples import tagged, varlen, zigzag
 from support.logs.log_builder import QUERY, ROTATE, TABLE_MAP, XID, LogBuilder
@@ -113,7 +114,7 @@ def named(version: str, text: str) -> bytes:
     return log.bytes()
 
 
-def stated(version: str, sql: bytes, **context: int) -> bytes:
+def stated(version: str, sql: bytes, **context: Any) -> bytes:
     """A log with one statement, and one behind it that is as it should be."""
     log = LogBuilder(version)
     log.add(QUERY, query(sql, **context))

@@ -231,7 +231,8 @@ def page_sums(page: bytes | bytearray, *, first: bool) -> bytes:
 
 def groups_of(log: bytes, checksum_bytes: int = 4) -> Iterator[list[bytes]]:
     """The event groups of a plain MariaDB log, as such a server writes them: no positions, no checksums."""
-    at, group = 4, None
+    at = 4
+    group: list[bytes] | None = None
     while at + 19 <= len(log):
         kind, length = log[at + 4], struct.unpack_from("<I", log, at + 9)[0]
         body = log[at + 19 : at + length - checksum_bytes]

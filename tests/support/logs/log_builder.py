@@ -94,14 +94,14 @@ class LogBuilder:
         self.add(XID, struct.pack("<Q", start))
         return start
 
-    def bytes(self) -> bytes:
-        return bytes(self.data)
-
     def _append(self, type_code: int, raw: bytes) -> int:
         self.offsets.append(len(self.data))
         self.types.append(type_code)
         self.data += raw
         return self.offsets[-1]
+
+    def bytes(self) -> bytes:
+        return bytes(self.data)
 
 
 def query_body(sql: bytes, database: bytes = b"shop") -> bytes:

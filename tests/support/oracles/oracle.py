@@ -104,9 +104,10 @@ def _same(column: OracleColumn, row: tuple[Any, ...], want: Any, got: Any) -> bo
     if want is None or got is None:
         return want is got
     if column.index is not None and isinstance(got, int):
-        return str(got) == row[column.index]  # members unknown: the number
+        return bool(str(got) == row[column.index])  # members unknown: the number
     if column.raw is not None and str(got).startswith("0x"):
-        return str(got)[2:] == row[column.raw]  # the log does not tell INET or UUID from BINARY
+        # the log does not tell INET or UUID from BINARY
+        return bool(str(got)[2:] == row[column.raw])
     if column.render == "float":
         return _same_float(column.type, want, got)
     if column.render == "hex" and isinstance(got, list):

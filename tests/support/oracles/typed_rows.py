@@ -91,8 +91,12 @@ def _shown(field: pa.Field) -> Callable[[Any], Any]:
         (pa.types.is_timestamp, lambda v: _moment(v, digits)),
     ):
         if is_type(field.type):
-            return lambda v, show=show: None if v is None else show(v)
+            return _unless_null(show)
     return lambda v: v
+
+
+def _unless_null(show: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda v: None if v is None else show(v)
 
 
 def _decimal(value: Decimal) -> str:

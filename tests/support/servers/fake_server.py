@@ -90,7 +90,7 @@ def fake_server(
     """Runs `talk` for each connection; gives the port (0 of a unix socket) and the conversations."""
     conversations: list[Conversation] = []
     with (
-        socket.create_server(unix_socket, family=socket.AF_UNIX)  # type: ignore[arg-type]
+        socket.create_server(unix_socket, family=socket.AF_UNIX)
         if unix_socket
         else socket.create_server(("127.0.0.1", 0))
     ) as listener:

@@ -7,6 +7,7 @@ import random
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 
 __all__ = ["FlakyProxy"]
 
@@ -102,7 +103,7 @@ class FlakyProxy:
                 continue
             with self._lock:
                 self._open |= {near, far}
-            ends = threading.Barrier(2, action=lambda n=near, f=far: self._forget(n, f))
+            ends = threading.Barrier(2, action=partial(self._forget, near, far))
             for source, sink, counted in ((near, far, False), (far, near, True)):
                 threading.Thread(
                     target=self._forward, args=(source, sink, counted, ends), daemon=True

@@ -31,8 +31,9 @@ def by_duckdb(lake: str, name: str, columns: str) -> Rows:
     scan = StaticTable.from_metadata(metadata(lake, name)).scan()
     paths = [task.file.file_path for task in scan.plan_files()]
     files = [path.removeprefix("file:").replace("///", "/") for path in paths]
-    rows: Rows = duckdb.sql(f"SELECT {columns} FROM read_parquet({files!r})").fetchall()
-    return _sorted(rows)
+    found = duckdb.sql(f"SELECT {columns} FROM read_parquet({files!r})")
+    assert found is not None
+    return _sorted(found.fetchall())
 
 
 def metadata(lake: str, name: str) -> str:

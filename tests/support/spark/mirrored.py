@@ -18,7 +18,9 @@ import pytest
 from binlake.lake.engine import Engine, Progress, Task
 from binlake.mirror.control import Control
 from binlake.mirror.followed.first_copy import CopyProgress
+from binlake.mirror.followed.table import Followed
 from binlake.mirror.followed.wanted import WantedTables
+from binlake.mirror.iceberg.table import MirrorTable
 from binlake.mirror.lakes import open_lake
 from binlake.mirror.loop import Mirror
 from binlake.mirror.modes.names import HISTORY
@@ -37,6 +39,7 @@ __all__ = [
     "format_jars",
     "gone",
     "iceberg_jar",
+    "iceberg_table",
     "quarantined",
     "rows_of",
     "states",
@@ -221,6 +224,12 @@ class Lake:
             return found
         now = found.filter(pc.is_null(found["_valid_to"]))
         return now.drop_columns(["_valid_from", "_valid_to", "_op", "_gtid", "_seq"])
+
+
+def iceberg_table(followed: Followed) -> MirrorTable:
+    """The lake table of a followed table, in a lake of Iceberg tables."""
+    assert isinstance(followed.lake, MirrorTable)
+    return followed.lake
 
 
 def quarantined(lake: Lake) -> dict[str, str]:

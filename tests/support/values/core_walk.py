@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache
@@ -71,7 +72,8 @@ def walk(data: bytes, sink: TableSink) -> TableBuffers:
 
 
 def numbers(view: memoryview, code: str) -> list[int]:
-    return view.cast("B").cast(code).tolist()
+    values: array.array[int] = array.array(code, view.tobytes())
+    return values.tolist()
 
 
 def is_valid(validity: memoryview | None, row: int) -> bool:

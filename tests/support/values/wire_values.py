@@ -54,7 +54,7 @@ def time2_bytes(sign: int, hour: int, minute: int, second: int, us: int, fsp: in
     """
     n = (fsp + 1) // 2
     hms = hour << 12 | minute << 6 | second
-    number = sign * (hms << 8 * n | us // 10 ** (6 - 2 * n))
+    number: int = sign * (hms << 8 * n | us // 10 ** (6 - 2 * n))
     return (number + (1 << 23 + 8 * n)).to_bytes(3 + n, "big")
 
 

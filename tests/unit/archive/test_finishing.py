@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -183,19 +185,27 @@ def stopped(folder: Folder, name: str, *, bytes: int) -> tuple[subprocess.Popen[
         Path(folder.path_of(f"{name}.zst")).unlink(missing_ok=True)
         Path(folder.path_of(name)).write_bytes(os.urandom(1 << 20) * (bytes >> 20))
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        until(lambda p=process: partials() or p.poll() is not None)
+        until(partial(_is_seen, partials, process))
         process.send_signal(signal.SIGSTOP)
-        until(lambda p=process: p.poll() is not None or _is_stopped(p.pid))
+        until(partial(_is_stopped, process))
         if process.poll() is None and partials():
-            (partial,) = partials()
-            return process, partial
+            (unfinished,) = partials()
+            return process, unfinished
         process.kill()
         process.wait()
     raise AssertionError("it is always done already")
 
 
-def _is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "TZX"
+def _is_seen(partials: Callable[[], list[Path]], process: subprocess.Popen[bytes]) -> bool:
+    """Or it has ended."""
+    return bool(partials()) or process.poll() is not None
+
+
+def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
+    """Or it has ended."""
+    if process.poll() is not None:
+        return True
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] in "TZX"
 
 
 def test_what_a_kill_left_half_written_goes(folder: Folder) -> None:
@@ -279,7 +289,10 @@ def test_what_is_damaged_is_not_tried_again(folder: Folder, base: str) -> None:
     assert finisher._failed == []
     assert "binlog.000002.zst" in folder.sizes()
     assert finisher.unfinished == finisher.failed == 1, "it is counted"
-    for begin in (lambda: finisher.begin("binlog.000003"), lambda: finisher.add([path.name])):
+    again: list[Callable[[], object]] = [
+        lambda: finisher.begin("binlog.000003"), lambda: finisher.add([path.name])
+    ]  # fmt: skip
+    for begin in again:
         begin()
         assert finisher._process is None, "not begun again by the next connection"
     assert finisher.unfinished == 1

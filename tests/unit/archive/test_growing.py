@@ -232,7 +232,12 @@ def test_a_python_that_knows_no_flags_caches(
 
     monkeypatch.setattr(growing, "_write_uncached", refused)
     done = threading.Event()
-    thread = threading.Thread(target=lambda: (append_all(path, pieces), done.set()), daemon=True)
+
+    def append() -> None:
+        append_all(path, pieces)
+        done.set()
+
+    thread = threading.Thread(target=append, daemon=True)
     thread.start()
     assert done.wait(60)
     assert path.read_bytes() == b"".join(pieces)
@@ -262,7 +267,8 @@ def test_where_a_drive_has_a_cache_it_is_emptied(
     path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
 ) -> None:
     """macOS: its fsync leaves bytes in the drive, and a file system may not know the call that does not."""
-    asked, synced = [], []
+    asked: list[int] = []
+    synced: list[int] = []
 
     def control(descriptor: int, command: int) -> int:
         asked.append(command)

@@ -238,7 +238,12 @@ def test_a_log_begins_when_the_one_before_it_is_durable(
     blocks = [block for block in sent.blocks(100_000) if block.file in (one, other)]
     writer.take(blocks[0])
     assert writer.sync_soon("")
-    thread = threading.Thread(target=lambda: [writer.take(block) for block in blocks[1:]])
+
+    def take_rest() -> None:
+        for block in blocks[1:]:
+            writer.take(block)
+
+    thread = threading.Thread(target=take_rest)
     thread.start()
     thread.join(0.2)
     assert not (tmp_path / other).exists()

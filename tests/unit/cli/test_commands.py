@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -56,7 +57,7 @@ EVENT_KEYS = [
 ]
 
 
-def lines(text: str) -> list[dict[str, object]]:
+def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -294,7 +295,7 @@ def test_inspect_obeys_filters_by_table_and_operation(
             f"{e['event']['database']}.{e['event']['table']}"
             for e in events
             if e["type"] == "TABLE_MAP_EVENT"
-        }  # type: ignore[index]
+        }
         if flags[0] == "--table":
             assert named == {table}
         assert (table in named) == (flags[0] != "--exclude-table")

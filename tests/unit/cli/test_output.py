@@ -69,7 +69,7 @@ def test_results_are_utf8_in_every_locale(command: tuple[str, ...]) -> None:
 
 def test_a_name_that_is_no_text_is_escaped(golden: Path, tmp_path: Path) -> None:
     path = os.fsencode(tmp_path) + b"/bad\xff.000001"
-    shutil.copy(golden / LOG, path)
+    shutil.copy(os.fsencode(golden / LOG), path)
     for command in (("rows", "-n", "1"), ("inspect", "-n", "1"), ("stats",)):
         done = run(*command, os.fsdecode(path))
         assert done.returncode == 0, done.stderr

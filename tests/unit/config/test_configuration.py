@@ -54,7 +54,9 @@ def log() -> LogBuilder:
 
 def example(tmp_path: Path) -> str:
     """The example of the documentation, with paths that are there."""
-    (block,) = re.findall(r"```toml\n(.*?)```", (DOCS / "configuration.md").read_text(), re.DOTALL)
+    text = (DOCS / "configuration.md").read_text()
+    blocks: list[str] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (block,) = blocks
     for path in re.findall(r'"(/[\w/.]+)"', block):
         inside = tmp_path / path.lstrip("/")
         inside.parent.mkdir(parents=True, exist_ok=True)
@@ -308,7 +310,7 @@ def test_one_process_serves_several_archives(
     )
     assert process.stderr is not None
     try:
-        ports = []
+        ports: list[int] = []
         while len(ports) < 2:
             line = process.stderr.readline()
             assert line, "it has ended"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from binlake.core.cursor import Cursor
@@ -32,7 +34,7 @@ def patterns(width: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("name", "width", "signed", "order"), FIXED)
-def test_integers(name: str, width: int, signed: bool, order: str) -> None:
+def test_integers(name: str, width: int, signed: bool, order: Literal["little", "big"]) -> None:
     for raw in patterns(width):
         cursor = Cursor(b"\xaa" + raw + b"\xbb", 1)
         assert getattr(cursor, name)() == int.from_bytes(raw, order, signed=signed)

@@ -8,6 +8,7 @@ import struct
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ TRANSACTIONS: list[list[Event]] = [
 ]
 
 
-def _changes(found: TableBuffers) -> list[tuple[object, ...]]:
+def _changes(found: TableBuffers) -> list[tuple[Any, ...]]:
     """The row changes, each with its facts except the order over all."""
     sides = [side for side in (found.before, found.after) if side.columns[0] is not None]
     return list(
@@ -79,10 +80,10 @@ def _walk(
     make: Callable[[], TableSink],
     rows: RowSelection | None,
     limit_bytes: int = 1 << 30,
-) -> list[tuple[object, ...]]:
+) -> list[tuple[Any, ...]]:
     made, _ = walker(make(), limit_bytes)
     block = frames_of(data)
-    found: list[tuple[object, ...]] = []
+    found: list[tuple[Any, ...]] = []
     sequence: list[int] = []
     at = 0
     while at < len(block):
@@ -94,12 +95,12 @@ def _walk(
     return found
 
 
-def _selection(changes: Sequence[tuple[object, ...]]) -> RowSelection:
+def _selection(changes: Sequence[tuple[Any, ...]]) -> RowSelection:
     _, pos, _, row, start, *_ = zip(*changes, strict=True) if changes else [()] * 5
     return RowSelection(array.array("q", pos), array.array("i", row), array.array("I", start))
 
 
-def _without_transaction(change: tuple[object, ...]) -> tuple[object, ...]:
+def _without_transaction(change: tuple[Any, ...]) -> tuple[Any, ...]:
     """A change without the number of its transaction among those of its batch."""
     return change[:5] + change[6:]
 

@@ -9,6 +9,7 @@ import pytest
 from binlake.core.sink import SinkBuffers, make_sink, make_skip
 from binlake.errors import MalformedError, TruncatedError, UnsupportedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
+from support.values.core_walk import numbers as integers
 
 COLUMN = ColumnDefinition(0, "c", 0)
 
@@ -19,7 +20,7 @@ def decode(plan: ColumnPlan, values: list[bytes]) -> SinkBuffers:
 
 def numbers(found: SinkBuffers, code: str) -> list[int]:
     assert (found.null_count, found.validity, found.offsets) == (0, None, None)
-    return found.data.cast("B").cast(code).tolist()
+    return integers(found.data, code)
 
 
 @pytest.mark.parametrize(("width", "code"), [(1, "b"), (2, "h"), (3, "i"), (4, "i"), (8, "q")])

@@ -11,6 +11,7 @@ import pytest
 from binlake.core.sink import SinkBuffers, make_sink
 from binlake.errors import MalformedError, TruncatedError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
+from support.values.core_walk import numbers as integers
 from support.values.wire_values import date_bytes, datetime2_bytes, time2_bytes, timestamp2_bytes
 
 EPOCH = datetime(1970, 1, 1)
@@ -24,7 +25,7 @@ def decode(kernel: Kernel, values: list[bytes], p0: int = 0) -> SinkBuffers:
 
 def numbers(found: SinkBuffers, code: str) -> list[int | None]:
     validity = found.validity
-    values = found.data.cast("B").cast(code).tolist()
+    values = integers(found.data, code)
     assert len(values) == found.count
     valid = [validity is None or validity[i >> 3] >> (i & 7) & 1 for i in range(found.count)]
     assert valid.count(0) == found.null_count

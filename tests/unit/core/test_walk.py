@@ -553,7 +553,14 @@ def test_held_bytes_are_those_of_the_buffers() -> None:
     walked = made.finish()
     ((_, found),) = walked.tables
     t = walked.transactions
-    buffers = [found.op, found.pos, found.end_pos, found.row, found.txn, found.seq]
+    buffers: list[memoryview | None] = [
+        found.op,
+        found.pos,
+        found.end_pos,
+        found.row,
+        found.txn,
+        found.seq,
+    ]
     buffers += [found.server_id, found.start]
     buffers += [found.before.validity, found.after.validity]
     for c in (
@@ -564,6 +571,7 @@ def test_held_bytes_are_those_of_the_buffers() -> None:
         t.start,
         t.thread_id,
     ):
+        assert c is not None
         buffers += [c.validity, c.offsets, c.data]
     presence = sum(8 + len(bitmap) for _, bitmap in found.after.presence)
     assert held == sum(len(buffer) for buffer in buffers if buffer is not None) + presence

@@ -310,7 +310,7 @@ TYPES = sorted(set(COLUMN_TYPES) - {243, 244, 247, 248})
 
 
 @st.composite
-def table_maps(draw: Any) -> bytes:
+def table_maps(draw: st.DrawFn) -> bytes:
     """Bytes as a server writes them, of columns of any types and any optional metadata."""
     codes = draw(st.lists(st.sampled_from(TYPES), max_size=20))
     metadata = b"".join(draw(metadata_of(code)) for code in codes)

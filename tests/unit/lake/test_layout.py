@@ -72,7 +72,7 @@ def test_foreign_files_are_never_replaced(target: Directory) -> None:
         with pytest.raises(
             OptionError, match=r"no export wrote \(thesis.tex\).*directory of its own"
         ):
-            target.claim(how)  # type: ignore[arg-type]
+            target.claim(how)
 
 
 def test_finished_export(target: Directory) -> None:

@@ -136,7 +136,7 @@ def test_schemas() -> None:
 
 def test_steps_of_an_alter() -> None:
     one = iceberg_schema(pa.schema([("n", pa.int64())]))
-    groups = [
+    groups: list[list[dict[str, Any]]] = [
         [{"do": "drop", "name": "x"}],
         [{"do": "rename", "name": "a", "to": "b"}, {"do": "rename", "name": "b", "to": "a"}],
         [{"do": "add", "name": "n", "schema": one}, {"do": "widen", "name": "a", "schema": one}],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -16,7 +17,7 @@ from binlake.mirror.tables.keys import Keys, keys_of, row_hashes
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
 
 _TIMES = [datetime.datetime(1970, 1, 1), datetime.datetime(2026, 11, 23, 18, 0, 0, 123456)]
-VALUES: list[tuple[pa.DataType, list[object]]] = [
+VALUES: list[tuple[pa.DataType, Sequence[object]]] = [
     *((kind, [0, 1, 127]) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())),
     (pa.uint32(), [0, (1 << 32) - 1]),
     (pa.uint64(), [0, (1 << 64) - 1]),

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from binlake.cli.main import main
-from support.logs.log_builder import MARIADB_GTID, XID, event
+from support.logs.log_builder import MARIADB_GTID, TABLE_MAP, XID, event
 from support.logs.stream_log import mariadb_gtid_body
-from support.logs.table_log import STMT_END, TABLE_MAP, Log, day, image, table_map
+from support.logs.table_log import STMT_END, Log, day, image, table_map
 
 PARTIAL, WRITE_V1 = 172, 23
 ROWS = [(n, "x" * n, day(2026, 11, 1 + n)) for n in range(20)]

@@ -55,7 +55,7 @@ def test_a_file_that_grows_and_a_file_that_comes(tmp_path: Path) -> None:
             out.write(log.data[before:])
         following = LogBuilder(alg=1)
         (tmp_path / "binlog.000002").write_bytes(following.bytes())
-        kinds = []
+        kinds: list[int] = []
         while kinds[-3:] != [4, 4, 15]:
             event = next(stream).event
             kinds += [event[4]] if event[4] != 27 else []

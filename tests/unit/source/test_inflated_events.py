@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from support.logs.log_builder import XID, LogBuilder
 
 IGNORABLE = 28
 SMALL = 4 << 20  # an event may inflate to a quarter
-PACK = {"gz": gzip.compress, "zst": zstandard.compress}
+PACK: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "zst": zstandard.compress}
 
 
 def log_of(content: bytes) -> bytes:

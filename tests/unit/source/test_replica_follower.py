@@ -30,13 +30,13 @@ def stall(conversation: Conversation, packets: bytes) -> None:
 def follow(
     port: int, start: int = 4, said: list[str] | None = None, **options: object
 ) -> tuple[Follower, bytes]:
-    say = [].append if said is None else said.append
+    lines: list[str] = [] if said is None else said
     url = ServerUrl.parse(f"mysql://ada:pw@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none")
     given = {
         "until_current": True, "dead_after_s": 120, "backoff_s": 0.01, "attempts": 3, **options
     }  # fmt: skip
     given_options = FollowOptions.of(url, **given)
-    with Follower(url, Position("", NAME, start), given_options, say) as follower:
+    with Follower(url, Position("", NAME, start), given_options, lines.append) as follower:
         return follower, b"".join(item.data for item in follower if isinstance(item, Block))
 
 

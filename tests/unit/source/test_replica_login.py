@@ -71,7 +71,10 @@ def test_a_greeting_that_never_ends() -> None:
 
 
 def test_silence() -> None:
-    error, _ = refused(lambda talk: [talk.hear()], connect_timeout="0.2")
+    def listen(talk: Conversation) -> None:
+        talk.hear()
+
+    error, _ = refused(listen, connect_timeout="0.2")
     assert any(words in str(error) for words in ("is silent", "too long"))
 
 

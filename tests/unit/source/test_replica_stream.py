@@ -151,7 +151,7 @@ def test_a_log_comes_as_it_is_in_whatever_pieces(cuts: list[int]) -> None:
 def test_inside_a_file_its_beginning_is_left_out() -> None:
     log = small_log()
     first = log.offsets[4]
-    format_again = event(FORMAT, log.data[23 : log.offsets[1] - 4], 4, log_pos=0)
+    format_again = event(FORMAT, bytes(log.data[23 : log.offsets[1] - 4]), 4, log_pos=0)
     items = read(
         packets(fake_rotate(position=first), format_again, *events_of(log, 4)), start=first
     )

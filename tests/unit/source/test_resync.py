@@ -50,7 +50,7 @@ class MemoryReader(ByteReader):
         self.name = "binlog.000001"
         self.data = data
         self.base = base
-        self.size = base + len(data)
+        self.size: int = base + len(data)
         self.bytes_read = 0
 
     def read_at(self, offset: int, size: int) -> bytes:

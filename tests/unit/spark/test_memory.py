@@ -95,7 +95,7 @@ def test_libraries_that_do_not_fit_into_memory() -> None:
     from binlake.spark.source import BinlogDataSource
 
     source = BinlogDataSource({"path": str(DEMO)})
-    reader = cloudpickle.dumps(source.reader(source.schema()))  # type: ignore[no-untyped-call]
+    reader = cloudpickle.dumps(source.reader(source.schema()))
     done = subprocess.run(
         [sys.executable, "-c", OPEN], input=reader, capture_output=True, timeout=120, check=False
     )

@@ -57,7 +57,7 @@ def progress(commit_s: float, *, rows: int = 5, run: str = RUN, **offset: Any) -
         "version": 1, "server_uuid": "u", "file": "binlog.000001", "offset": 4, "gtid_set": "",
         "commit_time": commit, "ledger": {"unshown": 3, "skipped_bytes": 70}, **offset,
     }  # fmt: skip
-    source = {
+    source: dict[str, Any] = {
         "description": "binlog", "startOffset": None, "endOffset": json.dumps(end),
         "latestOffset": None, "numInputRows": rows, "inputRowsPerSecond": 1.0,
         "processedRowsPerSecond": 2.5, "metrics": {},

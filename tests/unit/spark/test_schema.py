@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, StructField, StructType
 
 from binlake.errors import SchemaError
 from binlake.spark.schema import (
@@ -82,6 +82,7 @@ def test_everything_is_nullable() -> None:
     )
     field = spark_schema(schema)["a"]
     assert field.nullable
+    assert isinstance(field.dataType, ArrayType)
     assert field.dataType.containsNull
 
 

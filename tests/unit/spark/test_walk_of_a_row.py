@@ -53,7 +53,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
         {**options, "path": str(ROOT / "demo" / "mysql-9.7" / "binlog.000001")}
     )
     schema: Any = source.schema()
-    reader: Any = source.reader(StructType.fromDDL(schema) if isinstance(schema, str) else schema)
+    columns: Any = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    reader: Any = source.reader(columns)
     assert sum(batch.num_rows for batch in reader.read(reader.partitions()[0])) > 2000
     return found
 

@@ -181,7 +181,7 @@ def test_a_damaged_source_may_hold_everything(archive: Path) -> None:
 
 
 def test_every_reader_reads_the_source_that_is_meant(archive: Path) -> None:
-    options = {"at": f"{SECOND}/binlog.000002:200"}
+    options: dict[str, Any] = {"at": f"{SECOND}/binlog.000002:200"}
     wanted = [f"{SID}:3"]
     assert [t.gtid for t in transactions(archive, **options)] == wanted
     assert [t.gtid for t in open_log(archive, **options).transactions()] == wanted

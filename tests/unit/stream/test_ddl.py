@@ -91,7 +91,7 @@ def test_which_tables_a_statement_renames(sql: str, renamed: dict[str, str] | No
     text = without_comments(sql)
     ddl = DdlStatement(ChainPosition(0, "binlog.000001", 4), "shop", text, 1, None, False)
     found = renamed_tables(ddl)
-    named = found and {".".join(old): ".".join(new) for old, new in found.items()}
+    named = None if found is None else {".".join(a): ".".join(b) for a, b in found.items()}
     assert named == renamed
 
 

@@ -171,7 +171,11 @@ def test_at_a_position_between_two_windows_or_splits(tmp_path: Path) -> None:
         found = [t.gtid for task in tasks for t in task.transactions()]
         assert found == [f"{SID}:{gno}"]
         tasks = [LogReader.of_split(split, options, Ledger()) for split in splits]
-        assert sum(run.groups for task in tasks for run in task.runs()) == 1  # type: ignore[union-attr]
+        counted = 0
+        for run in (run for task in tasks for run in task.runs()):
+            assert isinstance(run, PlainRun)
+            counted += run.groups
+        assert counted == 1
 
 
 def test_at_a_position_of_a_log_without_gtids(tmp_path: Path) -> None:
@@ -222,7 +226,7 @@ def test_files_outside_the_range_are_not_even_opened(tmp_path: Path) -> None:
         StreamLog().plain(number).write(tmp_path, f"binlog.{number:06d}")
     (tmp_path / "binlog.000001").write_bytes(b"not a log")
     (tmp_path / "binlog.000003").write_bytes(b"not a log")
-    only = {"start": "binlog.000002:4", "stop": "binlog.000003:4"}
+    only: dict[str, Any] = {"start": "binlog.000002:4", "stop": "binlog.000003:4"}
     assert [t.gtid for t in transactions(tmp_path, **only)] == [f"{SID}:2"]
     [found] = transactions(tmp_path, at="binlog.000002:200")
     assert found.gtid == f"{SID}:2"
@@ -237,7 +241,7 @@ def test_files_outside_the_range_are_not_even_opened(tmp_path: Path) -> None:
         {"exclude_gtid": ":"},
     ],
 )
-def test_wrong_values_name_the_option(options: dict[str, str], tmp_path: Path) -> None:
+def test_wrong_values_name_the_option(options: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(OptionError) as caught:
         list(transactions(log_of_six().write(tmp_path), **options))
     assert caught.value.name == next(iter(options))

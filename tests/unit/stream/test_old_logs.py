@@ -181,7 +181,7 @@ def test_such_a_log_is_one_split(tmp_path: Path, version: int) -> None:
 def test_relay_logs_of_mysql_4_begin_with_the_sources_rotate(tmp_path: Path) -> None:
     log = OldLog(3)
     log.add(4, struct.pack("<Q", 4) + b"source-bin.007", log_pos=0)
-    log.add(1, OldLog(3).start().data[4 + 19 :], log_pos=4)
+    log.add(1, bytes(OldLog(3).start().data[4 + 19 :]), log_pos=4)
     log.add(QUERY, query_body(b"INSERT INTO orders VALUES (1)"), log_pos=79)
     path = log.write(tmp_path, "relay-bin.001")
     with LogFile.open(str(path)) as file:

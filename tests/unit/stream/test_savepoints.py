@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from support.logs.log_builder import ROWS
 from support.logs.stream_log import StreamLog, frames_of, rows_in, transactions
 
 
-def rows_kept(script: str, tmp_path: Path, **options: bool) -> list[int]:
+def rows_kept(script: str, tmp_path: Path, **options: Any) -> list[int]:
     """Which of the rows events of a transaction count; `r` in the script is a rows event."""
     log, row_offsets = StreamLog().gtid(1).query(b"BEGIN"), []
     for word in script.split():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 from binlake.errors import BinlogError, IncompleteError
 from binlake.source.chain import resolve
+from binlake.source.resync import first_sync_before
 from binlake.stream.log_reader import LogReader
 from binlake.stream.positions import splits as borders
 from binlake.stream.positions.splits import Split, pack, plan_splits
@@ -181,9 +182,10 @@ def test_small_files_are_packed(tmp_path: Path) -> None:
 
 def _misled(monkeypatch: pytest.MonkeyPatch, border: int) -> None:
     """The search for a transaction's start from byte 5 on answers `border`."""
-    true = borders.first_sync_before
     monkeypatch.setattr(
-        borders, "first_sync_before", lambda log, at, *to: border if at == 5 else true(log, at, *to)
+        borders,
+        "first_sync_before",
+        lambda log, at, *to: border if at == 5 else first_sync_before(log, at, *to),
     )
 
 
@@ -209,7 +211,11 @@ def test_a_split_that_tears_a_transaction_is_an_error_of_its_task(
             continue
         for border in (offset, offset + 7):
             _misled(monkeypatch, border)
-            readings = [LogReader.transactions, LogReader.runs, LogReader.groups]
+            readings: list[Callable[[LogReader], Iterator[object]]] = [
+                LogReader.transactions,
+                LogReader.runs,
+                LogReader.groups,
+            ]
             if border != offset:
                 readings.append(LogReader.events)
             for read in readings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -281,7 +282,7 @@ def test_ddl_of_tables_that_are_not_wanted_is_no_error(
     """Where the text tells which tables a statement changes."""
     path = StreamLog().plain(1).gtid(2).query(sql).write(tmp_path)
     ledger = Ledger()
-    options = {"on_unshown": "error", "table": "shop.t"}
+    options: dict[str, Any] = {"on_unshown": "error", "table": "shop.t"}
     if refused:
         with pytest.raises(IncompleteError):
             list(runs(path, **options))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -182,7 +183,7 @@ def test_a_computed_column_is_not_carried_over(
     log.add(TABLE_MAP, table_map())
     log.add(UPDATE, rows_body(image(ADA), image((2, None, None), 0b001), bitmaps=(7, 0b001)))
     log.add(XID, bytes(8))
-    given = {}
+    given: dict[str, Any] = {}
     if by == "schema":
         (tmp_path / "schema.sql").write_text(f"USE shop;\n{create};")
         given["schema"] = str(tmp_path / "schema.sql")

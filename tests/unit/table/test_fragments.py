@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,9 @@ from binlake.errors import BinlogError, MalformedError, TruncatedError
 from binlake.source.log_file import LogFile
 from binlake.stream.verify.reencode import reencode_problems
 from binlake.values.ledger import Ledger
-from support.logs.log_builder import MARIADB_GTID, QUERY, XID, event, header
+from support.logs.log_builder import MARIADB_GTID, QUERY, TABLE_MAP, XID, event, header
 from support.logs.stream_log import mariadb_gtid_body
-from support.logs.table_log import STMT_END, TABLE_MAP, Log, day, image, table_map
+from support.logs.table_log import STMT_END, Log, day, image, table_map
 from support.oracles.reading import row_lines
 
 PARTIAL = 172
@@ -52,7 +53,7 @@ def log_of(bodies: Sequence[bytes], alg: int = 1) -> Log:
     return log
 
 
-def ids(path: Path, **options: str) -> list[int]:
+def ids(path: Path, **options: Any) -> list[int]:
     return [line["after"]["id"] for line in row_lines(path, **options)]
 
 

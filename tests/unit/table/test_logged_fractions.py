@@ -46,7 +46,7 @@ class Log(StreamLog):
         self.add(QUERY, query_body(sql, b"shop"))
         return self
 
-    def rows(self, value: bytes, type_code: int = ct.MYSQL_TYPE_TIME) -> Log:
+    def change(self, value: bytes, type_code: int = ct.MYSQL_TYPE_TIME) -> Log:
         self.add(MARIADB_GTID, mariadb_gtid_body(2))
         self.add(TABLE_MAP, described(type_code))
         self.add(ROWS, inserted(value))
@@ -76,7 +76,7 @@ def found(folder: Path, *logs: Log, schema: str = "") -> tuple[list[str], list[s
 
 
 def test_a_schema_tells_them_where_no_ddl_does(tmp_path: Path) -> None:
-    log = Log().rows(TIME_3)
+    log = Log().change(TIME_3)
     assert found(tmp_path, log)[2] == 0
     assert found(tmp_path, log, schema="CREATE TABLE t (a TIME(3))") == ([], [], 1)
     decoded, compared, _ = found(tmp_path, log, schema="CREATE TABLE t (a TIME)")
@@ -84,18 +84,18 @@ def test_a_schema_tells_them_where_no_ddl_does(tmp_path: Path) -> None:
 
 
 def test_ddl_tells_the_digits(tmp_path: Path) -> None:
-    log = Log().ddl(b"CREATE TABLE t (a TIME(3))").rows(TIME_3)
-    log.ddl(b"ALTER TABLE t MODIFY a TIME").rows(TIME_0)
+    log = Log().ddl(b"CREATE TABLE t (a TIME(3))").change(TIME_3)
+    log.ddl(b"ALTER TABLE t MODIFY a TIME").change(TIME_0)
     assert found(tmp_path, log) == ([], [], 2)
 
 
 def test_ddl_of_an_earlier_file(tmp_path: Path) -> None:
     first = Log().ddl(b"CREATE TABLE t (a TIME(3))")
-    assert found(tmp_path, first, Log().rows(TIME_3)) == ([], [], 1)
+    assert found(tmp_path, first, Log().change(TIME_3)) == ([], [], 1)
 
 
 def test_what_nobody_declares_is_not_judged(tmp_path: Path) -> None:
-    assert found(tmp_path, Log().rows(TIME_3).rows(TIME_0)) == ([], [], 1)
+    assert found(tmp_path, Log().change(TIME_3).change(TIME_0)) == ([], [], 1)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,6 @@ def test_what_nobody_declares_is_not_judged(tmp_path: Path) -> None:
 def test_damage_is_told(tmp_path: Path, value: bytes, type_code: int) -> None:
     """Rows that do not fit what is declared, and tables without such columns."""
     column = b"TIME(3)" if type_code == ct.MYSQL_TYPE_TIME else b"INT"
-    log = Log().ddl(b"CREATE TABLE t (a " + column + b")").rows(value, type_code)
+    log = Log().ddl(b"CREATE TABLE t (a " + column + b")").change(value, type_code)
     images, again, rows = found(tmp_path, log)
     assert (len(images), len(again), rows) == (1, 1, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ class OldLog:
         self.log.add(self.types[operation], head + b"".join(images))
         return self
 
-    def lines(self, folder: Path, **options: str) -> list[Line]:
+    def lines(self, folder: Path, **options: Any) -> list[Line]:
         path = folder / "binlog.000001"
         path.write_bytes(self.log.bytes())
         return list(row_lines(path, **options))

@@ -11,11 +11,11 @@ from binlake.stream.verify.chains import verify
 from binlake.stream.verify.problems import Kind, Problem
 from binlake.stream.verify.reencode import Reencoding, reencode_problems
 from binlake.table.checks.row_bytes import RowBytes
+from support.logs.log_builder import TABLE_MAP
 from support.logs.stream_log import StreamLog, inner_event
 from support.logs.table_log import (
     DELETE,
     INSERT,
-    TABLE_MAP,
     UPDATE,
     Log,
     day,

@@ -7,6 +7,7 @@ import struct
 import tempfile
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -90,7 +91,7 @@ def _written(value: object) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value)
 
 
-_FINITE = {"allow_nan": False, "allow_infinity": False}
+_FINITE: dict[str, Any] = {"allow_nan": False, "allow_infinity": False}
 
 
 @given(st.lists(st.integers() | st.floats(**_FINITE) | st.decimals(**_FINITE) | st.text()))

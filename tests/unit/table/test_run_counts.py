@@ -14,13 +14,15 @@ from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import EVENT_TYPES, Role
 from binlake.source.chain import resolve
 from binlake.stream.log_reader import LogReader
+from binlake.stream.runs import Transaction
 from binlake.stream.statistics import Statistics
 from binlake.table.counting import counted, run_counts
 from binlake.table.counting.gather import gather
 from binlake.values.ledger import Ledger
 from binlake.values.options import ReadOptions
 from support.logs.corpus_files import keys_beside
-from support.logs.stream_log import ROWS, TABLE_MAP, StreamLog, rows_body, table_map_body
+from support.logs.log_builder import ROWS, TABLE_MAP
+from support.logs.stream_log import StreamLog, rows_body, table_map_body
 from support.oracles.reading import row_lines
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -78,7 +80,7 @@ def test_golden_logs_sum_up(case: Path) -> None:
     index = case / "binlog.index"
     keys = keys_beside(index)
     found = document(index, **keys)
-    transactions = []
+    transactions: list[Transaction] = []
     for reader in LogReader.of_chains(resolve([str(index)]), ReadOptions.parse(keys), Ledger()):
         transactions += reader.transactions()
     assert found["total"]["transactions"] == len(transactions)

@@ -80,7 +80,7 @@ def test_bit_and_year() -> None:
 
 def test_decimal() -> None:
     wire = bytes.fromhex("807b01c8")  # 123.456
-    column = {"precision": 6, "decimals": 3}
+    column: dict[str, Any] = {"precision": 6, "decimals": 3}
     code = ct.MYSQL_TYPE_NEWDECIMAL
     assert _typed(code, wire, **column) == (pa.decimal128(6, 3), [Decimal("123.456")])
     assert _json(code, wire, **column) == ["123.456"]
@@ -148,7 +148,7 @@ def _prefixed(*values: bytes) -> list[bytes]:
 def test_text_of_every_kind_of_character_set(
     code: int, collation: int, raw: bytes, text: str
 ) -> None:
-    column = {"length": 40, "collation_id": collation}
+    column: dict[str, Any] = {"length": 40, "collation_id": collation}
     wire = _prefixed(raw, b"", b"plain" if collation != SWE7 else b"")
     expected = [text, "", "plain" if collation != SWE7 else ""]
     assert _typed(code, *wire, **column) == (pa.string(), expected)
@@ -168,7 +168,7 @@ def test_text_of_every_kind_of_character_set(
 def test_invalid_text_is_an_error_or_tagged_hex(
     collation: int, name: str, values: list[bytes]
 ) -> None:
-    column = {"length": 40, "collation_id": collation}
+    column: dict[str, Any] = {"length": 40, "collation_id": collation}
     kind, _ = _kind(Target.TYPED, ct.MYSQL_TYPE_VARCHAR, **column)
     with pytest.raises(MalformedError) as caught:
         _array(kind, *_prefixed(*values))
@@ -198,14 +198,14 @@ def test_unknown_character_set_is_bytes_unless_one_is_assumed() -> None:
 
 
 def test_binary() -> None:
-    fixed = {"length": 4, "collation_id": BINARY}
+    fixed: dict[str, Any] = {"length": 4, "collation_id": BINARY}
     assert _typed(ct.MYSQL_TYPE_STRING, *_prefixed(b"a", b""), **fixed) == (
         pa.binary(),
         [b"a\0\0\0", b"\0\0\0\0"],
     )
     # a CHAR of unknown character set must not be padded: it may be text
     assert _typed(ct.MYSQL_TYPE_STRING, *_prefixed(b"a"), length=4) == (pa.binary(), [b"a"])
-    blob = {"length": 2, "collation_id": BINARY}
+    blob: dict[str, Any] = {"length": 2, "collation_id": BINARY}
     wire = b"\x02\x00\xca\xfe"
     assert _typed(ct.MYSQL_TYPE_BLOB, wire, **blob) == (pa.binary(), [b"\xca\xfe"])
     assert _json(ct.MYSQL_TYPE_BLOB, wire, **blob) == ["0xcafe"]
@@ -250,7 +250,7 @@ def test_vector() -> None:
     assert kind.equals(pa.list_(pa.field("element", pa.float32())))
     assert values == [[1.0, pytest.approx(-0.1), 2.5], []]
     assert _json(ct.MYSQL_TYPE_VECTOR, *wire, length=4) == [[1, -0.1, 2.5], []]
-    declared = {"length": 12, "collation_id": BINARY, "declared": "vector"}
+    declared: dict[str, Any] = {"length": 12, "collation_id": BINARY, "declared": "vector"}
     assert _json(ct.MYSQL_TYPE_VARCHAR, b"\x0c" + floats, **declared) == [[1, -0.1, 2.5]]
     broken, _ = _kind(Target.TYPED, ct.MYSQL_TYPE_VECTOR, length=4)
     with pytest.raises(MalformedError, match="5 bytes") as caught:
@@ -259,7 +259,7 @@ def test_vector() -> None:
 
 
 def test_uuid_and_inet_where_a_schema_tells() -> None:
-    column = {"length": 16, "collation_id": BINARY}
+    column: dict[str, Any] = {"length": 16, "collation_id": BINARY}
     raw = bytes.fromhex("0123456789abcdef0123456789abcd00")
     wire = _prefixed(raw.rstrip(b"\0"))
     code = ct.MYSQL_TYPE_STRING
@@ -278,7 +278,7 @@ def test_uuid_and_inet_where_a_schema_tells() -> None:
     }
     wire = _prefixed(*(bytes.fromhex(value) for value in addresses.values()))
     assert _json(code, *wire, declared="inet6", **column) == list(addresses)
-    inet4 = {"length": 4, "collation_id": BINARY, "declared": "inet4"}
+    inet4: dict[str, Any] = {"length": 4, "collation_id": BINARY, "declared": "inet4"}
     assert _json(code, *_prefixed(b"\x0a", b"\1\2\3\4"), **inet4) == ["10.0.0.0", "1.2.3.4"]
 
 
@@ -289,13 +289,13 @@ def _compressed(value: bytes) -> bytes:
 def test_compressed_columns() -> None:
     text = "ä" * 50
     values = _prefixed(_compressed(text.encode()), b"", b"\x00raw")
-    column = {"length": 200, "collation_id": UTF8MB4}
+    column: dict[str, Any] = {"length": 200, "collation_id": UTF8MB4}
     code = ct.MYSQL_TYPE_VARCHAR_COMPRESSED
     assert _typed(code, *values, **column) == (pa.string(), [text, "", "raw"])
     assert _json(code, *values, **column) == [text, "", "raw"]
-    latin = {"length": 200, "collation_id": LATIN1}
+    latin: dict[str, Any] = {"length": 200, "collation_id": LATIN1}
     assert _typed(code, *_prefixed(_compressed(b"\xe4" * 9)), **latin) == (pa.string(), ["ä" * 9])
-    blob = {"length": 1, "collation_id": BINARY}
+    blob: dict[str, Any] = {"length": 1, "collation_id": BINARY}
     code = ct.MYSQL_TYPE_BLOB_COMPRESSED
     assert _typed(code, *_prefixed(_compressed(bytes(99))), **blob) == (pa.binary(), [bytes(99)])
 
@@ -312,7 +312,7 @@ def test_compressed_columns() -> None:
     ],
 )
 def test_broken_compressed_values(value: bytes) -> None:
-    column = {"length": 200, "collation_id": UTF8MB4}
+    column: dict[str, Any] = {"length": 200, "collation_id": UTF8MB4}
     kind, _ = _kind(Target.TYPED, ct.MYSQL_TYPE_VARCHAR_COMPRESSED, **column)
     with pytest.raises(MalformedError, match=r"shop\.t\.c: compressed value"):
         _array(kind, *_prefixed(value))
@@ -340,7 +340,7 @@ def test_arrow_fields_carry_what_mysql_calls_the_type() -> None:
 
 
 def test_nulls_stay_null_in_every_family() -> None:
-    families = {
+    families: dict[int, dict[str, Any]] = {
         ct.MYSQL_TYPE_LONG: {"unsigned": False},
         ct.MYSQL_TYPE_VARCHAR: {"length": 9, "collation_id": GBK},
         ct.MYSQL_TYPE_BLOB: {"length": 1, "collation_id": BINARY},

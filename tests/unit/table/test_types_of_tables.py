@@ -14,7 +14,8 @@ from binlake.table.types.base import Target
 from binlake.values.options import ReadOptions
 from binlake.values.plan import ColumnDefinition, NameSource, TableDefinition
 from support.logs import costly_logs
-from support.logs.table_log import decode
+from support.logs.log_builder import QUERY, TABLE_MAP, XID, LogBuilder, query_body
+from support.logs.table_log import INSERT, decode
 
 UTF8MB4 = 45
 COLUMNS = (
@@ -54,12 +55,12 @@ def test_batches_of_tables_with_equal_columns_name_their_table(tmp_path: Path) -
 
 def test_bits_of_a_bitmap_that_no_column_has_are_not_presence(tmp_path: Path) -> None:
     log = tmp_path / "binlog.000001"
-    made = costly_logs.LogBuilder("8.0.36")
-    made.add(costly_logs.QUERY, costly_logs.query_body(b"BEGIN"))
-    made.add(costly_logs.TABLE_MAP, costly_logs.table_map("t", bytes([3]) * 3))
+    made = LogBuilder("8.0.36")
+    made.add(QUERY, query_body(b"BEGIN"))
+    made.add(TABLE_MAP, costly_logs.table_map("t", bytes([3]) * 3))
     row = costly_logs.rows(3, 3, bytes([0]) + bytes(8))
-    made.add(costly_logs.INSERT, row.replace(b"\x03\x07", b"\x03\x0b"))
-    made.add(costly_logs.XID, bytes(8))
+    made.add(INSERT, row.replace(b"\x03\x07", b"\x03\x0b"))
+    made.add(XID, bytes(8))
     log.write_bytes(made.bytes())
     (changes,) = decode(log, Target.TYPED)
     assert changes.tables[0].after.absent().to_pylist() == [["col_2"]]

@@ -32,7 +32,7 @@ def batch(times: list[int], tables: list[int]) -> tuple[pa.Table, pa.Table]:
     return tuple(
         pa.table({name: array(values[name], schema.field(name).type) for name in schema.names})
         for values, schema in ((facts, TRANSACTIONS), (changes, CHANGES))
-    )  # type: ignore[return-value]
+    )
 
 
 def test_it_adds_up_to_the_row_changes(demo: Path, session_of: Any) -> None:

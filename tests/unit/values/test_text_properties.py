@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,7 +75,7 @@ def test_invalid_bytes_are_an_error_or_tagged_hex(charset: str, code: int, targe
     assert bad is not None
     good = encode(charset, "A")
     length = 1 if code == ct.MYSQL_TYPE_BLOB else 40
-    column = {"length": length, "collation_id": COLLATION_OF[charset]}
+    column: dict[str, Any] = {"length": length, "collation_id": COLLATION_OF[charset]}
     wire = [bytes((len(raw),)) + raw for raw in (good, bad, b"")]
     strict, _ = kind_of(target, code, **column)
     with pytest.raises(MalformedError) as caught:
@@ -92,7 +94,7 @@ def test_invalid_bytes_elsewhere(charset: str) -> None:
     """In a COMPRESSED column; in names, members and variables, which are shown as hex."""
     bad = invalid_in(charset)
     assert bad is not None
-    column = {"length": 2, "collation_id": COLLATION_OF[charset]}
+    column: dict[str, Any] = {"length": 2, "collation_id": COLLATION_OF[charset]}
     kind, _ = kind_of(Target.TEXT, ct.MYSQL_TYPE_BLOB_COMPRESSED, **column)
     stored = b"\x00" + bad  # not compressed
     with pytest.raises(MalformedError):

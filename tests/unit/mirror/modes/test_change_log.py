@@ -19,9 +19,8 @@ from binlake.mirror.modes.mode import Emptying
 from binlake.table.metadata import SEQUENCE_TYPE
 from binlake.values.position import Position
 
-INSERT, UPDATE, DELETE = range(3)
+INSERT, UPDATE, DELETE, TRUNCATED = range(4)
 LOG = ChangeLog()
-TRUNCATED = "truncated"
 Row = tuple[int, int]
 NAMES = ("id", "v")
 KINDS = pa.schema([("id", pa.int32()), ("v", pa.int32())])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -30,11 +31,11 @@ T = ("shop", "t")
 MADE = "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, a VARCHAR(9), b TEXT) CHARSET=latin1"
 
 
-def ddl(sql: str, at: int = 0, **facts: object) -> DdlStatement:
-    given = {"database": "shop", "thread_id": 1, "server_charset": None, "no_backslash_escapes": False}  # fmt: skip
+def ddl(sql: str, at: int = 0, **facts: Any) -> DdlStatement:
+    given: dict[str, Any] = {"database": "shop", "thread_id": 1, "server_charset": None, "no_backslash_escapes": False}  # fmt: skip
     return DdlStatement(
         position=ChainPosition(0, "binlog.000001", at), sql=sql, **{**given, **facts}
-    )  # type: ignore[arg-type]
+    )
 
 
 def catalogue(
