@@ -436,7 +436,7 @@ class Log:
 
         asked = replace(self.options, table=(table,))
         return SourceError(
-            f"the logs contain no change of table {table}", hint=nothing_found(self._chains, asked)
+            f"the read found no change of table {table}", hint=nothing_found(self._chains, asked)
         )
 
     def _of_one_table(self, table: str) -> tuple[list[pa.RecordBatch], set[str]]:
