@@ -43,9 +43,9 @@ T = TypeVar("T")
 _BYTES_OF_A_THREAD = 8 << 20
 _LEAST_SHARE_BYTES = 1 << 20
 _LEAST_PORTION_BYTES, _MOST_PORTION_BYTES = 256 << 10, 8 << 20
-# Rows take up to about so many times the bytes of their log. A portion should make one batch: a second one
-# for its last rows costs as much as the first.
-_DECODED_SIZE = 2
+# Rows mostly take up to so many times the bytes of their log. A portion should make one batch: a second one for its last
+# rows costs as much as the first.
+_DECODED_SIZE = 1.5
 # The log that waits for its turn, where few values are decoded.
 _HELD_BYTES = 64 << 20
 
@@ -132,7 +132,7 @@ class Spread(Generic[T]):
         self._ledger = ledger
         self.reader_ledger = ledger if self.threads == 1 else Ledger()
         self._keep = keep
-        decoded = min(_DECODED_SIZE * _share(options, self.threads), options.batch_bytes)
+        decoded = min(int(_DECODED_SIZE * _share(options, self.threads)), options.batch_bytes)
         self._options = replace(options, batch_bytes=decoded)
         self._portion_bytes = _portion_bytes(options, self.threads)
 
