@@ -18,7 +18,7 @@ from binlake.cli.common.output_file import growing_file, output_file
 from binlake.cli.main import main
 
 LOG = "mysql-9.7/transactions/binlog.000001"
-DEMO = Path(__file__).resolve().parents[3] / "demo"
+DEMO = Path(__file__).resolve().parents[4] / "demo"
 FULL = Path("/dev/full")
 COMMANDS = (
     ("rows",), ("rows", "-f", "arrow"), ("rows", "-f", "parquet"), ("inspect",), ("stats",), ("mysqlbinlog",),
