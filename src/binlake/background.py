@@ -33,7 +33,8 @@ class _Life:
         self.name = name
 
 
-_lives: weakref.WeakSet[_Life] = weakref.WeakSet()
+# Not a WeakSet: to iterate over it fails if a thread begins or ends meanwhile. A copy of a set is atomic.
+_lives: set[weakref.ref[_Life]] = set()
 
 
 class Background:
@@ -45,8 +46,8 @@ class Background:
 
     def __init__(self, run: Callable[[], None], name: str) -> None:
         life = _Life(name)
-        _lives.add(life)
-        self._life = weakref.ref(life)
+        self._life = weakref.ref(life, _lives.discard)
+        _lives.add(self._life)
         self._ended: SimpleQueue[None] = SimpleQueue()
         _thread.start_new_thread(_run, (life, run, self._ended))
 
@@ -77,10 +78,10 @@ def _run(life: _Life, run: Callable[[], None], ended: SimpleQueue[None]) -> None
     try:
         run()
     finally:
-        _lives.discard(life)
+        _lives.discard(weakref.ref(life))
         ended.put(None)
 
 
 def running() -> list[str]:
     """Return the names of the threads that run."""
-    return [life.name for life in list(_lives)]
+    return [life.name for one in _lives.copy() if (life := one()) is not None]

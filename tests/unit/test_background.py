@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
@@ -57,6 +58,30 @@ def test_a_thread_that_cannot_report_its_error(died: list[type[BaseException]]) 
         thread.get(made)
     thread.join()
     assert died == [MemoryError]
+
+
+def test_threads_that_begin_and_end_while_they_are_listed() -> None:
+    """Python switches threads as often as it can: a set that is iterated over would fail."""
+    interval = sys.getswitchinterval()
+    done: SimpleQueue[None] = SimpleQueue()
+    seen: set[str] = set()
+
+    def start_others() -> None:
+        for _ in range(2000):
+            Background(lambda: None, "a short one").join()
+        done.put(None)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        starters = [Background(start_others, "a starter") for _ in range(4)]
+        while done.qsize() < len(starters):
+            seen.update(running())
+        for one in starters:
+            one.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert {"a starter", "a short one"} <= seen
+    assert "a starter" not in running()
 
 
 class _Portion:
