@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +91,38 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BINLAKE_PASSWORD", PASSWORD)
 
 
+def silent_to(command: str) -> Callable[[Conversation], None]:
+    """A server that does what it should, until it receives a command: it never answers that."""
+
+    def talk(conversation: Conversation) -> None:
+        hear = conversation.hear
+
+        def hear_or_wait() -> bytes:
+            heard = hear()
+            while heard[1:].decode("latin-1").startswith(command):
+                heard = hear()  # fails once the client has gone
+            return heard
+
+        conversation.hear = hear_or_wait  # type: ignore[method-assign]
+        honest(conversation)
+
+    honest = source(LOG, [whole] * 99, [])
+    return talk
+
+
+def waiting(conversation: Conversation, _packets: bytes = b"") -> None:
+    conversation.hear()  # until the client goes
+
+
+SILENCES: dict[str, Callable[[Conversation], None]] = {
+    "to a login": waiting,
+    "to a query": silent_to("SHOW MASTER STATUS"),
+    "to a request for a log": source(LOG, [waiting] * 99, []),
+}
+
+
 def stream(spark: Any, port: int, folder: Path) -> Any:
-    url = f"mysql://ada@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none&read-timeout=2"
+    url = f"mysql://ada@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none&read-timeout=2&connect-timeout=2"
     frame = (
         spark.readStream.format("binlog")
         .option("server", url)
@@ -125,3 +157,21 @@ def test_an_attack_ends_the_stream_with_an_error(
     assert "binlake.errors." in said
     assert len(said) < 30_000
     assert not list((tmp_path / "sink").glob("*.parquet"))
+
+
+@pytest.mark.parametrize("silence", SILENCES)
+def test_a_server_that_is_silent_ends_the_stream(
+    spark: Any, tmp_path: Path, silence: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The first failure is a line on stderr. The query fails when the tries are used up."""
+    with fake_server(SILENCES[silence]) as (port, _):
+        query = stream(spark, port, tmp_path)
+        with pytest.raises(StreamingQueryException) as raised:
+            assert query.awaitTermination(SECONDS)
+    silent = f"127.0.0.1:{port}: nothing arrived for 2 seconds"
+    told = [line for line in capfd.readouterr().err.splitlines() if "trying again" in line]
+    assert told
+    assert all(line.startswith(f"binlake: {silent}") for line in told)
+    first_line = str(raised.value).partition("\n")[0]
+    assert f"ConnectionLostError: {silent}" in first_line
+    assert re.search("start the query again to continue|gives up after 6 failures", first_line)

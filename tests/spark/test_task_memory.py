@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import binlake
 from binlake.errors import BinlogError
@@ -17,7 +18,7 @@ LOG = Path(__file__).parents[1] / "golden" / "mysql-9.7" / "transactions" / "bin
 LIMITED = """
 import binlake
 from binlake.spark import session
-log, lake, memory = sys.argv[1:]
+log, lake, checkpoint, memory = sys.argv[1:]
 spark = session(master="local[1]", config={
     "spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.executor.pyspark.memory": memory,
 })
@@ -26,9 +27,13 @@ def message_of(job):
         job()
     except Exception as error:
         return str(error)
+def stream():
+    rows = spark.readStream.format("binlog").load(log).writeStream.format("parquet").option("path", lake)
+    rows.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
 answer({
     "read": message_of(lambda: spark.read.format("binlog").load(log).count()),
     "export": message_of(lambda: binlake.export(log, lake, spark=spark)),
+    "stream": message_of(stream),
 })
 """
 
@@ -40,12 +45,21 @@ def advice(megabytes: int) -> str:
     )
 
 
+def limited(run_script: Any, folder: Path, log: Path, memory: str) -> dict[str, str]:
+    """The error of each job."""
+    found = run_script(LIMITED, str(log), str(folder / "lake"), str(folder / "checkpoint"), memory)
+    assert isinstance(found, dict)
+    return found
+
+
 def test_a_log_that_needs_more_than_the_memory_of_a_worker(run_script: Any, tmp_path: Path) -> None:
     log = tmp_path / "binlog.000001"
     log.write_bytes(small_compressed_log(60_000_000))
-    messages = run_script(LIMITED, str(log), str(tmp_path / "lake"), "300m")
-    assert advice(300) in messages["read"]
-    assert advice(300) in messages["export"]
+    messages = limited(run_script, tmp_path, log, "300m")
+    for job in ("read", "export", "stream"):
+        assert advice(300) in messages[job], job
+    first_line = messages["stream"].partition("\n")[0]
+    assert advice(300) in first_line
     assert not list(tmp_path.rglob("*.parquet"))
 
 
@@ -53,9 +67,10 @@ def test_a_worker_whose_memory_has_no_room_for_the_libraries(
     run_script: Any, tmp_path: Path
 ) -> None:
     """For a read, Spark loads PyArrow before it gives control to the data source."""
-    messages = run_script(LIMITED, str(LOG), str(tmp_path / "lake"), "200m")
-    assert "libarrow" in messages["read"]
-    assert "failed to map segment from shared object" in messages["read"]  # as docs/spark.md shows
+    messages = limited(run_script, tmp_path, LOG, "200m")
+    for job in ("read", "stream"):
+        assert "libarrow" in messages[job]
+        assert "failed to map segment from shared object" in messages[job]  # as docs/spark.md shows
     assert advice(200) in messages["export"]
 
 
@@ -74,9 +89,22 @@ def test_the_option_max_memory_limits_a_task(spark: Any, tmp_path: Path) -> None
     with pytest.raises(Exception, match=limit) as caught:
         count("1MB")
     assert "set the option max_memory to more than four times as much" in str(caught.value)
+
+    def stream(max_memory: str) -> int:
+        """The rows in the sink after the stream has read the log. A restart has the same checkpoint."""
+        rows = spark.readStream.format("binlog").option("max_memory", max_memory).load(str(log))
+        into = rows.writeStream.format("parquet").option("path", str(tmp_path / "sink"))
+        into = into.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        into.trigger(availableNow=True).start().awaitTermination()
+        read = spark.read.parquet(str(tmp_path / "sink")).count()
+        assert isinstance(read, int)
+        return read
+
+    with pytest.raises(StreamingQueryException, match=limit):
+        stream("1MB")
     with pytest.raises(BinlogError, match=limit):
         binlake.export(str(log), str(lake), spark=spark, max_memory="1MB")
     rows = binlake.open(str(log)).to_arrow("shop.t").num_rows
-    assert count("2MB") == rows > 0
+    assert count("2MB") == stream("2MB") == rows > 0
     done = binlake.export(str(log), str(lake), spark=spark, max_memory="2MB")
     assert sum(table.rows for table in done.tables) == rows

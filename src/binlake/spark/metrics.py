@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["STREAM_METRICS", "StreamMetrics", "stream_metrics"]
 
 _PREFIX = "binlake_stream_"
+# Spark reports every 10 seconds that there is nothing new. Without a report for so long, a batch runs, or
+# the source does not answer.
+_IDLE_S = 60.0
 
 
 @dataclass
@@ -46,7 +49,7 @@ class _Query:
     active: bool = True
     failed: bool = False
     is_shown: bool = True  # False: it reads another source
-    idle: bool = False
+    idle_s: float = math.nan  # when Spark last reported that there was nothing new
     commit_s: float = math.nan
     batches: int = 0
     rows: int = 0
@@ -56,10 +59,14 @@ class _Query:
 
     @property
     def lag_s(self) -> float:
-        """Age of the last transaction read; 0 while there is nothing new, NaN if none was read."""
-        if self.idle or math.isnan(self.commit_s):
-            return 0.0 if self.idle else math.nan
-        return max(0.0, time.time() - self.commit_s)
+        """Age of the last transaction read; 0 while there is nothing new, NaN if none was read.
+
+        If Spark reports nothing for a while, the time since it last reported that there was nothing new.
+        """
+        if math.isnan(self.idle_s):
+            return math.nan if math.isnan(self.commit_s) else max(0.0, time.time() - self.commit_s)
+        silent_s = time.time() - self.idle_s
+        return silent_s if silent_s > _IDLE_S else 0.0
 
 
 #: Name without `binlake_stream_`, kind, meaning, and the value of a query.
@@ -119,7 +126,7 @@ class StreamMetrics(StreamingQueryListener):
                 # without an end, the batch has not begun to read
                 query.is_shown = query.is_shown and not any(ends)
                 return
-            query.idle, query.is_shown = False, True
+            query.idle_s, query.is_shown = math.nan, True
             query.batches += 1
             query.rows += progress.numInputRows
             query.rows_per_second = progress.processedRowsPerSecond
@@ -132,13 +139,13 @@ class StreamMetrics(StreamingQueryListener):
         with self._lock:
             query = self._queries.get(str(event.runId))
             if query is not None:
-                query.idle = True
+                query.idle_s = time.time()
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         with self._lock:
             query = self._queries.get(str(event.runId))
             if query is not None:
-                query.active = query.idle = False
+                query.active, query.idle_s = False, math.nan
                 query.failed = event.exception is not None
 
     def add(self, query: Any) -> _Query:

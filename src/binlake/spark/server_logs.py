@@ -8,12 +8,14 @@ nothing that travels: every process finds its own (environment, password file, ~
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from binlake.errors import ConnectionLostError, PositionLostError, ServerError
+from binlake.printable import printable
 from binlake.source.chain import LogPath
 from binlake.source.replica.connection import ServerConnection, connect_any
 from binlake.source.replica.url import ServerUrl
@@ -26,7 +28,7 @@ __all__ = ["ServerLogs"]
 
 T = TypeVar("T")
 
-#: How long to wait for a server that does not answer, before the query fails.
+#: How long to try again after a server has not answered, before the query fails.
 PATIENCE_S = 30.0
 _FIRST_PAUSE_S = 0.25
 
@@ -106,18 +108,26 @@ class ServerLogs(StreamLogs):
         return self._server
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Retry for a while if the server is not available."""
-        deadline, pause = time.monotonic() + PATIENCE_S, _FIRST_PAUSE_S
+        """Retry for a while if the server is not available.
+
+        The time counts from the first failure: it may itself have taken longer, when the network
+        has forgotten a connection.
+        """
+        deadline, pause = 0.0, _FIRST_PAUSE_S
         while True:
             try:
                 return ask()
             except ConnectionLostError as error:
                 self.close()
+                if not deadline:
+                    deadline = time.monotonic() + PATIENCE_S
+                    said = printable(f"{error.message}; trying again for {PATIENCE_S:.0f} seconds")
+                    print(f"binlake: {said}", file=sys.stderr)
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise error.hinted(
-                        f"the server did not answer for {PATIENCE_S:.0f} seconds; start the query "
-                        "again to continue"
+                        f"binlake tried again for {PATIENCE_S:.0f} seconds; start the query again "
+                        "to continue"
                     ) from None
                 time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
                 pause = min(2 * pause, 5.0)

@@ -99,7 +99,7 @@ def test_a_place_that_cannot_be_named_is_reached_from_the_start(
         conversation.sock.sendall(packets[: len(packets) // 4])
 
     with fake_server(source(made, [cut, early, stall, early, whole], asked)) as (port, _):
-        follower, got = follow(port, dead_after_s=5)
+        follower, got = follow(port, dead_after_s=5, attempts=4)
     assert b"\xfebin" + got == made.bytes()
     assert [dump.offset for dump in asked] == [4] * 5
     with fake_server(source(made, [early, whole], asked)) as (port, _):
@@ -126,6 +126,31 @@ def test_tries_come_to_an_end() -> None:
     ):
         follow(port, attempts=2)
     assert len(heard) == 3
+
+
+def test_a_source_that_stays_silent_is_asked_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Silence is no progress, although a consumer hears of it; pauses grow until the tries are used up."""
+    pauses: list[float] = []
+
+    def uniform(_least: float, longest: float) -> float:
+        pauses.append(longest)
+        return 0.0
+
+    monkeypatch.setattr("binlake.source.replica.follower.random.uniform", uniform)
+    silence: Stream = lambda conversation, packets: [conversation.hear()]  # noqa: E731
+    said: list[str] = []
+    with (
+        fake_server(source(log(), [silence] * 9, [])) as (port, heard),
+        pytest.raises(ConnectionLostError, match=r"nothing arrived for 0\.5 seconds"),
+    ):
+        follow(port, said=said, attempts=3, dead_after_s=0.5, backoff_s=1.0)
+    assert len(heard) == 4
+    assert pauses == [1.0, 2.0, 4.0]
+    assert [line.partition(": ")[2] for line in said] == [
+        "nothing arrived for 0.5 seconds: trying again"
+    ]
 
 
 def test_a_file_that_has_become_shorter() -> None:

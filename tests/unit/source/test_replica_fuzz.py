@@ -69,12 +69,6 @@ class Lying(Conversation):
         super().result(*(tuple(v[:250] for v in row) for row in changed))
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that waits for us, as we wait for it, is given up soon."""
-    monkeypatch.setattr("binlake.source.replica.driver._QUERY_SECONDS", 0.3)
-
-
 def log() -> LogBuilder:
     made = LogBuilder()
     for number in range(4):
@@ -97,6 +91,7 @@ def look(url: ServerUrl) -> int:
 
 
 def url_of(port: int) -> ServerUrl:
+    """A server that waits for us, as we wait for it, is given up soon."""
     return ServerUrl.parse(
         f"mysql://ada:not-for-everybody@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none"
         "&connect-timeout=0.3&read-timeout=0.3"
@@ -174,6 +169,6 @@ def test_compressed_packets_that_hold_nothing(algorithm: str) -> None:
 
     with (
         fake_server(talk) as (port, _),
-        pytest.raises(BinlogError, match=r"took too long|nothing|silent"),
+        pytest.raises(BinlogError, match=r"took too long|nothing"),
     ):
         connect(url_of(port).with_options(compress=algorithm, connect_timeout="1"))

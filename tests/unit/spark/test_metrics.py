@@ -128,6 +128,20 @@ def test_an_idle_stream_has_no_lag(served: tuple[Session, StreamMetrics, int]) -
     assert asked(port)["lag_seconds"] >= 300
 
 
+def test_the_lag_grows_when_an_idle_stream_reports_nothing(
+    served: tuple[Session, StreamMetrics, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source does not answer, or a long batch runs: what was new since the last report is not known."""
+    _, metrics, port = served
+    metrics.onQueryProgress(progress(time.time() - 600))
+    metrics.onQueryIdle(QueryIdleEvent(uuid.UUID(QUERY), uuid.UUID(RUN), ""))
+    reported = time.time()
+    monkeypatch.setattr("binlake.spark.metrics.time.time", lambda: reported + 90)
+    assert asked(port)["lag_seconds"] == pytest.approx(90, abs=5)
+    metrics.onQueryTerminated(terminated("ConnectionLostError"))
+    assert asked(port)["lag_seconds"] >= 690
+
+
 @pytest.mark.parametrize(("error", "failed"), [(None, 0), ("PositionLostError", 1)])
 def test_a_query_that_ends_and_starts_again(
     served: tuple[Session, StreamMetrics, int], error: str | None, failed: int

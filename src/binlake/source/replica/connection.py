@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 _CONNECT_SECONDS = 10.0
+_QUERY_SECONDS = 120.0  # MariaDB reads a log to tell the GTID of a place in it
 _MOST_ZSTD_LEVEL = 22
 _MARIADB_PREFIX = "5.5.5-"  # for clients that refuse what is newer; MariaDB 10 and later send it
 
@@ -154,6 +155,7 @@ def _driver(url: ServerUrl, told: dict[str, str], password: Secret | None) -> tu
         zstd_level=_zstd_level(url.option("zstd-compression-level", "3")),
         bind_address=url.option("bind-address") or told.get("bind-address", ""),
         patience_s=seconds_option(url, "connect-timeout", _CONNECT_SECONDS),
+        silence_s=seconds_option(url, "read-timeout", _QUERY_SECONDS),
         user=url.user or told.get("user") or None,
         host=host or "localhost",
         port=port or DEFAULT_PORT,

@@ -35,7 +35,6 @@ __all__ = ["Driver"]
 
 _ZSTD = 1 << 26  # CLIENT_ZSTD_COMPRESSION_ALGORITHM
 _MAX_PACKET = (1 << 24) - 1
-_QUERY_SECONDS = 120.0  # MariaDB reads a log to tell the GTID of a place in it
 _MIN_COMPRESSED = 50  # the servers leave shorter packets as they are
 _MAX_LOGIN_BYTES = 64 << 10  # of all packets of a login; an honest one needs a few hundred bytes
 # All packets of one answer, as the memory that PyMySQL takes for them: a listing of 200,000 logs fits.
@@ -47,9 +46,9 @@ _COST_OF_VALUE = 56  # a short str of Python and its place in the row
 
 
 class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
-    """A connection of PyMySQL; `compression` is "", zlib or zstd, `patience_s` for the login,
-    `bind_address` "" or the address of this machine to connect from. `where` names the server
-    in messages.
+    """A connection of PyMySQL; `compression` is "", zlib or zstd. `patience_s` limits a login,
+    `silence_s` the silence of the server while it answers a query. `bind_address` is "" or the
+    address of this machine to connect from. `where` names the server in messages.
     """
 
     def __init__(
@@ -59,6 +58,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         zstd_level: int,
         bind_address: str,
         patience_s: float,
+        silence_s: float,
         tls: TlsPolicy,
         credentials: Credentials,
         where: str,
@@ -70,6 +70,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         self._from = (bind_address, 0) if bind_address else None
         self._compression = ""
         self._patience_s = patience_s
+        self._silence_s = silence_s
         self._deadline: float | None = None
         self._sequence = 0  # of compressed packets
         self._answer_left = 0
@@ -90,7 +91,7 @@ class Driver(Connection):  # type: ignore[misc]  # PyMySQL has no types
         super().connect(sock or self._opened())
         self._is_logging_in = False
         self._deadline = None
-        self._read_timeout = self._write_timeout = max(self._patience_s, _QUERY_SECONDS)
+        self._read_timeout = self._write_timeout = self._silence_s
 
     def _opened(self) -> socket.socket:
         """Return a connected socket; PyMySQL would leave a refused one open."""

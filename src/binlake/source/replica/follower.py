@@ -235,7 +235,8 @@ class Follower:
         server that was followed before.
         """
         self._check_created(stream, identity)
-        self._failures = self._refusals = 0
+        if isinstance(item, Block) or item.confirmed:  # else only time has passed
+            self._failures = self._refusals = 0
         if not item.file:
             return
         if stream.created is not None or (identity, item.file) != (self._identity, self._file):
@@ -394,7 +395,7 @@ class Follower:
         self._turn += self._failures > 1
         limit = self.options.attempts
         if limit is not None and self._failures > limit:
-            raise error
+            raise error.hinted(f"binlake gives up after {self._failures} failures in a row")
         if self._failures == 1:
             self._say(f"{error}: trying again")
         rounds = (self._failures - 1) // len(self.urls)

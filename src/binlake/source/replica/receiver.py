@@ -121,12 +121,13 @@ class Receiver(ABC):
 
     def _receive(self, view: memoryview) -> int:
         """Receive into `view`; return how many bytes."""
-        self.sock.settimeout(self._patience())
+        patience_s = self._patience()
+        self.sock.settimeout(patience_s)
         try:
             return self._received(view)
         except TimeoutError:
             self._patience()  # the deadline may have ended the wait
-            raise SilenceError("the server is silent") from None
+            raise SilenceError(f"nothing arrived for {patience_s:.3g} seconds") from None
 
     def _receive_at_once(self, view: memoryview) -> int:
         """The same without waiting: 0 if nothing has come."""

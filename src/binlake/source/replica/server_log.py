@@ -12,6 +12,7 @@ description, and no other event before the start.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import chain
 
@@ -23,6 +24,7 @@ from binlake.errors import (
     SourceError,
 )
 from binlake.format.magic import BINLOG_MAGIC, FIRST_EVENT
+from binlake.printable import printable
 from binlake.source.replica.connection import connect_any
 from binlake.source.replica.follower import Block, Follower, FollowOptions
 from binlake.source.replica.url import ServerUrl
@@ -67,6 +69,11 @@ def _logs_of(*urls: ServerUrl) -> list[tuple[str, str, int]]:
         there = f"{logs[0].name} to {logs[-1].name}" if logs else "none"
         raise SourceError(f"{url.where} has no log {url.log_name}", hint=f"there are: {there}")
     return [(str(url.log(log.name)), log.name, log.size_bytes) for log in wanted]
+
+
+def _say(line: str) -> None:
+    """Say why a read makes no progress: it may take minutes until it ends with an error."""
+    print(f"binlake: {printable(line)}", file=sys.stderr)
 
 
 class _ServerLogReader(StreamReader):
@@ -152,6 +159,7 @@ class _LogStream:
             Position("", url.log_name, self._start),
             # its readers verify checksums, and report them
             FollowOptions.of(url, verify_checksum=False, attempts=5, created=created),
+            _say,
         )
         magic = (BINLOG_MAGIC[start:size],) if start < FIRST_EVENT else ()
         self._pieces: Iterator[bytes] = chain(magic, self._blocks())

@@ -82,7 +82,7 @@ URL_OPTIONS: dict[str, UrlOption] = {
         ("bind-address", "ADDRESS", "address of this machine to connect from"),
         ("connect-timeout", "SECONDS", "time limit of a login, in seconds"),
         ("read-timeout", "SECONDS",
-         "seconds after which the server counts as lost: of a silent stream (30), and without a row of a table (600)"),
+         "seconds of silence after which the server counts as lost: in a stream (30), before the answer to a query (120), and without a row of a table (600)"),
         ("heartbeat", "SECONDS", "seconds between heartbeats of an idle server"),
         ("server-id", "N", "server id of binlake among the replicas; a free one by default"),
         ("report-host", "HOST", "host shown in SHOW REPLICAS"),
