@@ -15,7 +15,8 @@ import pytest
 
 import binlake
 from binlake.cli.main import main
-from support.spark.spark_processes import Cluster
+from binlake.values.builds import installed_version
+from support.spark.spark_processes import SOURCE, Cluster
 
 LOGS = str(Path(__file__).parents[1] / "golden" / "mysql-9.7" / "rotation" / "binlog.index")
 
@@ -142,14 +143,33 @@ def test_hosts_are_checked(cluster: Any, run_script: Any, tmp_path: Path) -> Non
     assert "\n" not in told
 
 
-@pytest.fixture
-def cluster_without_binlake(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A cluster, and a Python that has binlake on the driver, but not in executors."""
+@pytest.fixture(params=[None, "0.0.9"], ids=["no package", "another version"])
+def unfit_cluster(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[str, Path, str]]:
+    """A cluster whose executors have no binlake, or another version than the driver.
+
+    Yields its URL, a Python that is another one in executors, and what is wrong with that.
+    """
+    version: str | None = request.param
     bare, python = tmp_path / "bare", tmp_path / "python"
     venv.create(bare)
     packages = next(bare.glob("lib/python*/site-packages"))
     # a folder that a .pth file adds: the .pth files in it, such as that of binlake, are not read
-    (packages / "others.pth").write_text("\n".join(site.getsitepackages()))
+    others = site.getsitepackages()
+    expected = "the package binlake is not installed; install it on every executor, or ship a packed environment with spark.archives"
+    if version is not None:
+        others.append(str(SOURCE))
+        about = packages / f"binlake-{version}.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: binlake\nVersion: {version}\n"
+        )
+        expected = (
+            f"binlake {version} is installed, but the driver has {installed_version()}; install the same "
+            "version on the driver and on every executor"
+        )
+    (packages / "others.pth").write_text("\n".join(others))
     python.write_text(
         "#!/bin/sh\n"
         f'case "$PWD" in {tmp_path}/workers/*) exec {bare}/bin/python "$@" ;; esac\n'
@@ -160,16 +180,17 @@ def cluster_without_binlake(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         [bare / "bin" / "python", "-c", "import pyarrow, pyspark, binlake"],
         capture_output=True, text=True, cwd="/", check=False, env={},
     )  # fmt: skip
-    assert "No module named 'binlake'" in imported.stderr
+    assert ("No module named 'binlake'" in imported.stderr) == (version is None), imported.stderr
     made = Cluster(tmp_path / "workers", PYTHONPATH="")
-    yield made.url, python
+    yield made.url, python, f"({bare}/bin/python): {expected}"
     made.stop()
 
 
-def test_an_executor_without_the_package_is_named_with_advice(
-    cluster_without_binlake: tuple[str, Path], run_script: Any, tmp_path: Path
+def test_an_executor_that_cannot_work_is_named_with_advice(
+    unfit_cluster: tuple[str, Path, str], run_script: Any, tmp_path: Path
 ) -> None:
-    url, python = cluster_without_binlake
+    """For a read, a stream and an export."""
+    url, python, expected = unfit_cluster
     lake = tmp_path / "lake"
     messages = run_script(
         SESSION.replace('"spark.cores.max"', '"spark.task.maxFailures": "1", "spark.cores.max"')
@@ -179,11 +200,7 @@ def test_an_executor_without_the_package_is_named_with_advice(
     )
     for message in messages:
         assert "RuntimeError: host" in message or message.startswith("host ")
-        assert (
-            f"({tmp_path}/bare/bin/python): the package binlake is not installed; install it"
-            in message
-        )
-        assert "spark.archives" in message
+        assert expected in message
         assert "ModuleNotFoundError" not in message
     assert not lake.exists()
 
