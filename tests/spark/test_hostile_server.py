@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from binlake.errors import ConnectionLostError
 from binlake.source.replica.packets import event_packet, framed
+from binlake.spark import server_logs
 from support.logs.log_builder import (
     ARTIFICIAL,
     QUERY,
@@ -25,6 +27,7 @@ from support.logs.log_builder import (
 from support.logs.table_log import INSERT, image, rows_body, table_map
 from support.servers.fake_server import Conversation, fake_server
 from support.servers.fake_source import EOF, NAME, Stream, source, whole
+from support.spark.stream_query import Checkpoint, Query42
 
 PASSWORD = "not-for-everybody"
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x85\u202e"
@@ -121,11 +124,18 @@ SILENCES: dict[str, Callable[[Conversation], None]] = {
 }
 
 
+SILENT = "(nothing arrived for 2 seconds|the server took too long)"
+
+
+def url_of(port: int) -> str:
+    patience = "read-timeout=2&connect-timeout=2"
+    return f"mysql://ada@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none&{patience}"
+
+
 def stream(spark: Any, port: int, folder: Path) -> Any:
-    url = f"mysql://ada@127.0.0.1:{port}/?ssl-mode=disabled&option-file=none&read-timeout=2&connect-timeout=2"
     frame = (
         spark.readStream.format("binlog")
-        .option("server", url)
+        .option("server", url_of(port))
         .option("starting_offsets", "earliest")
         .load()
     )
@@ -160,18 +170,25 @@ def test_an_attack_ends_the_stream_with_an_error(
 
 
 @pytest.mark.parametrize("silence", SILENCES)
-def test_a_server_that_is_silent_ends_the_stream(
-    spark: Any, tmp_path: Path, silence: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The first failure is a line on stderr. The query fails when the tries are used up."""
+def test_a_server_that_is_silent_ends_the_stream(spark: Any, tmp_path: Path, silence: str) -> None:
     with fake_server(SILENCES[silence]) as (port, _):
         query = stream(spark, port, tmp_path)
         with pytest.raises(StreamingQueryException) as raised:
             assert query.awaitTermination(SECONDS)
-    silent = f"127.0.0.1:{port}: nothing arrived for 2 seconds"
-    told = [line for line in capfd.readouterr().err.splitlines() if "trying again" in line]
-    assert told
-    assert all(line.startswith(f"binlake: {silent}") for line in told)
     first_line = str(raised.value).partition("\n")[0]
-    assert f"ConnectionLostError: {silent}" in first_line
+    assert re.search(rf"ConnectionLostError: 127.0.0.1:{port}: {SILENT}", first_line)
     assert re.search("start the query again to continue|gives up after 6 failures", first_line)
+
+
+@pytest.mark.parametrize("silence", SILENCES)
+def test_the_first_failure_is_a_line_on_stderr(
+    silence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Spark's process for planning calls the reader."""
+    monkeypatch.setattr(server_logs, "PATIENCE_S", 1.0)
+    with fake_server(SILENCES[silence]) as (port, _):
+        run = Query42(Checkpoint(), server=url_of(port), starting_offsets="earliest")
+        with pytest.raises(ConnectionLostError, match=SILENT):
+            run.initial()
+    [line] = capsys.readouterr().err.splitlines()
+    assert re.match(rf"binlake: 127.0.0.1:{port}: {SILENT}[;:] trying again", line)

@@ -318,6 +318,11 @@ class LogFile:
         if not BINLOG_MAGIC.startswith(magic) and not IBB_MAGIC.startswith(magic):
             self._refuse(magic)
         if len(head) < FIRST_EVENT + HEADER_BYTES:
+            lost = self.reader.damage
+            if (
+                lost is not None and lost.retryable
+            ):  # else a server that is silent looks like an empty log
+                raise lost.at(file=self.name)
             return
         frame = read_frame(head, 0, FIRST_EVENT)
         if frame.type_code == START_EVENT_V3:
