@@ -139,7 +139,10 @@ def test_a_source_that_stays_silent_is_asked_less_and_less_often(
         return 0.0
 
     monkeypatch.setattr("binlake.source.replica.follower.random.uniform", uniform)
-    silence: Stream = lambda conversation, packets: [conversation.hear()]  # noqa: E731
+
+    def silence(conversation: Conversation, _packets: bytes) -> None:
+        conversation.hear()
+
     said: list[str] = []
     with (
         fake_server(source(log(), [silence] * 9, [])) as (port, heard),
