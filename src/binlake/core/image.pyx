@@ -24,6 +24,7 @@ from binlake.core.sink cimport (
     Column,
     ColumnSink,
     fill,
+    forget_rows,
     held_bytes,
     put_null,
     reserve,
@@ -46,7 +47,8 @@ cdef enum:
 class ImageBuffers(NamedTuple):
     """The finished images of one side, in row order.
 
-    `columns[i]` belongs to column i of the plan, None for one that is not wanted. `validity`
+    `columns[i]` belongs to column i of the plan, None for one that is not wanted, and for each if no
+    row has an image on this side. `validity`
     (as in SinkBuffers) tells the `null_count` rows without an image on this side; what the
     columns hold there means nothing. `presence` are runs: (first row, bitmap): from that row on
     the images had the columns whose bit is set (bit i % 8 of byte i // 8), or got them carried over.
@@ -115,11 +117,17 @@ cdef class ImageSink:
         cdef int64_t rows = image.rows
         cdef int64_t capacity = image.capacity
         cdef int64_t i
-        _fill(image)
-        columns = []
-        for i in range(image.width):
-            sink = self.sinks[i]
-            columns.append(sink.finish(rows, capacity) if sink.column.kept else None)
+        if rows and image.filled == 0:
+            for i in range(image.kept_count):
+                forget_rows(image.kept[i])
+            columns = (None,) * image.width
+        else:
+            _fill(image)
+            finished = []
+            for i in range(image.width):
+                sink = self.sinks[i]
+                finished.append(sink.finish(rows, capacity) if sink.column.kept else None)
+            columns = tuple(finished)
         nulls = image.null_count
         validity = take_validity(&image.validity, rows, capacity)
         starts = [(<int64_t*>image.runs.at)[i] for i in range(image.runs.count // 8)]
@@ -130,7 +138,7 @@ cdef class ImageSink:
         )
         image.first = rows + (rows >> 4)
         self._start()
-        return ImageBuffers(rows, nulls, validity, tuple(columns), presence)
+        return ImageBuffers(rows, nulls, validity, columns, presence)
 
     cdef int list_absent(self, sizes) except -1:
         """Count what lists of absent columns take: so many bytes for each column, None for its name. They

@@ -93,6 +93,7 @@ cdef class ColumnSink:
 cdef ColumnSink sink_of(object plan, bint wanted)
 cdef int reserve(Column* column, int64_t rows, int64_t capacity, Failure* failure) noexcept nogil
 cdef void fill(Column* column, int64_t first, int64_t last) noexcept nogil
+cdef void forget_rows(Column* column) noexcept nogil
 cdef int64_t held_bytes(const Column* column, int64_t rows) noexcept nogil
 cdef object take_validity(uint8_t** validity, int64_t count, int64_t capacity)
 

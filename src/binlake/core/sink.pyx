@@ -307,6 +307,17 @@ cdef void _set_bits(uint8_t* bits, int64_t first, int64_t last) noexcept nogil:
         memset(bits + (first >> 3), 0xFF, <size_t>(((last + 7) >> 3) - (first >> 3)))
 
 
+cdef void forget_rows(Column* column) noexcept nogil:
+    """Free the buffers of all rows. `reserve` has to be called before the next row."""
+    free(column.values)
+    free(column.offsets)
+    free(column.validity)
+    column.values = column.validity = NULL
+    column.offsets = NULL
+    column.null_count = 0
+    release(&column.data)
+
+
 cdef object take_validity(uint8_t** validity, int64_t count, int64_t capacity):
     """Hand over a bitmap, None if there is none."""
     if validity[0] == NULL:

@@ -15,6 +15,8 @@ GTID of a transaction). A piece with `variant_of` is only written for the rows w
 All sizes and indexes are checked when a value is read, against the buffers that were given.
 """
 
+from cpython.buffer cimport PyBuffer_IsContiguous
+from cpython.memoryview cimport PyMemoryView_FromObject, PyMemoryView_GET_BUFFER
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 
@@ -134,13 +136,14 @@ cdef class Values:
         bytes after=b"",
         bytes null=b"null",
     ):
-        cdef const uint8_t[::1] view
         cdef int64_t end = first + count
+        cdef int64_t size
+        cdef bint is_number = form in _FIXED_WIDTH
         if count < 0 or first < 0 or (offset_bytes != 4 and offset_bytes != 8):
             raise ValueError("counts are not negative, offsets have 4 or 8 bytes")
         self.before, self.after, self.null = before, after, null
         self.column.form = int(form)
-        self.column.width = width if form in _FIXED_WIDTH else 0
+        self.column.width = width if is_number else 0
         self.column.is_signed = is_signed
         self.column.bits = bits
         self.column.offset_bytes = offset_bytes
@@ -150,30 +153,33 @@ cdef class Values:
         self.column.offsets = NULL
         self.column.data = NULL
         self.column.data_bytes = 0
-        kept = []
         if validity is not None and count:
-            view = memoryview(validity).cast("B")
-            if view.shape[0] < (end + 7) >> 3:
-                raise ValueError(f"{view.shape[0]} bytes of validity for {end} values")
-            self.column.validity = &view[0]
-            kept.append(view)
-        if data is not None and len(memoryview(data)):
-            view = memoryview(data).cast("B")
-            self.column.data = &view[0]
-            self.column.data_bytes = view.shape[0]
-            kept.append(view)
-        if form in _FIXED_WIDTH:
+            self.column.validity = self._hold(validity, &size)
+            if size < (end + 7) >> 3:
+                raise ValueError(f"{size} bytes of validity for {end} values")
+        if data is not None:
+            self.column.data = self._hold(data, &self.column.data_bytes)
+        if is_number:
             if width not in (1, 2, 4, 8) or (form == REAL and width < 4) or not 0 <= bits <= 64:
                 raise ValueError(f"numbers of {width} bytes")
             if count and self.column.data_bytes < end * width:
                 raise ValueError(f"{self.column.data_bytes} bytes of data for {end} numbers")
         elif count:
-            view = memoryview(offsets).cast("B")
-            if view.shape[0] < (end + 1) * offset_bytes:
-                raise ValueError(f"{view.shape[0]} bytes of offsets for {end} values")
-            self.column.offsets = &view[0]
-            kept.append(view)
-        self.kept = kept
+            self.column.offsets = self._hold(offsets, &size)
+            if size < (end + 1) * offset_bytes:
+                raise ValueError(f"{size} bytes of offsets for {end} values")
+
+    cdef const uint8_t* _hold(self, data, int64_t* size) except? NULL:
+        """The bytes of a buffer, which lives as long as this; NULL if it has none. A table has thousands of
+        columns, and a typed memoryview takes several times as long.
+        """
+        held = PyMemoryView_FromObject(data)
+        cdef Py_buffer* buffer = PyMemoryView_GET_BUFFER(held)
+        if not PyBuffer_IsContiguous(buffer, b"C"):
+            raise ValueError("the bytes of a buffer are not next to each other")
+        self.kept = held if self.kept is None else (self.kept, held)
+        size[0] = buffer.len
+        return <const uint8_t*>buffer.buf if buffer.len else NULL
 
 
 cdef class RowTemplate:

@@ -7,11 +7,11 @@ pattern by pattern; there are few patterns.
 
 from __future__ import annotations
 
-import json
 from array import array as places_array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from json.encoder import encode_basestring
 from typing import Any
 
 import pyarrow as pa
@@ -51,10 +51,17 @@ class Image:
         context.
         """
         columns = []
+        nulls: dict[int, pa.Array] = {}  # by the identity of their type
         for kind, ordinal in zip(types.columns, types.ordinals, strict=True):
             decoded = buffers.columns[ordinal]
-            assert decoded is not None, "a wanted column has a sink"
-            columns.append(kind.finish(decoded))
+            if decoded is not None:
+                columns.append(kind.finish(decoded))
+                continue
+            assert buffers.null_count == buffers.count, "a wanted column has a sink"
+            shared = nulls.get(id(kind.arrow_type))
+            if shared is None:
+                shared = nulls[id(kind.arrow_type)] = pa.nulls(buffers.count, kind.arrow_type)
+            columns.append(shared)
         exists = None
         if buffers.validity is not None:
             bits = pa.py_buffer(buffers.validity)
@@ -135,10 +142,9 @@ class Image:
         self, template: RowTemplate, bitmap: bytes, pattern_of: Any, pattern: int
     ) -> None:
         lead = b"{"
-        for key, values, ordinal in zip(
-            self._keys, self._json_values, self.types.ordinals, strict=True
-        ):
-            if has_column(bitmap, ordinal):
+        lacking = frozenset(self._lacking(bitmap))
+        for place, (key, values) in enumerate(zip(self._keys, self._json_values, strict=True)):
+            if place not in lacking:
                 template.add(lead + key, values, variant_of=pattern_of, variant=pattern)
                 lead = b","
         template.add(b"{}" if lead == b"{" else b"}", variant_of=pattern_of, variant=pattern)
@@ -150,7 +156,7 @@ class Image:
 
     @cached_property
     def _keys(self) -> list[bytes]:
-        return [f"{json.dumps(name, ensure_ascii=False)}:".encode() for name in self.types.names]
+        return [f"{encode_basestring(name)}:".encode() for name in self.types.names]
 
     def _lacking(self, bitmap: bytes) -> Iterator[int]:
         """The places, among the wanted columns, of those that a presence bitmap lacks."""

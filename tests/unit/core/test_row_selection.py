@@ -12,13 +12,23 @@ from typing import Any
 
 import pytest
 
+from binlake.core.image import ImageBuffers
 from binlake.core.row_selection import RowSelection
 from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink
 from binlake.errors import BinlogError
 from binlake.values.plan import ColumnDefinition, ColumnPlan, Kernel
 from support.logs.log_builder import ROWS, TABLE_MAP
 from support.logs.table_log import ALL, STMT_END, day, image, rows_body, table_map
-from support.values.core_walk import Event, column, frames_of, log_of, numbers, plain_of, walker
+from support.values.core_walk import (
+    Event,
+    column,
+    frames_of,
+    is_valid,
+    log_of,
+    numbers,
+    plain_of,
+    walker,
+)
 
 UPDATE_ROWS, DELETE_ROWS, COMPRESSED_ROWS, PARTIAL_ROWS = ROWS + 1, ROWS + 2, 169, 39
 PLANS = (
@@ -64,15 +74,26 @@ TRANSACTIONS: list[list[Event]] = [
 
 def _changes(found: TableBuffers) -> list[tuple[Any, ...]]:
     """The row changes, each with its facts except the order over all."""
-    sides = [side for side in (found.before, found.after) if side.columns[0] is not None]
+    sides = (found.before, found.after)
     return list(
         zip(
             *(numbers(found.op, "B"), numbers(found.pos, "q"), numbers(found.end_pos, "q")),
             *(numbers(found.row, "I"), numbers(found.start, "I"), numbers(found.txn, "I")),
-            *(column(side.columns[i], code) for side in sides for i, code in enumerate("iBi")),
+            *(_values(side, i, code) for side in sides for i, code in enumerate("iBi")),
             strict=True,
         )
     )
+
+
+def _values(side: ImageBuffers, ordinal: int, code: str) -> list[object]:
+    """The values of a column, None without an image or if the column is not wanted."""
+    found = side.columns[ordinal]
+    if found is None:
+        return [None] * side.count
+    return [
+        value if is_valid(side.validity, row) else None
+        for row, value in enumerate(column(found, code))
+    ]
 
 
 def _walk(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from binlake.table.schema.create_table import (
     charset_in,
@@ -61,7 +62,6 @@ class _Work:
     table: DeclaredTable
     charset: str | None
     versioned: bool
-    names: frozenset[str]
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     changed: dict[str, DeclaredColumn] = field(default_factory=dict)  # by their old names
@@ -71,8 +71,11 @@ class _Work:
     converted: str | None = None
     foreign_dropped: set[str] = field(default_factory=set)
     foreign_added: list[ForeignKey] = field(default_factory=list)
+    names: frozenset[str] | None = None  # of the table's columns, in lower case, once one is wanted
 
     def has(self, name: str) -> bool:
+        if self.names is None:
+            self.names = _lower_names(self.table.columns)
         return name.lower() in self.names
 
     def need(self, name: str) -> None:
@@ -135,7 +138,7 @@ def alter_table(
     table: DeclaredTable, items: Sequence[Sequence[Token]], database_charset: str | None
 ) -> DeclaredTable:
     """Return the table after the items of an ALTER TABLE. Raises UnreadableTableError."""
-    work = _Work(table, table.charset, table.system_versioned, _lower_names(table.columns))
+    work = _Work(table, table.charset, table.system_versioned)
     ordered = False  # ORDER BY a, b: further names stand alone
     for item in items:
         first = item[0].word
@@ -310,8 +313,11 @@ _ACTIONS = {"ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "R
 # -- joining the parts ---------------------------------------------------------------------------
 
 
+_LOWER_NAME = attrgetter("lower_name")
+
+
 def _lower_names(columns: Iterable[DeclaredColumn]) -> frozenset[str]:
-    return frozenset([column.name.lower() for column in columns])
+    return frozenset(map(_LOWER_NAME, columns))
 
 
 def _kept(work: _Work) -> list[DeclaredColumn]:
@@ -325,7 +331,7 @@ def _kept(work: _Work) -> list[DeclaredColumn]:
         return list(work.table.columns)
     kept = []
     for column in work.table.columns:
-        name = column.name.lower()
+        name = column.lower_name
         if name in work.renamed:
             column = replace(column, name=work.renamed[name])
         if name not in gone:

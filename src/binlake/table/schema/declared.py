@@ -12,7 +12,7 @@ decides which one counts (`table/schema/history.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from binlake.format import column_types as ct
@@ -76,6 +76,12 @@ class DeclaredColumn:
     nullable: bool | None = None
     virtual: bool = False
     expression: str = ""
+    # each of thousands of ALTER TABLE compares the names of all columns
+    lower_name: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        lower = self.name.lower()
+        object.__setattr__(self, "lower_name", self.name if lower == self.name else lower)
 
 
 class ForeignKey(NamedTuple):

@@ -75,6 +75,7 @@ def integers(values: pa.Array) -> Values:
 def number_values(values: pa.Array, form: ValueForm, **written: Any) -> Values:
     """Fixed-width numbers in a form; `written` are further arguments of `Values`."""
     validity, data = values.buffers()
+    kind = values.type
     return Values(
         form,
         len(values),
@@ -82,8 +83,8 @@ def number_values(values: pa.Array, form: ValueForm, **written: Any) -> Values:
         None,
         data,
         first=values.offset,
-        width=values.type.bit_width // 8,
-        is_signed=pa.types.is_signed_integer(values.type),
+        width=kind.bit_width // 8,
+        is_signed=pa.types.is_signed_integer(kind),
         **written,
     )
 
