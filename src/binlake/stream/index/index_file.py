@@ -30,15 +30,18 @@ def read_index(log: LogFile) -> LogIndex | str | None:
     if not log.is_splittable or log.path == "-":
         return None
     path = index_path(log.path)
+    data = read_beside(path)
+    if data is None:
+        return None
+    import pyarrow as pa
+
+    from binlake.stream.index.log_index import LogIndex, Stamp
+
     try:
-        index = _open_index(path)
+        index = LogIndex.of_file(pa.BufferReader(data), Stamp.of(log.name, log.reader))
     except ValueError as error:
         return f"ignored the index {path}: {error}"
     if index is None:
-        return None
-    from binlake.stream.index.log_index import Stamp
-
-    if index.stamp != Stamp.of(log.name, log.reader):
         return f"ignored the index {path}: {log.name} has changed since it was indexed"
     return index
 
@@ -64,14 +67,3 @@ def committed_between(
         return None
     except OSError as error:
         raise source_error(path, error) from error
-
-
-def _open_index(path: str) -> LogIndex | None:
-    data = read_beside(path)
-    if data is None:
-        return None
-    import pyarrow as pa
-
-    from binlake.stream.index.log_index import LogIndex
-
-    return LogIndex.of_file(pa.BufferReader(data))

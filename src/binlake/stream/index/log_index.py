@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from binlake.core.frames import HEADER_BYTES_V1
 from binlake.source.arrays import array, scalar
 from binlake.source.log_file import FIRST_EVENT
 from binlake.source.reader import ByteReader
@@ -65,6 +66,12 @@ _VERSION = 1
 _DIGEST_BYTES = 4096
 # Opening a file in the middle costs about as much as reading this many bytes.
 _WORTH_A_JUMP_BYTES = 256 << 10
+# Read as dictionaries: a text may stand for any number of rows.
+_TEXTS = ["gtid", "tables.list.element"]
+# Two names of 64 characters, a server's id, a tag: what servers allow, with room to spare.
+_MOST_TEXT_BYTES = 1 << 10
+# What an index may take whatever the size of its log.
+_FREE_BYTES = 1 << 20
 # Sets of more intervals are tested number by number.
 _FEW_INTERVALS = 64
 
@@ -167,12 +174,21 @@ class LogIndex:
         return bytes(sink.getvalue())
 
     @classmethod
-    def of_file(cls, source: Any) -> LogIndex:
-        """Read the Parquet file from its bytes. Raises ValueError if it is not an index of this version."""
+    def of_file(cls, source: Any, stamp: Stamp | None) -> LogIndex | None:
+        """Read the Parquet file from its bytes; None if it is not the index of the log with this stamp.
+
+        Raises ValueError if it is not an index of this version, and where it would take more memory than the log
+        justifies: others may have made both.
+        """
         try:
-            with pq.ParquetFile(source, page_checksum_verification=True) as file:
-                stamp = _stamp_of(file)
-                table = file.read(use_threads=False).replace_schema_metadata(None)
+            with pq.ParquetFile(
+                source, page_checksum_verification=True, read_dictionary=_TEXTS
+            ) as file:
+                if stamp is None or _stamp_of(file) != stamp:
+                    return None
+                _check_claims(file.metadata, stamp.bytes)
+                read = file.read(use_threads=False).replace_schema_metadata(None)
+            table = pa.table([_spread(read[name]) for name in read.column_names], read.column_names)
         except (pa.ArrowException, OSError, KeyError, TypeError, RecursionError) as error:
             raise ValueError("it is damaged or not an index") from error
         if not table.schema.equals(COLUMNS):
@@ -332,6 +348,35 @@ def _stamp_of(file: pq.ParquetFile) -> Stamp:
     if about["version"] != _VERSION:
         raise ValueError(f"its version is {about['version']}")
     return Stamp(about["log"], about["bytes"], about["head"], about["tail"])
+
+
+def _check_claims(metadata: pq.FileMetaData, log_bytes: int) -> None:
+    """Raise ValueError for more transactions, names or bytes than there can be in the index of such a log."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    values = sum(
+        group.column(place).num_values for group in groups for place in range(group.num_columns)
+    )
+    if (
+        metadata.num_rows > log_bytes // HEADER_BYTES_V1
+        or values > len(COLUMNS) * log_bytes
+        or sum(group.total_byte_size for group in groups) > _FREE_BYTES + 8 * log_bytes
+    ):
+        raise ValueError("it claims more than its log can contain")
+
+
+def _spread(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with its texts in full. Raises ValueError if one is too long to be a name or a GTID: it may
+    stand for every row.
+    """
+    kind = column.type
+    is_list = pa.types.is_list(kind)
+    if not pa.types.is_dictionary(kind.value_type if is_list else kind):
+        return column
+    for chunk in column.chunks:
+        texts = (chunk.values if is_list else chunk).dictionary
+        if (pc.max(pc.binary_length(texts)).as_py() or 0) > _MOST_TEXT_BYTES:
+            raise ValueError("it contains a name that is too long")
+    return column.cast(pa.list_(pa.string()) if is_list else pa.string())
 
 
 def _commit_bounds(metadata: pq.FileMetaData) -> tuple[int, int] | None:
