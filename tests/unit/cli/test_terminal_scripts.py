@@ -14,7 +14,10 @@ from support.logs.log_builder import QUERY, LogBuilder, query_body
 from support.logs.table_log import Log
 
 NAME = "a\x1b[2J\x7f\u009b2J\u202egnp\u200f b"
-COMMANDS = (("mysqlbinlog", "-v", "--base64-output=decode-rows"), ("mysqlbinlog", "-vv"), ("sql",))
+COMMANDS = (
+    ("mysqlbinlog", "-v", "--base64-output=decode-rows"), ("mysqlbinlog", "-vv"), ("sql",),
+    ("rows", "--format", "csv"), ("query", "--format", "csv", "SELECT after FROM changes"),
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -74,3 +77,18 @@ def test_a_terminal_gets_escapes_and_a_pipe_the_bytes(log: str, command: tuple[s
     assert not {"\x7f", "\u009b", "\u202e", "\u200f"} & set(text)
     assert "\\u202egnp\\u200f b" in text
     assert text.count("\n") == piped.count(b"\n")
+
+
+def test_a_terminal_gets_escapes_of_a_state(log: str, tmp_path: Path) -> None:
+    dump = tmp_path / "dump.sql"
+    dump.write_text(
+        "-- MySQL dump 10.13  Distrib 8.0.36\n-- Host: x    Database: shop\n"
+        "CREATE TABLE `t` (`id` int unsigned, `name` varchar(20), `day` date, PRIMARY KEY (`id`))"
+        " DEFAULT CHARSET=utf8mb4;\nINSERT INTO `t` VALUES (9,'x',NULL);\n-- Dump completed\n"
+    )
+    moments = ["--as-of", "binlog.000001:999999", "--from-position", "binlog.000001:4"]
+    for form in ("sql", "csv"):
+        command = ["state", "shop.t", *moments, "--from", str(dump), "--format", form, log]
+        shown = on_terminal(command).decode()
+        assert "\\u202egnp\\u200f b" in shown
+        assert not {"\x1b", "\x7f", "\u009b", "\u202e", "\u200f"} & set(shown)

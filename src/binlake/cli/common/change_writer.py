@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple, Protocol, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binlake.cli.common.lines import text_output
 from binlake.cli.common.output_file import output_file
 from binlake.core.text_output import TextBuffer
 from binlake.errors import OptionError
@@ -145,6 +146,10 @@ def open_target(
                 value=form,
                 hint="write to a file with --output",
             )
+        if form != "json":
+            with text_output() as file:
+                yield file
+            return
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
