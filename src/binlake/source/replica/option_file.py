@@ -50,7 +50,8 @@ def client_options(
 def _login_options(name: str) -> dict[str, str]:
     path = _path(os.environ.get("MYSQL_TEST_LOGIN_FILE", "~/.mylogin.cnf"))
     try:
-        text = _revealed(path.read_bytes()[:_MAX_FILE])
+        with path.open("rb") as file:
+            text = _revealed(file.read(_MAX_FILE))
     except OSError as error:
         raise OptionError(
             f"cannot read {path}: {error.strerror}",
@@ -114,7 +115,7 @@ class _Files:
         try:
             with path.open("rb") as file:
                 mode = os.fstat(file.fileno()).st_mode
-                data = file.read(_MAX_FILE)
+                data = file.read(_MAX_FILE + 1)
         except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
             if required:
                 reason = getattr(error, "strerror", None) or str(error)
@@ -129,12 +130,19 @@ class _Files:
                 name="option_file",
                 hint=f"chmod o-w {path}",
             )
+        if len(data) > _MAX_FILE:  # its end may ask for a verified connection
+            raise OptionError(
+                f"the options file {path} has more than {_MAX_FILE >> 20} MB: refused",
+                name="option_file",
+            )
         self.take(data.decode("utf-8", "surrogateescape"), depth=depth)
 
     def take(self, text: str, *, depth: int) -> None:
         """Read the options in the text of a file."""
         group = ""
-        for raw in text.splitlines():
+        for raw in text.split(
+            "\n"
+        ):  # a password may contain what else `splitlines` takes for an end
             line = raw.strip()
             if line.startswith("!include ") and depth < _MAX_INCLUDES:
                 inner = _path(line.partition(" ")[2].strip())
