@@ -245,7 +245,7 @@ def _messages(source: pa.BufferReader) -> tuple[pa.Schema, pa.Message]:
 def _is_compressed(message: memoryview) -> bool:
     """Whether the metadata of a batch (a flatbuffer, Message.fbs of Arrow) tell how its buffers are compressed.
 
-    Raises struct.error, or TypeError, where they are damaged.
+    Raises struct.error or ValueError where they are damaged.
     """
 
     def field(table: int, number: int) -> int | None:
@@ -260,7 +260,10 @@ def _is_compressed(message: memoryview) -> bool:
     def target(place: int) -> int:
         return place + int(struct.unpack_from("<I", message, place)[0])
 
-    return field(target(field(target(0), _MESSAGE_HEADER)), _BATCH_COMPRESSION) is not None
+    header = field(target(0), _MESSAGE_HEADER)
+    if header is None:
+        raise ValueError("its message has no header")
+    return field(target(header), _BATCH_COMPRESSION) is not None
 
 
 def _checksum(about: bytes, rows: pa.RecordBatch) -> int:
