@@ -57,6 +57,7 @@ _COLUMNS = pa.schema(
     ]
 )
 _MAGIC = b"ARROW1\0\0"
+_END = b"ARROW1"
 # The numbers of fields in Message.fbs.
 _MESSAGE_HEADER = 2
 _BATCH_COMPRESSION = 3
@@ -235,7 +236,11 @@ class KeyIndex:
 
 
 def _messages(source: pa.BufferReader) -> tuple[pa.Schema, pa.Message]:
-    """The schema and the only batch of a file, which is not read yet. What stands in the footer is not needed."""
+    """The schema and the only batch of a file, which is not read yet. Of the footer, only the end is needed."""
+    source.seek(max(source.size() - len(_END), 0))
+    if source.read() != _END:
+        raise ValueError("it is not complete, or no file of Arrow")
+    source.seek(0)
     if source.read(len(_MAGIC)) != _MAGIC:
         raise ValueError("it is no file of Arrow")
     messages = pa.ipc.MessageReader.open_stream(source)
