@@ -15,8 +15,8 @@ pytest.importorskip("pyspark", reason="needs the extra [spark]")
 from pyspark import cloudpickle
 
 from binlake.errors import AuthError, ConnectionLostError, OptionError, PositionLostError
-from binlake.spark import server_logs
 from binlake.spark.source import BinlogDataSource
+from binlake.spark.streaming import server_logs
 from dev.servers import Server, running
 from support.oracles.reading import lines_without_ddl
 from support.servers.archiving import await_another_second

@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 from binlake.errors import ConnectionLostError
 from binlake.source.replica.packets import event_packet, framed
-from binlake.spark import server_logs
+from binlake.spark.streaming import server_logs
 from support.logs.log_builder import (
     ARTIFICIAL,
     QUERY,

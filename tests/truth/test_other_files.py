@@ -27,7 +27,7 @@ from binlake.source.chain import survey
 from binlake.source.keyring import Keyring
 from binlake.source.log_file import LogFile
 from binlake.source.replica.option_file import client_options
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.index.index_file import read_index
 from binlake.stream.index.log_index import COLUMNS, LogIndex, Stamp
 from binlake.table.schema.schema_file import read_schema_file

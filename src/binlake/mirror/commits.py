@@ -9,7 +9,7 @@ from binlake.mirror.followed.table import Followed
 from binlake.mirror.modes.mode import Emptying
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.offsets import StreamOffset
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,7 +22,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.compaction_policy import CompactionPolicy
 from binlake.mirror.tables.formats import LakeTables, StoredTable
 from binlake.mirror.tables.schema import iceberg_schema
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.log_names import LogName
 from binlake.values.position import Position
 

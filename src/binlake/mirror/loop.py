@@ -44,11 +44,11 @@ from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import check_format
 from binlake.mirror.upkeep import upkeep_of
 from binlake.source.replica.url import ServerUrl, without_password
-from binlake.spark.logs import DirectoryLogs, StreamLogs
-from binlake.spark.offsets import StreamOffset
 from binlake.spark.options import check_no_password
-from binlake.spark.planner import StreamPlanner
-from binlake.spark.server_logs import ServerLogs
+from binlake.spark.streaming.logs import DirectoryLogs, StreamLogs
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.spark.streaming.planner import StreamPlanner
+from binlake.spark.streaming.server_logs import ServerLogs
 from binlake.stream.positions.boundary import UNLIMITED, Limits
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.values.position import Position

@@ -16,9 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from binlake.spark.metrics import stream_metrics
     from binlake.spark.sessions import prepare, session
     from binlake.spark.source import BinlogDataSource
+    from binlake.spark.streaming.metrics import stream_metrics
 
 __all__ = ["BinlogDataSource", "prepare", "session", "stream_metrics"]
 
@@ -27,7 +27,7 @@ _HOMES = {
     "BinlogDataSource": "binlake.spark.source",
     "prepare": "binlake.spark.sessions",
     "session": "binlake.spark.sessions",
-    "stream_metrics": "binlake.spark.metrics",
+    "stream_metrics": "binlake.spark.streaming.metrics",
 }
 
 

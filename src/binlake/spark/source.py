@@ -72,7 +72,7 @@ class BinlogDataSource(Shipped, DataSource):
     @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return the reader of that view as a stream, for the schema to which the query is pinned."""
-        from binlake.spark.stream import BinlogStreamReader
+        from binlake.spark.streaming.stream import BinlogStreamReader
         from binlake.spark.typed import PinnedView
 
         options, inferred = self._options_for(schema)

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from binlake.spark.source import BinlogDataSource
-from binlake.spark.stream import BinlogStreamReader
+from binlake.spark.streaming.stream import BinlogStreamReader
 
 __all__ = ["OPENED", "Checkpoint", "Query41", "Query42", "ReadAllAvailable"]
 

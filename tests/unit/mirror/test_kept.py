@@ -17,7 +17,7 @@ from binlake.mirror.followed.kept import (
     sources,
     without_shard,
 )
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.offsets import StreamOffset
 from binlake.values.position import Position
 
 KEPT = {

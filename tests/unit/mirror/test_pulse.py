@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="needs the extra [mirror]")
 from binlake.mirror.reporting.pulse import Beat, Pulse, behind_bytes, last_beat
 from binlake.mirror.reporting.report import _lag_s
 from binlake.source.chain import LogPath
-from binlake.spark.logs import LogsNow
+from binlake.spark.streaming.logs import LogsNow
 from binlake.values.position import Position
 
 LOGS = LogsNow(

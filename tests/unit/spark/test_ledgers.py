@@ -22,8 +22,8 @@ from binlake.spark.driver import Driver
 from binlake.spark.ledger_collector import LedgerCollector, ReadPart
 from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch
 from binlake.spark.log_part import TaskSize
-from binlake.spark.offsets import StreamOffset
 from binlake.spark.options import SourceOptions
+from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.lanes import usable_cores
 from binlake.values.ledger import Ledger, SkippedRange
 from binlake.values.position import Position

@@ -15,7 +15,7 @@ from binlake.mirror.followed.table import OF_ONE_TABLE, Followed
 from binlake.mirror.followed.tables import FollowedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.stream.sql.ddl import DdlStatement
 from binlake.table.schema.ddl_effects import changes_no_column, concerns

@@ -43,8 +43,8 @@ from binlake.mirror.tables.data_files import DataFileWriter
 from binlake.mirror.tables.formats import LakeTable, LakeTables, StoredTable
 from binlake.mirror.tables.partitions import Partitioning, check_partition
 from binlake.mirror.tables.schema import conformed, iceberg_schema, storage_schema
-from binlake.spark.offsets import StreamOffset
-from binlake.spark.planner import StreamPlanner
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.spark.streaming.planner import StreamPlanner
 from binlake.values.ledger import counted
 from binlake.values.option_texts import FilePosition
 from binlake.values.position import Position

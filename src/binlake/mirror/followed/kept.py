@@ -13,7 +13,7 @@ from binlake.mirror.modes.names import MIRROR
 from binlake.mirror.source.tables import SourceTable
 from binlake.mirror.table_rules import PartitionField
 from binlake.mirror.tables.formats import LakeTables
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.offsets import StreamOffset
 from binlake.table.schema.schema_file import parse_schema
 
 __all__ = [

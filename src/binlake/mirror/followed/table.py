@@ -45,7 +45,7 @@ from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import Change, CommitConflictError
 from binlake.mirror.tables.formats import LakeTable, LakeTables
 from binlake.mirror.tables.schema import iceberg_schema, storage_schema
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.positions.gtid_progress import GtidProgress
 from binlake.table.schema.declared import DeclaredTable
 from binlake.table.schema.schema_file import parse_schema

@@ -16,7 +16,7 @@ from binlake.mirror.followed.wanted import WantedTables
 from binlake.mirror.options import MirrorOptions
 from binlake.mirror.tables.change import CommitConflictError
 from binlake.mirror.tables.formats import LakeTables
-from binlake.spark.planner import StreamPlanner
+from binlake.spark.streaming.planner import StreamPlanner
 
 __all__ = ["FollowedTables"]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from binlake.errors import BinlogError
 from binlake.source.bytes import remove_partials, replacing
-from binlake.spark.logs import LogsNow
+from binlake.spark.streaming.logs import LogsNow
 from binlake.values.position import Position
 
 __all__ = ["Beat", "Pulse", "behind_bytes", "last_beat"]

@@ -21,7 +21,7 @@ from binlake.mirror.followed.kept import (
 from binlake.mirror.reporting.pulse import Beat, last_beat
 from binlake.mirror.tables.compaction_policy import CompactionPolicy, due_groups
 from binlake.mirror.tables.formats import LakeTables, StoredTable
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.offsets import StreamOffset
 
 __all__ = ["MirrorStatus", "TableStatus", "mirror_status"]
 

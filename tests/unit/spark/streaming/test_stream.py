@@ -25,8 +25,8 @@ import binlake
 from binlake.archive.layout import ArchiveState
 from binlake.errors import OptionError, PositionLostError, SchemaError, SourceError
 from binlake.source.log_file import LogFile
-from binlake.spark.logs import DirectoryLogs, LogsNow
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.logs import DirectoryLogs, LogsNow
+from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.positions.log_fingerprint import LogFingerprint
 from binlake.values.options import ReadOptions
 from binlake.values.position import Position
@@ -37,7 +37,7 @@ from support.logs.table_log import image, rows_body, table_map
 from support.oracles.reading import lines_without_ddl
 from support.spark.stream_query import Checkpoint, Query41, Query42
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 CASES = (
     "mysql-9.7/transactions",
     "mysql-9.7/rotation",

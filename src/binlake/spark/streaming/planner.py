@@ -18,8 +18,8 @@ from dataclasses import replace
 
 from binlake.errors import OptionError, PositionLostError
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
-from binlake.spark.logs import LogsNow, StreamLogs
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.logs import LogsNow, StreamLogs
+from binlake.spark.streaming.offsets import StreamOffset
 from binlake.stream.filters import TransactionFilter
 from binlake.stream.positions.boundary import UNLIMITED, BoundaryScan, Keeps, Limits, Wants, seek
 from binlake.stream.positions.gtid_progress import GtidProgress, shown_before

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from binlake.errors import SourceError
-from binlake.spark.metrics import StreamMetrics, stream_metrics
+from binlake.spark.streaming.metrics import StreamMetrics, stream_metrics
 from dev.servers.ports import ReservedPort
 
 RUN, QUERY = str(uuid.uuid4()), str(uuid.uuid4())
@@ -136,7 +136,7 @@ def test_the_lag_grows_when_an_idle_stream_reports_nothing(
     metrics.onQueryProgress(progress(time.time() - 600))
     metrics.onQueryIdle(QueryIdleEvent(uuid.UUID(QUERY), uuid.UUID(RUN), ""))
     reported = time.time()
-    monkeypatch.setattr("binlake.spark.metrics.time.time", lambda: reported + 90)
+    monkeypatch.setattr("binlake.spark.streaming.metrics.time.time", lambda: reported + 90)
     assert asked(port)["lag_seconds"] == pytest.approx(90, abs=5)
     metrics.onQueryTerminated(terminated("ConnectionLostError"))
     assert asked(port)["lag_seconds"] >= 690

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from binlake.archive.metrics_port import MetricsPort
 from binlake.errors import OptionError, SourceError
-from binlake.spark.offsets import StreamOffset
+from binlake.spark.streaming.offsets import StreamOffset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,13 +24,13 @@ from binlake.source.replica.url import ServerUrl, is_server_url
 from binlake.spark.driver import Driver
 from binlake.spark.hosts import Shipped, without_spark_frames
 from binlake.spark.ledgers import ReadLedger, batch_sums, collected_ledger, name_of_batch, tell
-from binlake.spark.logs import DirectoryLogs, StreamLogs
-from binlake.spark.offsets import StreamOffset
 from binlake.spark.options import SourceOptions
 from binlake.spark.partitions import LogPartition, partitions_of, read_partition, reporting
-from binlake.spark.planner import StreamPlanner
 from binlake.spark.schema import Conformer, arrow_schema
-from binlake.spark.server_logs import ServerLogs
+from binlake.spark.streaming.logs import DirectoryLogs, StreamLogs
+from binlake.spark.streaming.offsets import StreamOffset
+from binlake.spark.streaming.planner import StreamPlanner
+from binlake.spark.streaming.server_logs import ServerLogs
 from binlake.spark.typed import PinnedView
 from binlake.spark.views import ViewReader
 from binlake.stream.positions.boundary import UNLIMITED, Limits
