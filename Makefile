@@ -11,7 +11,7 @@ VENV ?= .venv
 HASHED := --quiet --disable-pip-version-check --no-build-isolation --require-hashes
 PIP := $(VENV)/bin/pip install $(HASHED)
 PYTEST := $(VENV)/bin/python -m pytest
-CORE := $(wildcard src/binlake/core/*.py src/binlake/core/*.pyx src/binlake/core/*.pxd)
+CORE := $(wildcard $(foreach kind,py pyx pxd,src/binlake/core/*/*.$(kind)))
 
 .PHONY: help
 help: ## what there is to make
@@ -66,7 +66,7 @@ docs: $(VENV)/compiled ## the documentation site into build/site; a broken link 
 .PHONY: clean
 clean: ## remove what was built, not .venv
 	rm -rf build dist man demo-out src/binlake.egg-info
-	rm -f src/binlake/core/*.so $(VENV)/compiled
+	rm -f src/binlake/core/*/*.so $(VENV)/compiled
 
 # --- seeing it work ---
 

@@ -36,10 +36,10 @@ CXX = ("number_text",)  # the shortest digits of a double are in C++'s standard 
 
 
 def extensions() -> list[Extension]:
-    """One extension module per module of core/."""
+    """One extension module for each module of the rooms of core/."""
     return [
         Extension(
-            f"binlake.core.{path.stem}",
+            ".".join(path.relative_to("src").with_suffix("").parts),
             [path.as_posix()],
             extra_compile_args=[
                 *OPTIONS,
@@ -49,7 +49,7 @@ def extensions() -> list[Extension]:
             language="c++" if path.stem in CXX else "c",
             extra_link_args=os.environ.get("BINLAKE_LDFLAGS", "").split(),
         )
-        for path in sorted([*CORE.glob("*.py"), *CORE.glob("*.pyx")])
+        for path in sorted([*CORE.rglob("*.py"), *CORE.rglob("*.pyx")])
         if path.name != "__init__.py"
     ]
 
@@ -73,7 +73,7 @@ class BuildCore(build_ext):
         sources = {module.name: module.sources for module in translated}
         for module in self.extensions:
             module.sources = sources[module.name]
-            if module.name == "binlake.core.checksum":
+            if module.name == "binlake.core.events.checksum":
                 self._choose_crc32(module)
         super().build_extensions()
 

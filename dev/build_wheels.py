@@ -68,15 +68,18 @@ def interpreter(name: str) -> Path:
 
 def check(wheel: Path, core: Path) -> None:
     """A wheel without its compiled core must never leave this machine."""
-    sources = {p.stem for p in core.glob("*.py")} | {p.stem for p in core.glob("*.pyx")}
+    sources = {
+        path.relative_to(core).with_suffix("").as_posix()
+        for path in core.glob("*/*.py*")
+        if path.suffix in (".py", ".pyx") and path.stem != "__init__"
+    }
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     compiled = {
-        name.rpartition("/")[2].partition(".")[0]
+        name.partition("binlake/core/")[2].partition(".")[0]
         for name in names
         if name.endswith((".so", ".pyd"))
     }
-    sources.discard("__init__")
     if compiled != sources:
         sys.exit(f"{wheel.name}: compiled are {sorted(compiled)}, wanted {sorted(sources)}")
     if not any(name.endswith("/man1/binlake.1") for name in names):

@@ -13,7 +13,7 @@ import time
 import zlib
 from pathlib import Path
 
-from binlake.core.checksum import first_bad
+from binlake.core.events.checksum import first_bad
 from binlake.source.log_file import LogFile
 from binlake.values.ledger import Ledger
 

@@ -18,11 +18,11 @@ CODECS = ("binlake/events", "binlake/core", "binlake/table/types", "binlake/valu
 
 #: What is in these rooms and neither reads nor writes values.
 NO_CODECS = {
-    "binlake.core.checksum": "CRC32 of events, from libdeflate or zlib",
-    "binlake.core.event_json": "events as lines of JSON",
-    "binlake.core.event_lines": "events as lines of text",
-    "binlake.core.replay_lines": "lines of that text",
-    "binlake.core.replay_text": "transactions as text that a client replays",
+    "binlake.core.events.checksum": "CRC32 of events, from libdeflate or zlib",
+    "binlake.core.text.event_json": "events as lines of JSON",
+    "binlake.core.text.event_lines": "events as lines of text",
+    "binlake.core.text.replay_lines": "lines of that text",
+    "binlake.core.text.replay_text": "transactions as text that a client replays",
 }
 
 

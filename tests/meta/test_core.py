@@ -16,11 +16,16 @@ from binlake.format.flags import (
 )
 
 FOLDER = Path(binlake.core.__file__).parent
-PYTHON = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
-CYTHON = sorted(path.stem for path in FOLDER.glob("*.pyx"))
+PYTHON = sorted(path for path in FOLDER.glob("*/*.py") if path.stem != "__init__")
+CYTHON = sorted(FOLDER.glob("*/*.pyx"))
 
 
-@pytest.mark.parametrize("name", PYTHON + CYTHON)
+def dotted(path: Path) -> str:
+    """The name of a module below binlake.core."""
+    return ".".join(path.relative_to(FOLDER).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("name", [dotted(path) for path in PYTHON + CYTHON])
 def test_a_core_module_is_compiled(name: str) -> None:
     file = importlib.import_module(f"binlake.core.{name}").__file__
     assert file is not None
@@ -29,28 +34,30 @@ def test_a_core_module_is_compiled(name: str) -> None:
 
 def test_compiled_modules_are_newer_than_their_source() -> None:
     """A stale module would pass the tests of code that nobody runs."""
-    for module in FOLDER.glob("*.so"):
-        stem = module.name.partition(".")[0]
-        source = module.with_name(stem + (".pyx" if stem in CYTHON else ".py"))
-        assert source.exists(), f"{module.name} has no source any more: make clean setup"
+    sources = {path.with_suffix(""): path for path in PYTHON + CYTHON}
+    modules = list(FOLDER.rglob("*.so"))
+    assert len(modules) >= len(sources)
+    for module in modules:
+        source = sources.get(module.with_name(module.name.partition(".")[0]))
+        assert source is not None, f"{module.name} has no source any more: make clean setup"
         assert module.stat().st_mtime >= source.stat().st_mtime, (
             f"{module.name} is stale: make setup"
         )
 
 
-@pytest.mark.parametrize("name", PYTHON)
-def test_constants_of_the_core_are_c_constants(name: str) -> None:
+@pytest.mark.parametrize("path", PYTHON, ids=dotted)
+def test_constants_of_the_core_are_c_constants(path: Path) -> None:
     """`X: cython.int = 1` at module level declares nothing: X stays a Python object, slow."""
-    text = (FOLDER / f"{name}.py").read_text()
+    text = path.read_text()
     assert not re.findall(r"^\w+: cython\..*", text, re.MULTILINE)
 
 
 #: What the core has as C constants, and format/ as the one definition.
 COPIES = {
-    ("steps.py", "_IGNORABLE"): LOG_EVENT_IGNORABLE_F,
-    ("steps.py", "_STMT_END"): ROWS_STMT_END_F,
-    ("packets.py", "ARTIFICIAL"): LOG_EVENT_ARTIFICIAL_F,
-    ("replay_text.pyx", "STMT_END"): ROWS_STMT_END_F,
+    ("events/steps.py", "_IGNORABLE"): LOG_EVENT_IGNORABLE_F,
+    ("events/steps.py", "_STMT_END"): ROWS_STMT_END_F,
+    ("events/packets.py", "ARTIFICIAL"): LOG_EVENT_ARTIFICIAL_F,
+    ("text/replay_text.pyx", "STMT_END"): ROWS_STMT_END_F,
 }
 
 

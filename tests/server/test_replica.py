@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from binlake.core.frames import FrameBlock, scan
+from binlake.core.events.frames import FrameBlock, scan
 from binlake.errors import OptionError, PositionLostError
 from binlake.format.event_types import ANNOTATE_ROWS_EVENT
 from binlake.source.replica import session as replica_session

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import binlake
-from binlake.core.row_selection import RowSelection
+from binlake.core.rows.row_selection import RowSelection
 from binlake.errors import OptionError, SourceError, UnsupportedError
 from binlake.stream.runs import PlainRun
 from binlake.table.where.finding import RowFinder

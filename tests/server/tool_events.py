@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from binlake.core.table_sink import CurrentRow, TableSink
-from binlake.core.walk import NO_LIMIT, RowWalker
+from binlake.core.rows.table_sink import CurrentRow, TableSink
+from binlake.core.rows.walk import NO_LIMIT, RowWalker
 from binlake.errors import BinlogError, MissingContextError, UnsupportedError
 from binlake.events.base import Event
 from binlake.events.body.reader import BodyReader

@@ -11,7 +11,7 @@ import pytest
 from binlake.cli.inspect.event_json import EventJsonWriter, json_of
 from binlake.cli.inspect.event_lines import EventLineWriter, line_of
 from binlake.cli.inspect.event_writer import EventWriter
-from binlake.core.text_output import TextBuffer
+from binlake.core.text.text_output import TextBuffer
 from binlake.errors import BinlogError
 from binlake.source.chain import resolve
 from binlake.stream.log_events import LogEvent

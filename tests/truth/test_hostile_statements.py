@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from binlake.core.control_text import text_step
+from binlake.core.events.control_text import text_step
 from binlake.errors import SchemaError
 from binlake.stream.runs import ChainPosition
 from binlake.stream.sql.ddl import DdlStatement

@@ -17,7 +17,7 @@ from binlake.archive.layout import (
     mariadb_identity,
     number_of,
 )
-from binlake.core.frames import HEADER_BYTES, FrameBlock, scan
+from binlake.core.events.frames import HEADER_BYTES, FrameBlock, scan
 from binlake.errors import BinlogError, OptionError, PositionLostError, SourceError
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent

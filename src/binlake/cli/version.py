@@ -20,7 +20,7 @@ def details_lines() -> Iterator[str]:
     """Return what `--verbose` adds: the library that computes checksums, Python, and the packages."""
     import platform
 
-    from binlake.core.checksum import crc32_library
+    from binlake.core.events.checksum import crc32_library
 
     yield f"CRC32: {crc32_library()}"
     yield f"Python: {platform.python_version()} on {platform.platform()}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from binlake.core.replay_text import PlainKind, ReplayText
+from binlake.core.text.replay_text import PlainKind, ReplayText
 from binlake.events.base import Event
 from binlake.events.common.format_description import table_id_bytes
 from binlake.events.common.query import QueryEvent

@@ -14,8 +14,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 
-from binlake.core.replay_lines import base64_lines
-from binlake.core.replay_text import ReplayText
+from binlake.core.text.replay_lines import base64_lines
+from binlake.core.text.replay_text import ReplayText
 from binlake.errors import FormatError
 from binlake.events.base import Event
 from binlake.events.body.encoding import encode_event

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from binlake.core.replay_lines import base64_lines
-from binlake.core.replay_text import ReplayText
+from binlake.core.text.replay_lines import base64_lines
+from binlake.core.text.replay_text import ReplayText
 from binlake.events.base import Event
 from binlake.events.common.query import QueryEvent
 from binlake.events.common.rows import RowsEvent

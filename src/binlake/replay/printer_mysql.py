@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from binlake.core.replay_text import ReplayText
+from binlake.core.text.replay_text import ReplayText
 from binlake.errors import UnsupportedError
 from binlake.events.base import Event
 from binlake.events.common.format_description import FormatDescriptionEvent

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.replay_lines import base64_lines
-from binlake.core.table_sink import TableSink
-from binlake.core.text_rows import RowTemplate, write_values
-from binlake.core.walk import RowWalker
+from binlake.core.rows.table_sink import TableSink
+from binlake.core.rows.walk import RowWalker
+from binlake.core.text.replay_lines import base64_lines
+from binlake.core.text.text_rows import RowTemplate, write_values
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.rows import RowsEvent

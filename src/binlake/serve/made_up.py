@@ -10,7 +10,7 @@ import struct
 import zlib
 from dataclasses import replace
 
-from binlake.core.checksum import event_crc32
+from binlake.core.events.checksum import event_crc32
 from binlake.events.body.encoding import encode_event
 from binlake.events.common.heartbeat import HeartbeatEvent, HeartbeatV2Event
 from binlake.events.common.rotate import RotateEvent

@@ -17,8 +17,8 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 
-from binlake.core.checksum import event_crc32, stored_crc32
-from binlake.core.frames import HEADER_BYTES, read_frame
+from binlake.core.events.checksum import event_crc32, stored_crc32
+from binlake.core.events.frames import HEADER_BYTES, read_frame
 from binlake.errors import ChecksumError, TruncatedError, UnsupportedError
 from binlake.serve.answers import lost
 from binlake.serve.library import Library

@@ -11,8 +11,8 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from binlake.core.checksum import event_crc32, stored_crc32
-from binlake.core.frames import HEADER_BYTES, read_frame
+from binlake.core.events.checksum import event_crc32, stored_crc32
+from binlake.core.events.frames import HEADER_BYTES, read_frame
 from binlake.errors import TruncatedError
 from binlake.events.mariadb.gtid_list import GtidListEvent
 from binlake.events.mysql.previous_gtids import PreviousGtidsEvent

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
 
-from binlake.core.frames import HEADER_BYTES
+from binlake.core.events.frames import HEADER_BYTES
 from binlake.errors import KeyringError, MalformedError, UnsupportedError
 from binlake.format.event_types import EVENT_TYPES
 from binlake.source.aes import BLOCK_BYTES

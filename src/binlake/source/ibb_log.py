@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Generator, Iterator
 
-from binlake.core.frames import HEADER_BYTES
+from binlake.core.events.frames import HEADER_BYTES
 from binlake.errors import BinlogError, FormatError, MalformedError, TruncatedError
 from binlake.events.body.encoding import encode_event
 from binlake.events.common.format_description import SERVER_VERSION_BYTES, FormatDescriptionEvent

@@ -26,7 +26,7 @@ import struct
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from binlake.core.crc32c import crc32c
+from binlake.core.events.crc32c import crc32c
 from binlake.errors import ChecksumError, MalformedError, TruncatedError, UnsupportedError
 from binlake.source.bytes import open_reader
 from binlake.source.locations import location

@@ -25,8 +25,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Self
 
-from binlake.core.checksum import event_crc32, stored_crc32
-from binlake.core.frames import HEADER_BYTES, HEADER_BYTES_V1, read_frame
+from binlake.core.events.checksum import event_crc32, stored_crc32
+from binlake.core.events.frames import HEADER_BYTES, HEADER_BYTES_V1, read_frame
 from binlake.errors import (
     BinlogError,
     ChecksumError,

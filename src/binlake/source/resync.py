@@ -35,8 +35,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from binlake.core.checksum import event_crc32, first_bad, stored_crc32
-from binlake.core.frames import (
+from binlake.core.events.checksum import event_crc32, first_bad, stored_crc32
+from binlake.core.events.frames import (
     FORMAT,
     HEADER_BYTES,
     FrameBlock,

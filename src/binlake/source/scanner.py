@@ -9,8 +9,8 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from binlake.background import Background
-from binlake.core.checksum import event_crc32, first_bad, stored_crc32
-from binlake.core.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan, scan_v1
+from binlake.core.events.checksum import event_crc32, first_bad, stored_crc32
+from binlake.core.events.frames import FORMAT, HEADER_BYTES, FrameBlock, read_frame, scan, scan_v1
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
 from binlake.format.event_types import (
     EVENT_TYPES,

@@ -39,7 +39,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # One module stands for the core: they are compiled together or not at all.
-_CORE_MODULE = "binlake.core.cursor"
+_CORE_MODULE = "binlake.core.memory.cursor"
 
 # The process in the driver that serves a stream's reader, and that ends with the reader's first
 # error.

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from binlake.core.checksum import first_bad
+from binlake.core.events.checksum import first_bad
 from binlake.errors import BinlogError, FormatError
 from binlake.events.base import Event
 from binlake.events.raw import RawEvent

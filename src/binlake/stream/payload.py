@@ -11,8 +11,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from binlake.core.frames import BAD_LENGTH, HEADER_BYTES, MORE, FrameBlock, read_frame, scan
-from binlake.core.inflate import refuse_inflated
+from binlake.core.events.frames import BAD_LENGTH, HEADER_BYTES, MORE, FrameBlock, read_frame, scan
+from binlake.core.events.inflate import refuse_inflated
 from binlake.errors import BinlogError, MalformedError, TruncatedError, UnsupportedError
 from binlake.events.mysql.transaction_payload import TransactionPayloadEvent
 from binlake.source.window import Window

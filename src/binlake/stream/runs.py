@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from binlake.core.plain_groups import GroupMask, PlainGroups
+from binlake.core.events.plain_groups import GroupMask, PlainGroups
 from binlake.errors import BinlogError
 from binlake.values.frame import Frame
 

@@ -22,9 +22,9 @@ from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
-from binlake.core.row_selection import RowSelection
-from binlake.core.table_sink import BothImages, CurrentRow, TableBuffers, TableSink, unwanted
-from binlake.core.walk import RowWalker, WalkedRows
+from binlake.core.rows.row_selection import RowSelection
+from binlake.core.rows.table_sink import BothImages, CurrentRow, TableBuffers, TableSink, unwanted
+from binlake.core.rows.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.events.common.format_description import is_pre_release
 from binlake.format.event_types import Role, codes_of

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.image import ImageBuffers
-from binlake.core.text_rows import RowTemplate, Values
+from binlake.core.rows.image import ImageBuffers
+from binlake.core.text.text_rows import RowTemplate, Values
 from binlake.source.arrays import array, runs, scalar
 from binlake.table.metadata import NAMES, PLACES_OF_NAMES
 from binlake.table.plan import TableTypes

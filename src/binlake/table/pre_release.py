@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from binlake.core.frames import HEADER_BYTES, FrameBlock, scan
+from binlake.core.events.frames import HEADER_BYTES, FrameBlock, scan
 from binlake.errors import BinlogError, MalformedError, UnsupportedError
 from binlake.events.common.format_description import effective_type
 from binlake.events.common.rows import RowsEvent

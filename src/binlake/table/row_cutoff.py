@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.image import ImageBuffers
-from binlake.core.sink import SinkBuffers
-from binlake.core.table_sink import TableBuffers
-from binlake.core.walk import WalkedRows
+from binlake.core.rows.image import ImageBuffers
+from binlake.core.rows.sink import SinkBuffers
+from binlake.core.rows.table_sink import TableBuffers
+from binlake.core.rows.walk import WalkedRows
 from binlake.source.arrays import scalar
 
 __all__ = ["RowCutoff", "cut", "transaction_of"]

@@ -14,8 +14,8 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text_output import TextBuffer
-from binlake.core.text_rows import RowTemplate, Values, write_rows
+from binlake.core.text.text_output import TextBuffer
+from binlake.core.text.text_rows import RowTemplate, Values, write_rows
 from binlake.errors import UnsupportedError
 from binlake.source.arrays import array, scalar
 from binlake.table.batches import OPERATIONS, Changes, TableChanges

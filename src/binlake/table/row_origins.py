@@ -32,7 +32,7 @@ from binlake.table.batches import RowOrigin
 from binlake.values.options import ReadOptions
 
 if TYPE_CHECKING:
-    from binlake.core.walk import RowWalker
+    from binlake.core.rows.walk import RowWalker
     from binlake.source.window import Window
 
 __all__ = ["RowOriginFinder", "row_origin_of"]

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from binlake.core.json_diff import MARK, Difference, apply_differences, parse_json, write_json
+from binlake.core.values.json_diff import (
+    MARK,
+    Difference,
+    apply_differences,
+    parse_json,
+    write_json,
+)
 from support.oracles.oracle import OracleColumn, Snapshot, differences
 
 __all__ = ["Definition", "Outcome", "Replay"]

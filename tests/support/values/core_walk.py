@@ -7,12 +7,12 @@ import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 
-from binlake.core.frames import FORMAT, FrameBlock, scan
-from binlake.core.plain_groups import PlainGroups
-from binlake.core.sink import SinkBuffers
-from binlake.core.steps import Steps
-from binlake.core.table_sink import TableBuffers, TableSink
-from binlake.core.walk import RowWalker
+from binlake.core.events.frames import FORMAT, FrameBlock, scan
+from binlake.core.events.plain_groups import PlainGroups
+from binlake.core.events.steps import Steps
+from binlake.core.rows.sink import SinkBuffers
+from binlake.core.rows.table_sink import TableBuffers, TableSink
+from binlake.core.rows.walk import RowWalker
 from binlake.stream.groups.step_table import rules_of
 from binlake.values.frame import EventFormat
 from support.logs.log_builder import QUERY, XID, LogBuilder, query_body

@@ -7,7 +7,7 @@ from importlib import metadata
 import pytest
 
 from binlake.cli.main import main
-from binlake.core.checksum import crc32_library
+from binlake.core.events.checksum import crc32_library
 
 VERSION = f"binlake {metadata.version('binlake')}"
 

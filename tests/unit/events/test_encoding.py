@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from binlake.core.inflate import inflate_event_data
+from binlake.core.events.inflate import inflate_event_data
 from binlake.errors import BinlogError, MalformedError
 from binlake.events.base import Event
 from binlake.events.body.deflate import deflate_event_data

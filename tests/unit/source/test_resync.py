@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from binlake.core.frames import first_unanchored
+from binlake.core.events.frames import first_unanchored
 from binlake.errors import BinlogError
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.format_description import effective_type

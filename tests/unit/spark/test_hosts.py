@@ -63,8 +63,13 @@ def test_package_missing_for_what_travels_with_the_reader() -> None:
 
 
 def test_another_version(tmp_path: Path) -> None:
-    (tmp_path / "binlake" / "core").mkdir(parents=True)
-    for name in ("__init__.py", "core/__init__.py", "core/cursor.py"):
+    (tmp_path / "binlake" / "core" / "memory").mkdir(parents=True)
+    for name in (
+        "__init__.py",
+        "core/__init__.py",
+        "core/memory/__init__.py",
+        "core/memory/cursor.py",
+    ):
         (tmp_path / "binlake" / name).touch()
     done = elsewhere(HOST_CHECK, host_check(False, "99.1"), str(tmp_path))
     told = done.stderr.strip().splitlines()[-1]
@@ -121,11 +126,11 @@ def test_all_that_a_task_gets_goes_by_name(golden: Path, options: dict[str, str]
 
 
 def test_core_not_compiled(tmp_path: Path) -> None:
-    core = tmp_path / "binlake" / "core"
-    core.mkdir(parents=True)
-    (core.parent / "__init__.py").touch()
-    (core / "__init__.py").touch()
-    (core / "cursor.py").touch()
+    memory = tmp_path / "binlake" / "core" / "memory"
+    memory.mkdir(parents=True)
+    for folder in (memory, *memory.parents[:2]):
+        (folder / "__init__.py").touch()
+    (memory / "cursor.py").touch()
     done = elsewhere(HOST_CHECK, host_check(compiled=True), str(tmp_path))
     assert "the core of binlake is not compiled" in done.stderr.strip().splitlines()[-1]
     assert elsewhere(HOST_CHECK, host_check(compiled=False), str(tmp_path)).returncode == 0

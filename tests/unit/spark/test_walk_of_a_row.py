@@ -75,10 +75,7 @@ def test_the_files_have_the_functions() -> None:
             one for one in re.findall(r"`([\w./]+)`", hop) if not one.startswith("batch_bytes")
         ]
         files = [one for one in names if one.endswith((".py", ".pyx"))]
-        text = "".join(
-            (ROOT / "src" / "binlake" / (one if "/" in one else f"core/{one}")).read_text("utf-8")
-            for one in files
-        )
+        text = "".join((ROOT / "src" / "binlake" / one).read_text("utf-8") for one in files)
         assert files
         for one in set(names) - set(files):
             assert re.search(

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.core.number_text import double_text
+from binlake.core.values.number_text import double_text
 from binlake.errors import SourceError
 from binlake.table.sql.backwards import BackwardsFile
 from binlake.table.text.json_sql import differences_sql, document_literals, document_sql

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from binlake.core.decimals import decimal_width
+from binlake.core.values.decimals import decimal_width
 from binlake.format import column_types as ct
 from binlake.format.charsets import CHARSETS
 from binlake.table.types.base import ColumnType, Target

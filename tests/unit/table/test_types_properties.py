@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from binlake.core.inflate import inflate_event_data
+from binlake.core.events.inflate import inflate_event_data
 from binlake.errors import BinlogError
 from binlake.events.body.deflate import deflate_event_data
 from binlake.format import column_types as ct

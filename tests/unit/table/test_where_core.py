@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import binlake
-from binlake.core.row_condition import AND, IN_RANGES, NOT, OF_ROW, RowCondition
-from binlake.core.walk import UndecidedError
+from binlake.core.rows.row_condition import AND, IN_RANGES, NOT, OF_ROW, RowCondition
+from binlake.core.rows.walk import UndecidedError
 from binlake.errors import BinlogError
 from binlake.table.where.finding import RowFinder
 from support.logs.log_builder import TABLE_MAP

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from binlake.cli.common.lines import text_output
 from binlake.cli.common.output_file import output_file
-from binlake.core.text_output import TextBuffer
+from binlake.core.text.text_output import TextBuffer
 from binlake.errors import OptionError
 from binlake.table.batches import Changes
 from binlake.table.row_json import change_batch, change_schema, json_lines

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from binlake.cli.inspect.event_lines import ascii_collations
 from binlake.cli.inspect.event_writer import EventWriter, rows_layout
-from binlake.core.event_json import EventJson, JsonKind, SqlText
+from binlake.core.text.event_json import EventJson, JsonKind, SqlText
 from binlake.events.common.query import QueryEvent
 from binlake.events.common.rows import RowsEvent
 from binlake.events.common.table_map import TableMapEvent

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from binlake.cli.inspect.event_text import one_line
 from binlake.cli.inspect.event_writer import EventWriter, rows_layout
-from binlake.core.event_lines import EventLines, Summary
+from binlake.core.text.event_lines import EventLines, Summary
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
 from binlake.format.event_types import (

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from binlake.core.text_output import TextBuffer
+from binlake.core.text.text_output import TextBuffer
 from binlake.format.event_types import EVENT_TYPES
 from binlake.stream.log_events import LogEvent, events_of_piece, first_bad_of
 from binlake.stream.runs import Piece

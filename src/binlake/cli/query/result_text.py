@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text_output import TextBuffer
-from binlake.core.text_rows import RowTemplate, Values, write_rows
+from binlake.core.text.text_output import TextBuffer
+from binlake.core.text.text_rows import RowTemplate, Values, write_rows
 from binlake.query.database import QueryResult
 from binlake.table.text.json_text import base64_text, hex_text, join
 from binlake.table.text.json_values import (

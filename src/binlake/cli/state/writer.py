@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binlake.cli.common.change_writer import TableWriter, table_writer
-from binlake.core.text_rows import RowTemplate, write_rows
+from binlake.core.text.text_rows import RowTemplate, write_rows
 from binlake.state.filtering import image_of
 from binlake.state.shape import TableShape
 from binlake.table.sql.row_sql import SqlTable, Values

@@ -1,4 +1,4 @@
-"""The zlib data of MariaDB's compressed events, made; core/inflate.py reads it and describes it."""
+"""The zlib data of MariaDB's compressed events, made; core/events/inflate.py reads it and describes it."""
 
 from __future__ import annotations
 

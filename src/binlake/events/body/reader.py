@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from binlake.core.cursor import Cursor
+from binlake.core.memory.cursor import Cursor
 from binlake.errors import MalformedError
 
 __all__ = ["BodyReader"]

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from binlake.core.inflate import inflate_event_data
+from binlake.core.events.inflate import inflate_event_data
 from binlake.errors import MalformedError
 from binlake.events.base import HIDDEN, Event, Render, json_value
 from binlake.events.body.deflate import deflate_event_data

@@ -2,7 +2,7 @@
 
 Source: libs/mysql/binlog/event/rows_event.cpp, Rows_event; MariaDB sql/log_event.cc,
 Rows_log_event. Everything before the first row image is read by
-core/rows_header.py, which describes it; the images are the row decoders' (core/), which know
+core/rows/rows_header.py, which describes it; the images are the row decoders' (core/), which know
 the table. In MariaDB's compressed events the images are compressed together.
 Version 0 (20 to 22, pre-releases of 5.1): one bitmap for both images of an update, and images
 that begin with the null bytes of the server's own record (a bit unused, then one per nullable
@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from binlake.core.inflate import inflate_event_data
-from binlake.core.rows_header import RowsHeader
+from binlake.core.events.inflate import inflate_event_data
+from binlake.core.rows.rows_header import RowsHeader
 from binlake.errors import BinlogError, MalformedError
 from binlake.events.base import HIDDEN, Event, Render, bits
 from binlake.events.body.reader import BodyReader

@@ -1,6 +1,6 @@
 """GTID_EVENT (162): a MariaDB transaction or standalone statement begins.
 
-Layout and sources: core/gtid.py, which reads it. The event stands for BEGIN: none follows.
+Layout and sources: core/events/gtid.py, which reads it. The event stands for BEGIN: none follows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from binlake.core.gtid import GtidFields
+from binlake.core.events.gtid import GtidFields
 from binlake.events.base import Event, Render, bits
 from binlake.events.body.reader import BodyReader
 from binlake.events.body.writer import BodyWriter

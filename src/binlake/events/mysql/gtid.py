@@ -1,6 +1,6 @@
 """GTID_LOG_EVENT (33) and ANONYMOUS_GTID_LOG_EVENT (34): a MySQL transaction begins.
 
-Layout and sources: core/gtid.py, which reads it. The tagged GTID event (42) has the same
+Layout and sources: core/events/gtid.py, which reads it. The tagged GTID event (42) has the same
 fields in another encoding: tagged_gtid.py.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from binlake.core.gtid import GtidFields
+from binlake.core.events.gtid import GtidFields
 from binlake.errors import MalformedError
 from binlake.events.base import HIDDEN, Event, Render, bits
 from binlake.events.body.reader import BodyReader

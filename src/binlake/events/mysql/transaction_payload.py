@@ -18,7 +18,7 @@ from typing import ClassVar, Self
 
 import zstandard
 
-from binlake.core.cursor import Cursor
+from binlake.core.memory.cursor import Cursor
 from binlake.errors import FormatError, MalformedError, UnsupportedError
 from binlake.events.base import HIDDEN, Event, Render
 from binlake.events.body.reader import BodyReader

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.value_digests import value_digests
+from binlake.core.rows.value_digests import value_digests
 from binlake.errors import SchemaError
 
 __all__ = ["Keys", "is_whole", "keys_of", "keys_of_rows", "row_hashes", "value_bytes"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from binlake.core.packets import FULL, PACKET_HEADER_BYTES, SPECIAL, copy_events
+from binlake.core.events.packets import FULL, PACKET_HEADER_BYTES, SPECIAL, copy_events
 from binlake.errors import ServerError
 from binlake.source.replica.commands import ACK_FLAG, SEMI_SYNC_MAGIC
 from binlake.source.replica.receiver import Receiver

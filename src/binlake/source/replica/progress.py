@@ -6,8 +6,8 @@ reports to a source.
 
 from __future__ import annotations
 
-from binlake.core.frames import HEADER_BYTES, FrameBlock
-from binlake.core.gtid_runs import gtid_runs
+from binlake.core.events.frames import HEADER_BYTES, FrameBlock
+from binlake.core.events.gtid_runs import gtid_runs
 from binlake.errors import MalformedError, OptionError
 from binlake.events.common.query import QueryEvent
 from binlake.events.mysql.tagged_gtid import GtidTaggedEvent

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from binlake.core.checksum import event_crc32, first_bad, stored_crc32
-from binlake.core.frames import HEADER_BYTES, FrameBlock, read_frame, scan
-from binlake.core.packets import FULL, SPECIAL
+from binlake.core.events.checksum import event_crc32, first_bad, stored_crc32
+from binlake.core.events.frames import HEADER_BYTES, FrameBlock, read_frame, scan
+from binlake.core.events.packets import FULL, SPECIAL
 from binlake.errors import BinlogError, ChecksumError, PositionLostError, ServerError
 from binlake.events.common.format_description import FormatDescriptionEvent
 from binlake.events.common.heartbeat import HeartbeatEvent, HeartbeatV2Event

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from binlake.core.frames import HEADER_BYTES, FrameBlock, read_frame, scan
+from binlake.core.events.frames import HEADER_BYTES, FrameBlock, read_frame, scan
 from binlake.errors import MalformedError, TruncatedError
 from binlake.events.mariadb.partial_row_data import PartialRowDataEvent
 from binlake.format.event_types import (

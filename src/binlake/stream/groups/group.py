@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from binlake.core.control_text import text_step
-from binlake.core.plain_groups import commit_time_us
-from binlake.core.steps import Steps
+from binlake.core.events.control_text import text_step
+from binlake.core.events.plain_groups import commit_time_us
+from binlake.core.events.steps import Steps
 from binlake.errors import BinlogError
 from binlake.events.common.query import QueryEvent
 from binlake.events.common.xa_prepare import XaPrepareEvent

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from binlake.core.control_text import text_step
-from binlake.core.plain_groups import PlainGroups
-from binlake.core.steps import Steps
+from binlake.core.events.control_text import text_step
+from binlake.core.events.plain_groups import PlainGroups
+from binlake.core.events.steps import Steps
 from binlake.errors import FormatError, MalformedError, UnsupportedError
 from binlake.events.common.format_description import is_pre_release
 from binlake.events.common.query import QueryEvent

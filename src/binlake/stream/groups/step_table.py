@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from binlake.core.frames import HEADER_BYTES
-from binlake.core.steps import StepRules, Steps
+from binlake.core.events.frames import HEADER_BYTES
+from binlake.core.events.steps import StepRules, Steps
 from binlake.events.common.format_description import effective_type
 from binlake.format import event_types as types
 from binlake.format.event_types import EVENT_TYPES, Role

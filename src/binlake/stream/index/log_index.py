@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from binlake.core.frames import HEADER_BYTES_V1
+from binlake.core.events.frames import HEADER_BYTES_V1
 from binlake.source.arrays import array, scalar
 from binlake.source.log_file import FIRST_EVENT
 from binlake.source.reader import ByteReader

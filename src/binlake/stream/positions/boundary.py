@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from binlake.core.plain_groups import GroupMask
+from binlake.core.events.plain_groups import GroupMask
 from binlake.errors import TruncatedError
 from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
 from binlake.source.reader import TORN_TAIL

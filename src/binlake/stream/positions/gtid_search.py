@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from binlake.core.gtid import GtidFields
+from binlake.core.events.gtid import GtidFields
 from binlake.errors import OptionError
 from binlake.events.body.reader import BodyReader
 from binlake.events.mariadb.gtid import MariadbGtidEvent

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from binlake.core.checksum import first_bad, stored_crc32
-from binlake.core.cursor import Cursor
-from binlake.core.gtid import GtidFields
-from binlake.core.gtid_runs import gtid_runs
+from binlake.core.events.checksum import first_bad, stored_crc32
+from binlake.core.events.gtid import GtidFields
+from binlake.core.events.gtid_runs import gtid_runs
+from binlake.core.memory.cursor import Cursor
 from binlake.errors import (
     BinlogError,
     ChecksumError,

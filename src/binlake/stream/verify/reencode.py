@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from binlake.core.frames import HEADER_BYTES
+from binlake.core.events.frames import HEADER_BYTES
 from binlake.errors import BinlogError
 from binlake.events.base import Event
 from binlake.events.body.encoding import encode_event

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from binlake.core.table_sink import BothImages, TableSink
-from binlake.core.walk import RowWalker
+from binlake.core.rows.table_sink import BothImages, TableSink
+from binlake.core.rows.walk import RowWalker
 from binlake.errors import BinlogError, UnsupportedError
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.table_map import TableMapEvent

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from binlake.core.table_sink import BothImages, TableBuffers, TableSink
-from binlake.core.walk import NO_LIMIT, RowWalker
+from binlake.core.rows.table_sink import BothImages, TableBuffers, TableSink
+from binlake.core.rows.walk import NO_LIMIT, RowWalker
 from binlake.errors import BinlogError, MissingContextError, UnsupportedError
 from binlake.events.body.reader import BodyReader
 from binlake.events.common.rows import RowsEvent
@@ -190,7 +190,7 @@ class _PartialSide(_Side):
     """The images after PARTIAL_UPDATE_ROWS: a JSON value may be differences, which are kept.
 
     An image begins with value options (one byte so far); where bit 0 is set, with one bit for each
-    JSON column of the table (`core/partial.py`).
+    JSON column of the table (`core/rows/partial.py`).
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.gtid_texts import gtid_texts
+from binlake.core.text.gtid_texts import gtid_texts
 from binlake.source.arrays import array, scalar, table
 from binlake.stream.runs import PlainRun, Run, Transaction
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from binlake.core.table_sink import CurrentRow, TableSink, unwanted
-from binlake.core.walk import RowWalker, WalkedRows
+from binlake.core.rows.table_sink import CurrentRow, TableSink, unwanted
+from binlake.core.rows.walk import RowWalker, WalkedRows
 from binlake.errors import BinlogError, FormatError, MissingContextError, UnsupportedError
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction
 from binlake.table.batches import OPERATIONS

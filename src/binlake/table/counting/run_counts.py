@@ -22,7 +22,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.walk import WalkedRows
+from binlake.core.rows.walk import WalkedRows
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format.event_types import (
     EVENT_TYPES,

@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.json_diff import MARK, parse_json, write_json
-from binlake.core.table_sink import StoredImages, TableBuffers
-from binlake.core.text_rows import RowTemplate, ValueForm, Values
+from binlake.core.rows.table_sink import StoredImages, TableBuffers
+from binlake.core.text.text_rows import RowTemplate, ValueForm, Values
+from binlake.core.values.json_diff import MARK, parse_json, write_json
 from binlake.events.common.column_metadata import encode_column_metadata
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format import column_types as ct

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.json_diff import MARK, Number, parse_json, write_json
-from binlake.core.number_text import double_text, read_back_the_same
+from binlake.core.values.json_diff import MARK, Number, parse_json, write_json
+from binlake.core.values.number_text import double_text, read_back_the_same
 from binlake.source.arrays import array
 from binlake.table.text.sql_text import string_literal, string_text
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.core.text_rows import RowTemplate, ValueForm, Values, write_values
+from binlake.core.text.text_rows import RowTemplate, ValueForm, Values, write_values
 from binlake.table.text.json_text import base64_text, real
 
 __all__ = [

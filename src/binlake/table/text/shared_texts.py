@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from binlake.core.text import spread
+from binlake.core.rows.text import spread
 
 __all__ = ["spread_texts"]
 

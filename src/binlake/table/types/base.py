@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol, Self
 
 import pyarrow as pa
 
-from binlake.core.text_rows import Values
+from binlake.core.text.text_rows import Values
 from binlake.errors import MalformedError, UnsupportedError
 from binlake.format import column_types as ct
 from binlake.table.text.json_text import join

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from binlake.core.text_rows import Values
+from binlake.core.text.text_rows import Values
 from binlake.format import column_types as ct
 from binlake.table.text.json_values import base64_values, hex_values
 from binlake.table.text.sql_text import bytes_literal

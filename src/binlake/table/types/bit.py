@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from binlake.core.text_rows import Values
+from binlake.core.text.text_rows import Values
 from binlake.table.text.json_text import number
 from binlake.table.text.json_values import integers
 from binlake.table.types.base import Buffers, ColumnType, Target, fixed_bytes, fixed_width

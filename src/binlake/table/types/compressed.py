@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from binlake.core.text_rows import Values
+from binlake.core.text.text_rows import Values
 from binlake.table.types.base import (
     MAX_COLUMN_BYTES,
     Buffers,

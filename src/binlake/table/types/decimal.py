@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from binlake.core.text_rows import Values
+from binlake.core.text.text_rows import Values
 from binlake.table.text.json_values import plain_strings
 from binlake.table.types.base import (
     Buffers,

@@ -7,7 +7,7 @@ import struct
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text_rows import Values
+from binlake.core.text.text_rows import Values
 from binlake.format import column_types as ct
 from binlake.source.arrays import scalar
 from binlake.table.text.json_text import join

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text_rows import Values
+from binlake.core.text.text_rows import Values
 from binlake.format import column_types as ct
 from binlake.table.text.json_text import number
 from binlake.table.text.json_values import integers

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.json_diff import MARK
-from binlake.core.text_rows import Values
+from binlake.core.text.text_rows import Values
+from binlake.core.values.json_diff import MARK
 from binlake.source.arrays import array, scalar
 from binlake.table.text.json_sql import differences_sql, document_literals
 from binlake.table.text.json_values import raw_values

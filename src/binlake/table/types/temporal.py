@@ -12,7 +12,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text_rows import Values
+from binlake.core.text.text_rows import Values
 from binlake.errors import UnsupportedError
 from binlake.format import column_types as ct
 from binlake.source.arrays import scalar

@@ -2,7 +2,7 @@
 
 Fractions have a byte for two digits and are in that unit: of an odd number of digits the last is
 0. The old formats hold decimal numbers such as 20261121070900; with fractions, which only MariaDB
-has in them, they are other formats (core/temporal_wire.py has them).
+has in them, they are other formats (core/values/temporal_wire.py has them).
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text import is_ascii, is_utf8
-from binlake.core.text_rows import Values
+from binlake.core.rows.text import is_ascii, is_utf8
+from binlake.core.text.text_rows import Values
 from binlake.format.charsets import CHARSETS
 from binlake.source.arrays import array, scalar
 from binlake.table.text.json_text import join

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.text_rows import Values
+from binlake.core.text.text_rows import Values
 from binlake.source.arrays import array, scalar
 from binlake.table.text.json_text import join, real
 from binlake.table.text.json_values import raw_values

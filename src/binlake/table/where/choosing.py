@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.row_condition import RowCondition
-from binlake.core.row_selection import RowSelection
+from binlake.core.rows.row_condition import RowCondition
+from binlake.core.rows.row_selection import RowSelection
 from binlake.errors import BinlogError, OptionError, UnsupportedError
 from binlake.source.arrays import scalar
 from binlake.stream.runs import Piece, PlainRun, Run, Transaction

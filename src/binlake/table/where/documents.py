@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binlake.core.json_diff import MARK
+from binlake.core.values.json_diff import MARK
 from binlake.source.arrays import array
 from binlake.table.types.base import ColumnType
 from binlake.table.types.json import JsonType

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from binlake.core.row_condition import RowCondition
-from binlake.core.row_selection import RowSelection
-from binlake.core.table_sink import RowMatches, TableSink
-from binlake.core.walk import RowWalker, UndecidedError
+from binlake.core.rows.row_condition import RowCondition
+from binlake.core.rows.row_selection import RowSelection
+from binlake.core.rows.table_sink import RowMatches, TableSink
+from binlake.core.rows.walk import RowWalker, UndecidedError
 from binlake.errors import BinlogError
 from binlake.stream.runs import PlainRun
 from binlake.table.batches import OPERATIONS

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binlake.core.text_rows import RowTemplate, ValueForm, Values, write_rows, write_values
+from binlake.core.text.text_rows import RowTemplate, ValueForm, Values, write_rows, write_values
 from binlake.table.text import json_values
 
 WIDTHS = {

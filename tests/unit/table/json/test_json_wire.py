@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from binlake.core.json_binary import render
+from binlake.core.values.json_binary import render
 from binlake.errors import MalformedError
 from binlake.format import column_types as ct
 from binlake.table.types.base import Target

@@ -1,0 +1,1 @@
+"""Event headers, checksums, GTIDs and packets; the transactions of a window as columns."""

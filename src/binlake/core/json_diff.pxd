@@ -1,3 +1,0 @@
-# The C view of json_diff.py: the cimports of the compiled modules it uses.
-
-from binlake.core.cursor cimport Cursor

@@ -1,5 +1,0 @@
-# Rows events with JSON differences.
-
-from binlake.core.walk_loop cimport Walk
-
-cdef int take_partial_rows(Walk* w, object data) except -1

@@ -1,0 +1,1 @@
+"""Rows events to row changes: images, columns, the walk over frames."""

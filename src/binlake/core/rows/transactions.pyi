@@ -1,0 +1,10 @@
+from typing import NamedTuple
+
+from binlake.core.rows.sink import SinkBuffers
+
+class TransactionBuffers(NamedTuple):
+    count: int
+    gtid: SinkBuffers
+    commit_us: SinkBuffers
+    start: SinkBuffers
+    thread_id: SinkBuffers

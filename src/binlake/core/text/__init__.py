@@ -1,0 +1,1 @@
+"""Events and rows as text: lines, JSON, scripts for a client."""

@@ -1,0 +1,46 @@
+from enum import IntEnum
+
+from typing_extensions import Buffer
+
+from binlake.core.text.text_output import TextBuffer
+
+class JsonKind(IntEnum):
+    TYPED = 0
+    QUERY = 1
+    TABLE_MAP = 2
+    ROWS = 3
+    XID = 4
+    GTID = 5
+    ANONYMOUS = 6
+    MARIADB_GTID = 7
+    ROWS_QUERY = 8
+    ANNOTATE = 9
+
+class SqlText(IntEnum):
+    NONE = 0
+    ASCII = 1
+    UTF8 = 2
+
+class EventJson:
+    def __init__(
+        self,
+        types: list[bytes],
+        kinds: bytes,
+        id_bytes: bytes,
+        bitmaps: bytes,
+        event_flags: list[bytes],
+        gtid_flags: list[bytes],
+        mariadb_flags: list[bytes],
+        mariadb_extra_flags: list[bytes],
+        *,
+        checksum_bytes: int,
+    ) -> None: ...
+    def forget(self) -> None: ...
+    def learn_table_map(self, body: bytes, fields: bytes) -> None: ...
+    def learn_rows(self, type_code: int, body: bytes, before: bytes, after: bytes) -> None: ...
+    def learn_query(self, body: bytes, fields: bytes, sql_text: SqlText) -> None: ...
+    def begin(self, file: bytes, outer: tuple[int, int] | None = None) -> None: ...
+    def take(self) -> TextBuffer: ...
+    def write(
+        self, data: Buffer, pos: int, end: int, counted: int, limit: int
+    ) -> tuple[int, int]: ...

@@ -1,0 +1,495 @@
+# cython: boundscheck=False
+"""The text of `binlake mysqlbinlog` for the events that a log is full of.
+
+A transaction of a busy server is GTID, BEGIN, statements of TABLE_MAP and rows events, and XID.
+Their text is a place, a header line, and words that depend on little: the words about a table
+are those of the same bytes before, the session of a BEGIN is that of the BEGIN before. Such words
+are looked up in what the printer (`replay/`) has said of the same bytes; the rest is written here. A
+transaction's frame and each whole statement is written at once. `write` stops before everything
+else, which the printer prints event by event, and which teaches it new words.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from binlake.core.events.gtid cimport GtidFields
+from binlake.core.memory.reader cimport load, load32, load64
+from binlake.core.text.replay_lines cimport (
+    CHECKSUM_BYTES,
+    HEADER_BYTES,
+    Clock,
+    put_at,
+    put_base64,
+    put_commit,
+    put_header,
+    start_clock,
+)
+from binlake.core.text.text_output cimport (
+    NO_MEMORY,
+    OK,
+    Output,
+    TextBuffer,
+    put,
+    put_byte,
+    put_digits,
+    put_text,
+    put_uuid,
+)
+
+from enum import IntEnum
+
+__all__ = ["PlainKind", "ReplayText"]
+
+
+class PlainKind(IntEnum):
+    """What an event is to the text, by its type."""
+
+    OTHER = 0  # left to the printer
+    GTID = 1  # MySQL's
+    MARIADB_GTID = 2
+    QUERY = 3
+    TABLE_MAP = 4
+    ROWS = 5
+    XID = 6
+    ROWS_QUERY = 7
+    ANNOTATE = 8
+
+
+cdef enum:
+    GTID = 1
+    MARIADB_GTID = 2
+    QUERY = 3
+    TABLE_MAP = 4
+    ROWS = 5
+    XID = 6
+    ROWS_QUERY = 7
+    ANNOTATE = 8
+
+cdef enum:
+    STMT_END = 1
+    MAY_HAVE_SBR = 1
+    FL_STANDALONE = 1
+    FL_GROUP_COMMIT_ID = 2
+    FL_TRANSACTIONAL = 4
+    FL_ALLOW_PARALLEL = 8
+    FL_WAITED = 16
+    FL_DDL = 32
+    FL_EXTRA_THREAD_ID = 16
+
+cdef enum:
+    LEFT = 2  # to the printer
+
+
+cdef class ReplayText:
+    """Writes the text of plain events of one log format.
+
+    `kinds` and `id_bytes` (of table ids) have 256 entries. `prints_base64`: statements are BINLOG
+    statements; `says_queries`: statements behind row changes are shown (-vv of MySQL, always of
+    MariaDB); `counts_rows`: how many rows a statement changed is said (MariaDB).
+
+    What the printer said is in `table_words` (by `server_version` and body of a TABLE_MAP),
+    `rows_words` (by type, table id and flags), `queries` (by state of the session, header flags
+    and body: what stands before and behind the timestamp, and the state after it).
+
+    `in_transaction`, `has_gtid` (one was named), `names_next` (and belongs to what comes next),
+    `server_version` (of the transaction, as MySQL's GTID event says it) and `state` (of the session) are
+    those before `write`, and after it.
+    """
+
+    cdef public dict table_words, rows_words, queries
+    cdef public bint in_transaction, has_gtid, names_next
+    cdef public int64_t server_version
+    cdef public object state
+    # what MariaDB's session was told last
+    cdef public object parallel, domain_id, server_id
+    cdef bytes kinds, id_bytes
+    cdef bint mariadb, prints_base64, says_queries, counts_rows
+    cdef TextBuffer text
+    cdef Clock clock
+    cdef GtidFields gtid
+    cdef const uint8_t[::1] view
+
+    def __init__(
+        self,
+        bytes kinds,
+        bytes id_bytes,
+        *,
+        bint mariadb,
+        bint prints_base64,
+        bint says_queries,
+        bint counts_rows,
+    ):
+        if len(kinds) != 256 or len(id_bytes) != 256:
+            raise ValueError("a kind and a width for each of 256 types")
+        self.kinds, self.id_bytes = kinds, id_bytes
+        self.mariadb = mariadb
+        self.prints_base64, self.says_queries = prints_base64, says_queries
+        self.counts_rows = counts_rows
+        self.table_words, self.rows_words, self.queries = {}, {}, {}
+        self.text = TextBuffer()
+        self.gtid = GtidFields()
+        start_clock(&self.clock)
+
+    def take(self):
+        """Return the text written so far, and start again with an empty buffer."""
+        text = self.text
+        self.text = TextBuffer()
+        return text
+
+    def write(self, data, int64_t pos, int64_t end, int64_t base, changes):
+        """Write the events from `data[pos]` on, whose file offset is `base` + `pos`; returns where
+        it ended, `end` or the first event that is left to the printer, and how many they are.
+
+        `changes` has for the file offset of a rows event the number of its rows and their
+        comments; None where neither is wanted.
+        """
+        cdef const uint8_t[::1] view = data
+        cdef const uint8_t* first
+        cdef Output* out = &self.text.out
+        cdef int64_t begun, after, written
+        cdef int kind, failed
+        cdef int64_t frames = 0
+        if not 0 <= pos <= end <= view.shape[0]:
+            raise IndexError(f"[{pos}, {end}) of {view.shape[0]} bytes")
+        if pos == end:
+            return pos, 0
+        first = &view[0]
+        self.view = view
+        while pos < end:
+            after = self.end_of(first, pos, end)
+            if after < 0:
+                break
+            kind = self.kinds[first[pos + 4]]
+            begun = out.used
+            written = 1
+            if kind == TABLE_MAP or kind == ROWS_QUERY or kind == ANNOTATE:
+                after = self.end_of_statement(first, pos, end, &written)
+                if after < 0:
+                    break
+                failed = self.put_statement(out, first, pos, after, base, changes)
+            elif kind == QUERY:
+                failed = self.put_query(out, first, pos, after, base)
+            elif kind == GTID:
+                failed = self.put_gtid(out, first, pos, after, base)
+            elif kind == MARIADB_GTID:
+                failed = self.put_mariadb_gtid(out, first, pos, after, base)
+            elif kind == XID:
+                failed = self.put_xid(out, first, pos, after, base)
+            else:
+                break
+            if failed == NO_MEMORY:
+                raise MemoryError
+            if failed:
+                out.used = begun
+                break
+            frames += written
+            pos = after
+        return pos, frames
+
+    cdef int64_t end_of(self, const uint8_t* first, int64_t pos, int64_t end) noexcept:
+        """Where the event at `pos` ends; -1 if it is not wholly before `end`."""
+        cdef int64_t length
+        if end - pos < HEADER_BYTES:
+            return -1
+        length = load32(first + pos + 9)
+        if length < HEADER_BYTES + CHECKSUM_BYTES or length > end - pos:
+            return -1
+        return pos + length
+
+    cdef int64_t end_of_statement(
+        self, const uint8_t* first, int64_t pos, int64_t end, int64_t* events
+    ):
+        """Where the statement ends that begins at `pos`; -1 if not all of it is plain."""
+        cdef int64_t after, flags_at
+        cdef int kind
+        cdef bint has_table = False
+        events[0] = 0
+        while True:
+            after = self.end_of(first, pos, end)
+            if after < 0:
+                return -1
+            kind = self.kinds[first[pos + 4]]
+            events[0] += 1
+            if kind == TABLE_MAP:
+                has_table = True
+            elif kind == ROWS:
+                flags_at = pos + HEADER_BYTES + <int64_t>self.id_bytes[first[pos + 4]]
+                if not has_table or flags_at + 2 > after - CHECKSUM_BYTES:
+                    return -1
+                if first[flags_at] & STMT_END:
+                    return after
+            elif (kind != ROWS_QUERY and kind != ANNOTATE) or has_table or events[0] > 1:
+                return -1
+            pos = after
+
+    # -- what stands before the words of an event
+
+    cdef int put_place(self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base) noexcept:
+        """The place and the header line of an event."""
+        if put_at(out, base + pos):
+            return NO_MEMORY
+        return put_header(out, &self.clock, first + pos, after - pos)
+
+    # -- transactions
+
+    cdef int put_xid(self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base):
+        if after - pos != HEADER_BYTES + 8 + CHECKSUM_BYTES:
+            return LEFT
+        if self.put_place(out, first, pos, after, base) or put_text(out, "\tXid = "):
+            return NO_MEMORY
+        if put_digits(out, load64(first + pos + HEADER_BYTES), False):
+            return NO_MEMORY
+        self.in_transaction = self.names_next = False
+        return put_text(out, "\nCOMMIT/*!*/;\n")
+
+    cdef int put_query(self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base):
+        cdef bytes body = first[pos + HEADER_BYTES : after - CHECKSUM_BYTES]
+        cdef int flags = first[pos + 17] | first[pos + 18] << 8
+        found = self.queries.get((self.state, flags, body))
+        if found is None:
+            return LEFT
+        cdef bytes before = found[0]
+        cdef bytes behind = found[1]
+        if self.put_place(out, first, pos, after, base) or put(out, before, len(before)):
+            return NO_MEMORY
+        if put_digits(out, load32(first + pos), False):
+            return NO_MEMORY
+        self.state = found[2]
+        self.in_transaction = True
+        return put(out, behind, len(behind))
+
+    cdef int put_gtid(self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base):
+        """MySQL 8.0 and newer: all fields up to the server versions."""
+        cdef GtidFields gtid = self.gtid
+        cdef bint anonymous = first[pos + 4] == 34
+        if gtid.read_mysql(self.view, pos + HEADER_BYTES, after - CHECKSUM_BYTES) < 0:
+            return LEFT
+        if gtid.reached < 3 or (gtid.gno < 1 and not anonymous):
+            return LEFT
+        if gtid.last_committed < 0 or gtid.sequence_number < 0:
+            return LEFT
+        if self.put_place(out, first, pos, after, base):
+            return NO_MEMORY
+        if put_text(out, "\tAnonymous_GTID" if anonymous else "\tGTID"):
+            return NO_MEMORY
+        if _put_count(out, "\tlast_committed=", <uint64_t>gtid.last_committed):
+            return NO_MEMORY
+        if _put_count(out, "\tsequence_number=", <uint64_t>gtid.sequence_number):
+            return NO_MEMORY
+        if put_text(out, "\trbr_only=no" if gtid.flags & MAY_HAVE_SBR else "\trbr_only=yes"):
+            return NO_MEMORY
+        if _put_count(out, "\toriginal_committed_timestamp=", <uint64_t>gtid.original_commit_us):
+            return NO_MEMORY
+        if _put_count(out, "\timmediate_commit_timestamp=", <uint64_t>gtid.immediate_commit_us):
+            return NO_MEMORY
+        if _put_count(out, "\ttransaction_length=", <uint64_t>gtid.transaction_length):
+            return NO_MEMORY
+        if put_byte(out, c"\n"):
+            return NO_MEMORY
+        if not gtid.flags & MAY_HAVE_SBR and put_text(
+            out, "/*!50718 SET TRANSACTION ISOLATION LEVEL READ COMMITTED*//*!*/;\n"
+        ):
+            return NO_MEMORY
+        if put_commit(out, &self.clock, "original", <uint64_t>gtid.original_commit_us):
+            return NO_MEMORY
+        if put_commit(out, &self.clock, "immediate", <uint64_t>gtid.immediate_commit_us):
+            return NO_MEMORY
+        if _put_variable(
+            out, "80001", "original_commit_timestamp", <uint64_t>gtid.original_commit_us
+        ) or _put_variable(
+            out, "80014", "original_server_version", <uint32_t>gtid.original_server_version
+        ) or _put_variable(
+            out, "80014", "immediate_server_version", <uint32_t>gtid.immediate_server_version
+        ):
+            return NO_MEMORY
+        if put_text(out, "SET @@SESSION.GTID_NEXT= '"):
+            return NO_MEMORY
+        if anonymous:
+            if put_text(out, "ANONYMOUS"):
+                return NO_MEMORY
+        else:
+            if put_uuid(out, first + gtid.sid_at):
+                return NO_MEMORY
+            if put_byte(out, c":") or put_digits(out, <uint64_t>gtid.gno, False):
+                return NO_MEMORY
+        self.has_gtid = self.names_next = True
+        self.server_version = gtid.immediate_server_version
+        return put_text(out, "'/*!*/;\n")
+
+    cdef int put_mariadb_gtid(self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base):
+        """A transaction of the domain, server and flags that the session was told last."""
+        cdef GtidFields gtid = self.gtid
+        cdef uint32_t server = load32(first + pos + 5)
+        if after - pos < HEADER_BYTES + 19 + CHECKSUM_BYTES:
+            return LEFT
+        if gtid.read_mariadb(self.view, pos + HEADER_BYTES, after - CHECKSUM_BYTES) < 0:
+            return LEFT
+        if gtid.flags & FL_STANDALONE or gtid.flags & 0xC0:  # XA
+            return LEFT
+        if self.domain_id != gtid.domain_id or self.server_id != server:
+            return LEFT
+        if self.parallel is None or <bint>self.parallel != (gtid.flags & FL_ALLOW_PARALLEL != 0):
+            return LEFT
+        if gtid.flags_extra >= 0 and gtid.flags_extra & ~FL_EXTRA_THREAD_ID:
+            return LEFT
+        if self.put_place(out, first, pos, after, base) or put_text(out, "\tGTID "):
+            return NO_MEMORY
+        if put_digits(out, <uint64_t>gtid.domain_id, False) or put_byte(out, c"-") or put_digits(out, server, False):
+            return NO_MEMORY
+        if put_byte(out, c"-") or put_digits(out, gtid.seq_no, False):
+            return NO_MEMORY
+        if gtid.flags & FL_GROUP_COMMIT_ID and (
+            put_text(out, " cid=") or put_digits(out, gtid.commit_id, False)
+        ):
+            return NO_MEMORY
+        if gtid.flags & FL_DDL and put_text(out, " ddl"):
+            return NO_MEMORY
+        if gtid.flags & FL_TRANSACTIONAL and put_text(out, " trans"):
+            return NO_MEMORY
+        if gtid.flags & FL_WAITED and put_text(out, " waited"):
+            return NO_MEMORY
+        if gtid.thread_id >= 0 and (
+            put_text(out, " thread_id=") or put_digits(out, <uint64_t>gtid.thread_id, False)
+        ):
+            return NO_MEMORY
+        if put_text(out, "\n/*M!100001 SET @@session.gtid_seq_no="):
+            return NO_MEMORY
+        if put_digits(out, gtid.seq_no, False):
+            return NO_MEMORY
+        return put_text(out, "*//*!*/;\nSTART TRANSACTION\n/*!*/;\n")
+
+    # -- statements of row changes
+
+    cdef int put_statement(
+        self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base, changes
+    ):
+        cdef int64_t begun = pos
+        cdef int64_t end, annotation = -1
+        cdef int kind, failed
+        cdef int64_t rows = 0
+        cdef bytes words
+        cdef TextBuffer heads = TextBuffer()  # MariaDB says them together
+        cdef Output* head_out = &heads.out if self.mariadb else out
+        while pos < after:
+            end = self.end_of(first, pos, after)
+            kind = self.kinds[first[pos + 4]]
+            if put_at(out, base + pos):
+                return NO_MEMORY
+            if kind == ANNOTATE:
+                annotation = pos
+            elif kind == ROWS_QUERY:
+                if self.says_queries:
+                    failed = self.put_statement_text(
+                        out, first + pos, end - pos, 1, "\tRows_query\n# "
+                    )
+                    if failed:
+                        return failed
+            elif kind == TABLE_MAP:
+                if annotation >= 0 and self.says_queries:
+                    failed = self.put_statement_text(
+                        out, first + annotation, self.end_of(first, annotation, after) - annotation,
+                        0, "\tAnnotate_rows:\n#Q> ",
+                    )
+                    if failed:
+                        return failed
+                annotation = -1
+                words = self.table_words.get(
+                    (self.server_version, first[pos + HEADER_BYTES : end - CHECKSUM_BYTES])
+                )
+                if words is None:
+                    return LEFT
+                if put_header(out, &self.clock, first + pos, end - pos) or put(out, words, len(words)):
+                    return NO_MEMORY
+            else:
+                words = self.rows_words.get(
+                    (
+                        first[pos + 4],
+                        first[pos + HEADER_BYTES : pos + HEADER_BYTES + 2
+                              + <int64_t>self.id_bytes[first[pos + 4]]],
+                    )
+                )
+                if words is None:
+                    return LEFT
+                if put_header(head_out, &self.clock, first + pos, end - pos):
+                    return NO_MEMORY
+                if put(head_out, words, len(words)):
+                    return NO_MEMORY
+            pos = end
+        if self.mariadb and put(out, heads.out.data, heads.out.used):
+            return NO_MEMORY
+        if self.prints_base64:
+            failed = self.put_binlog(out, first, begun, after)
+            if failed:
+                return failed
+        if changes is not None:
+            pos = begun
+            while pos < after:
+                end = self.end_of(first, pos, after)
+                if self.kinds[first[pos + 4]] == ROWS:
+                    failed = self.put_changes(out, changes.get(base + pos), &rows)
+                    if failed:
+                        return failed
+                pos = end
+        if self.counts_rows:
+            if put_text(out, "# Number of rows: ") or put_digits(out, <uint64_t>rows, False):
+                return NO_MEMORY
+            return put_byte(out, c"\n")
+        return OK
+
+    cdef int put_binlog(self, Output* out, const uint8_t* first, int64_t pos, int64_t after) noexcept:
+        cdef int64_t end
+        cdef int kind
+        if put_text(out, "\nBINLOG '\n"):
+            return NO_MEMORY
+        while pos < after:
+            end = self.end_of(first, pos, after)
+            kind = self.kinds[first[pos + 4]]
+            # the server that replays it logs the statement behind the changes again
+            if kind != ANNOTATE and (kind != ROWS_QUERY or self.says_queries):
+                if put_base64(out, first + pos, end - pos):
+                    return NO_MEMORY
+            pos = end
+        return put_text(out, "'/*!*/;\n")
+
+    cdef int put_changes(self, Output* out, found, int64_t* rows) except -1:
+        cdef const uint8_t[::1] comments
+        if found is None:
+            return OK
+        rows[0] += <int64_t>found[0]
+        if len(found[1]):
+            comments = found[1]
+            return put(out, <const char*>&comments[0], comments.shape[0])
+        return OK
+
+    cdef int put_statement_text(
+        self, Output* out, const uint8_t* event, int64_t length, int prefix, const char* words
+    ) noexcept:
+        """The header and text of a statement that was logged beside its changes: of plain ASCII."""
+        cdef const uint8_t* text = event + HEADER_BYTES + prefix
+        cdef int64_t size = length - HEADER_BYTES - CHECKSUM_BYTES - prefix
+        cdef int64_t i
+        if size < 0:
+            return LEFT
+        for i in range(size):
+            if text[i] < 32 or text[i] >= 127:
+                return LEFT
+        if put_header(out, &self.clock, event, length) or put_text(out, words):
+            return NO_MEMORY
+        if put(out, <const char*>text, size):
+            return NO_MEMORY
+        return put_byte(out, c"\n")
+
+
+cdef inline int _put_count(Output* out, const char* words, uint64_t value) noexcept nogil:
+    """Words, and a number behind them."""
+    return NO_MEMORY if put_text(out, words) else put_digits(out, value, False)
+
+
+cdef inline int _put_variable(
+    Output* out, const char* since, const char* name, uint64_t value
+) noexcept nogil:
+    """A statement that sets a variable of the session, for servers that know it."""
+    if put_text(out, "/*!") or put_text(out, since) or put_text(out, " SET @@session."):
+        return NO_MEMORY
+    if put_text(out, name) or _put_count(out, "=", value):
+        return NO_MEMORY
+    return put_text(out, "*//*!*/;\n")

@@ -1,0 +1,1 @@
+"""Single values to numbers and to text: decimals, times, binary JSON."""
