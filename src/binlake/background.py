@@ -14,6 +14,7 @@ import _thread
 import weakref
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from sys import is_finalizing
 from typing import TypeVar
 
 __all__ = ["Background", "running"]
@@ -49,7 +50,7 @@ class Background:
         self._life = weakref.ref(life, _lives.discard)
         _lives.add(self._life)
         self._ended: SimpleQueue[None] = SimpleQueue()
-        _thread.start_new_thread(_run, (life, run, self._ended))
+        _thread.start_new_thread(_run, ([life], run, self._ended))
 
     def get(self, queue: SimpleQueue[T]) -> T:
         """Return the next item of a queue that the thread fills.
@@ -57,7 +58,8 @@ class Background:
         Raises MemoryError if the thread has ended without it.
         """
         while True:
-            ended = self._life() is None
+            # at the end of the process other threads do not run any more, and keep their lives
+            ended = self._life() is None or is_finalizing()
             try:
                 # what it put before its end is there
                 return queue.get(block=not ended, timeout=_LOOK_SECONDS)
@@ -74,11 +76,12 @@ class Background:
         self._ended.put(None)  # for the next `join`
 
 
-def _run(life: _Life, run: Callable[[], None], ended: SimpleQueue[None]) -> None:
+def _run(lives: list[_Life], run: Callable[[], None], ended: SimpleQueue[None]) -> None:
     try:
         run()
     finally:
-        _lives.discard(weakref.ref(life))
+        # takes no memory, and works although the traceback of an error keeps this frame
+        lives.clear()
         ended.put(None)
 
 

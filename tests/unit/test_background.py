@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -103,3 +104,34 @@ def test_a_decoding_thread_that_cannot_report_its_error(
         list(in_order(iter([_Portion(), _Portion()]), worker, 2, 1 << 20))
     assert died
     assert set(died) == {MemoryError}
+
+
+ABANDONED = """
+from binlake.background import Background
+from queue import SimpleQueue
+
+def items(wanted, made):
+    thread = Background(lambda: [made.put(1) for _ in iter(wanted.get, None)], "a test")
+    try:
+        wanted.put(True)
+        while True:
+            yield thread.get(made)
+    finally:
+        thread.join()
+
+def fails():
+    kept = items(SimpleQueue(), SimpleQueue())
+    next(kept)
+    raise ValueError("the traceback keeps the generator until the interpreter is nearly gone")
+
+fails()
+"""
+
+
+def test_a_process_ends_with_a_generator_that_nobody_finished() -> None:
+    """Its `finally` runs when other threads do not run any more: to wait for them would be for ever."""
+    done = subprocess.run(
+        [sys.executable, "-c", ABANDONED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "ValueError: the traceback keeps the generator" in done.stderr
