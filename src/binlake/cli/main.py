@@ -62,9 +62,6 @@ COMMANDS = {
 #: Commands in whose process Spark may run, which needs NumPy.
 _NUMPY_COMMANDS = frozenset(("export", "mirror"))
 
-#: Commands that decode rows on several threads.
-_DECODING_COMMANDS = frozenset(("export", "history", "query", "rows", "sql", "state"))
-
 # New objects until the next search for garbage. Little of what a command makes is garbage in cycles, and a search looks
 # at every table and column that is known.
 _GARBAGE_OBJECTS = 50_000
@@ -211,10 +208,6 @@ def main(argv: list[str] | None = None) -> int:
     if argv is None:
         # Arrow's own allocator keeps up to half as much again for the same work, and saves no time.
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    if argv is None and given and given[0] in _DECODING_COMMANDS:
-        from binlake.cli.common.allocator import keep_freed_memory
-
-        keep_freed_memory()
     if argv is None and given and given[0] in COMMANDS.keys() - _NUMPY_COMMANDS:
         from binlake.values.lean import leave_out_numpy
 
