@@ -75,19 +75,18 @@ def host_check(compiled: bool, version: str | None = None) -> Callable[[], None]
 
         where = f"host {socket.gethostname()} ({sys.executable})"
         try:
+            core = importlib.util.find_spec(core_module)
+        except ModuleNotFoundError:
+            core = None  # not installed, or another version, whose modules have other names
+        try:
             here: str | None = importlib.metadata.version("binlake")
         except importlib.metadata.PackageNotFoundError:
             here = None
-        # first, as the modules of another version may have other names
         if None not in (version, here) and here != version:
             raise RuntimeError(
                 f"{where}: binlake {here} is installed, but the driver has {version}; install the "
                 "same version on the driver and on every executor"
             )
-        try:
-            core = importlib.util.find_spec(core_module)
-        except ModuleNotFoundError:
-            core = None
         if core is None or core.origin is None:
             raise RuntimeError(
                 f"{where}: the package binlake is not installed; install it on every executor, "
@@ -122,7 +121,7 @@ def _opener(check: Callable[[], None]) -> Callable[[bytes], Any]:
         try:
             check()
             kind, attributes = pickle.loads(state)
-        except (MemoryError, RuntimeError, OSError, ImportError) as error:
+        except Exception as error:
             # the memory may be too small to load the libraries
             told = explain(error)
             if told is None:
@@ -210,7 +209,7 @@ def without_traceback(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except BinlogError as error:
             raise error.with_traceback(None) from None
-        except (MemoryError, RuntimeError, OSError, ImportError) as error:
+        except (MemoryError, RuntimeError, SystemError, OSError, ImportError) as error:
             told = memory_error(error)
             if told is None:
                 raise

@@ -28,12 +28,16 @@ def explainer() -> Callable[[BaseException], tuple[str, str] | None]:
 
     def explain(error: BaseException) -> tuple[str, str] | None:
         # Pickled by value: it may name only builtins and what it imports itself.
+        import pickle
         import resource
         import socket
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         is_limited = limit != resource.RLIM_INFINITY
-        starved = is_limited and any(words in str(error).lower() for words in starts_nothing)
+        # Python's own, where there is not even the memory for a MemoryError
+        confused = isinstance(error, (SystemError, pickle.UnpicklingError))
+        said = any(words in str(error).lower() for words in starts_nothing)
+        starved = is_limited and (confused or said)
         if not isinstance(error, MemoryError) and not starved:
             return None
         where = f"host {socket.gethostname()}: the task ran out of memory"
