@@ -1,4 +1,7 @@
-"""`state` against real servers: a table at random moments, from a dump before and from the live table after."""
+"""`state` against real servers: a table at random moments, from a dump before and from the live table after.
+
+Long: its tests share the servers, which one module starts once.
+"""
 
 from __future__ import annotations
 

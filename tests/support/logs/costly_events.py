@@ -1,6 +1,8 @@
 """Further logs of at most 1 MB that ask for much: by their values, their tables and their other events.
 
 Each is described by what it holds. `costly_logs.py` has the first ones, and what all are made of.
+
+Long: one short maker for each shape.
 """
 
 from __future__ import annotations
