@@ -319,9 +319,8 @@ class LogFile:
             self._refuse(magic)
         if len(head) < FIRST_EVENT + HEADER_BYTES:
             lost = self.reader.damage
-            if (
-                lost is not None and lost.retryable
-            ):  # else a server that is silent looks like an empty log
+            # else a server that is silent looks like an empty log
+            if lost is not None and lost.retryable:
                 raise lost.at(file=self.name)
             return
         frame = read_frame(head, 0, FIRST_EVENT)

@@ -209,7 +209,7 @@ def without_traceback(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except BinlogError as error:
             raise error.with_traceback(None) from None
-        except (MemoryError, RuntimeError, SystemError, OSError, ImportError) as error:
+        except Exception as error:
             told = memory_error(error)
             if told is None:
                 raise

@@ -65,7 +65,7 @@ def read_partition(
         if partition.read is not None:
             partition.read.failed(ledger, error)
         raise error.with_traceback(None) from None
-    except (MemoryError, RuntimeError, SystemError, OSError, ImportError) as error:
+    except Exception as error:
         told = memory_error(error)
         if told is None:
             raise

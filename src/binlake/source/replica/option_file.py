@@ -140,9 +140,8 @@ class _Files:
     def take(self, text: str, *, depth: int) -> None:
         """Read the options in the text of a file."""
         group = ""
-        for raw in text.split(
-            "\n"
-        ):  # a password may contain what else `splitlines` takes for an end
+        # a password may contain what else `splitlines` takes for an end
+        for raw in text.split("\n"):
             line = raw.strip()
             if line.startswith("!include ") and depth < _MAX_INCLUDES:
                 inner = _path(line.partition(" ")[2].strip())
