@@ -466,6 +466,14 @@ class LogFile:
             lost_to = (
                 next_transaction(self, result.offset, scanner.format) if joined is None else joined
             )
+            failure = self.reader.damage
+            if (
+                failure is not None
+                and not isinstance(failure, FormatError)
+                and self.size == lost_to
+            ):
+                # the search ended with the connection, not with the log
+                raise failure.at(file=self.name)
             end = END if self.size is None else self.size
             if joined is not None or result.offset < lost_to < end:
                 scanner.resume(lost_to)  # else nothing follows: the rest stays damaged

@@ -12,9 +12,11 @@ import zstandard
 from binlake.errors import (
     BinlogError,
     ChecksumError,
+    ConnectionLostError,
     FormatError,
 )
-from binlake.source.log_file import FIRST_EVENT, Damage
+from binlake.source.log_file import FIRST_EVENT, Damage, LogFile
+from binlake.source.streams import StreamReader
 from binlake.values.ledger import Ledger
 from support.logs.log_builder import (
     ROWS,
@@ -182,3 +184,34 @@ def test_after_any_damage_every_byte_is_delivered_or_reported_lost(seed: int) ->
             reached = window.end
         lost = sum(r.end - r.start for r in ledger.skipped)
         assert ledger.file("binlog.000001").bytes + lost == len(data)
+
+
+class LostConnection:
+    """A source that sends bytes, and then loses its server."""
+
+    def __init__(self, data: bytes) -> None:
+        self._rest = data
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes. Raises ConnectionLostError after them."""
+        if not self._rest:
+            raise ConnectionLostError("lost connection to db1")
+        piece, self._rest = self._rest[:size], self._rest[size:]
+        return piece
+
+    def close(self) -> None:
+        """Have nothing to close."""
+
+
+@pytest.mark.parametrize("damaged", [None, 3, -3], ids=["intact", "early", "late"])
+def test_a_lost_connection_is_not_skipped_as_damage(damaged: int | None) -> None:
+    built = shop_log()
+    data = bytearray(built.bytes()[: built.offsets[-2]])
+    if (
+        damaged is not None
+    ):  # after the late one, the search for another transaction reaches the loss
+        data[built.offsets[damaged] + 25] ^= 1
+    reader = StreamReader("db1", lambda: LostConnection(bytes(data)), reopenable=True)
+    ledger = Ledger()
+    with LogFile(reader, "binlog.000001") as log, pytest.raises(ConnectionLostError):
+        list(log.windows(on_damage=Damage.SKIP, ledger=ledger))
