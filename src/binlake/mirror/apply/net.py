@@ -75,7 +75,8 @@ def net_by_key(table: str, changes: pa.Table, key: Sequence[str], rows_of: RowsO
     in a key, UnsupportedError.
     """
     found = KeySteps.of(changes, key)
-    last = found.steps.last_of_key()
+    # in the order of the log: rows that are taken from all over a table cost five times as much
+    last = np.sort(found.steps.last_of_key())
     upserted = last[last & 1 == 1] >> 1
     deleted = last[last & 1 == 0] >> 1
     return Net(

@@ -31,6 +31,7 @@ from binlake.mirror.iceberg.live_rows import (
     places_of_each,
     rows_at,
 )
+from binlake.mirror.iceberg.parts import parts_of, write_parts
 from binlake.mirror.iceberg.position_deletes import position_delete_files
 from binlake.mirror.iceberg.puffin import vector_files
 from binlake.mirror.iceberg.table_files import Entries, TableFiles
@@ -302,16 +303,16 @@ class MirrorTable:
         upserts = None if change.upserts is None else conformed(change.upserts, self._schema)
         upsert_keys = self._known(upserts, change.upsert_keys)
         marks = self._marked(upsert_keys, change)
-        added = list(self._written(upserts))
-        request: dict[str, Any] = {"add": [file for file, _ in added], "properties": {**properties}}
+        parts = parts_of(self.partitioning, upserts, upsert_keys)
+        added = write_parts(parts, DataFileWriter(self._schema, self.data_prefix()))
+        request: dict[str, Any] = {"add": added, "properties": {**properties}}
         request.update(self._delete_files(marks, {}))
         self._commit(request, marks)
-        for file, rows in added if self._lookup is not None else ():
-            assert self._lookup is not None
-            of_all = upsert_keys if len(added) == 1 else None  # of a partition
-            keys = self._lookup.keys_of(rows, self._schema, of_all)
-            if keys is not None:
-                self._index.add(file["file-path"], keys)
+        if self._lookup is not None:
+            for file, part in zip(added, parts, strict=True):
+                keys = self._lookup.keys_of(part.rows, self._schema, part.keys)
+                if keys is not None:
+                    self._index.add(file["file-path"], keys)
         self._index.save(self._snapshot)
         changed = (upserts, change.deletes)
         return sum(rows.num_rows for rows in changed if rows is not None)
@@ -413,16 +414,6 @@ class MirrorTable:
             partitions = self._files.partitions(all_marks, new)
             found["deletes"] = position_delete_files(self._table.data_path, all_marks, partitions)
         return found
-
-    def _written(self, upserts: pa.Table | None) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-        """The data files of a commit, one of each partition: an index run is of one file. With their rows."""
-        if upserts is None or upserts.num_rows == 0:
-            return
-        writer = DataFileWriter(self._schema, self.data_prefix())
-        for partition, rows in self.partitioning.split(upserts):
-            file = writer.write_one([rows], partition)
-            assert file is not None
-            yield file, rows
 
     def _known(self, rows: pa.Table | None, keys: Keys | None) -> Keys | None:
         """The keys of rows of a change; None if there are no rows, or no key."""
