@@ -10,24 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from binlake.core.text.replay_text import PlainKind, ReplayText
+from binlake.core.text.event_kinds import kind_table
+from binlake.core.text.replay_text import ReplayText
 from binlake.events.base import Event
 from binlake.events.common.format_description import table_id_bytes
 from binlake.events.common.query import QueryEvent
 from binlake.events.common.rows import RowsEvent
 from binlake.events.common.table_map import TableMapEvent
-from binlake.format.event_types import (
-    ANNOTATE_ROWS_EVENT,
-    ANONYMOUS_GTID_LOG_EVENT,
-    EVENT_TYPES,
-    GTID_EVENT,
-    GTID_LOG_EVENT,
-    QUERY_EVENT,
-    ROWS_QUERY_LOG_EVENT,
-    TABLE_MAP_EVENT,
-    XID_EVENT,
-    Role,
-)
+from binlake.format.event_types import QUERY_EVENT
 from binlake.replay.event_text import TextOptions
 from binlake.replay.printer import Printer
 from binlake.replay.shown import Shown, shown_event
@@ -38,16 +28,6 @@ from binlake.values.frame import EventFormat
 
 __all__ = ["PlainEvents"]
 
-_KINDS = {
-    GTID_LOG_EVENT: PlainKind.GTID,
-    ANONYMOUS_GTID_LOG_EVENT: PlainKind.GTID,
-    GTID_EVENT: PlainKind.MARIADB_GTID,
-    QUERY_EVENT: PlainKind.QUERY,
-    TABLE_MAP_EVENT: PlainKind.TABLE_MAP,
-    XID_EVENT: PlainKind.XID,
-    ROWS_QUERY_LOG_EVENT: PlainKind.ROWS_QUERY,
-    ANNOTATE_ROWS_EVENT: PlainKind.ANNOTATE,
-}
 _HEADER_BYTES = 19
 _CHECKSUM_BYTES = 4
 _CRC32 = 1
@@ -179,14 +159,7 @@ class PlainEvents:
     def _of_format(self, fmt: EventFormat) -> ReplayText:
         if self._text is None or fmt != self._format:
             self._format = fmt
-            kinds = bytearray(256)
-            for code, kind in _KINDS.items():
-                kinds[code] = kind
-            for code, known in EVENT_TYPES.items():
-                if known.role is Role.ROWS and known.rows_version and not known.compressed:
-                    kinds[code] = PlainKind.ROWS
-            id_bytes = bytes(table_id_bytes(code, fmt) for code in range(256))
-            self._text = self._printer.replay_text(bytes(kinds), id_bytes)
+            self._text = self._printer.replay_text(kind_table(fmt))
             self._text.server_version = 0
         return self._text
 

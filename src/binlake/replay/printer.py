@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 
+from binlake.core.text.event_kinds import KindTable
 from binlake.core.text.replay_lines import base64_lines
 from binlake.core.text.replay_text import ReplayText
 from binlake.errors import FormatError
@@ -103,7 +104,7 @@ class Printer(LoadPrinter):
         return self._decodes_rows or self._counts_rows
 
     @abstractmethod
-    def replay_text(self, kinds: bytes, id_bytes: bytes) -> ReplayText:
+    def replay_text(self, table: KindTable) -> ReplayText:
         """The compiled writer of plain events in the flavour's format."""
 
     def lend(self, text: ReplayText) -> None:

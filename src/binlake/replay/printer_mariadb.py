@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from binlake.core.text.event_kinds import KindTable
 from binlake.core.text.replay_lines import base64_lines
 from binlake.core.text.replay_text import ReplayText
 from binlake.events.base import Event
@@ -58,10 +59,9 @@ class MariadbPrinter(Printer):
         self._gtids = MariadbGtids()
         self._annotation: tuple[Shown, AnnotateRowsEvent] | None = None
 
-    def replay_text(self, kinds: bytes, id_bytes: bytes) -> ReplayText:
+    def replay_text(self, table: KindTable) -> ReplayText:
         return ReplayText(
-            kinds,
-            id_bytes,
+            table,
             mariadb=True,
             prints_base64=self.options.prints_base64,
             says_queries=True,

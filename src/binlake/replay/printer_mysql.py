@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from binlake.core.text.event_kinds import KindTable
 from binlake.core.text.replay_text import ReplayText
 from binlake.errors import UnsupportedError
 from binlake.events.base import Event
@@ -67,10 +68,9 @@ class MysqlPrinter(Printer):
         self._names_next = False
         self._server_version = 0  # of the transaction, as its GTID event says it
 
-    def replay_text(self, kinds: bytes, id_bytes: bytes) -> ReplayText:
+    def replay_text(self, table: KindTable) -> ReplayText:
         return ReplayText(
-            kinds,
-            id_bytes,
+            table,
             mariadb=False,
             prints_base64=self.options.prints_base64,
             says_queries=self.options.verbose > 1,

@@ -12,24 +12,15 @@ from functools import lru_cache
 from typing import Any, BinaryIO
 
 from binlake.cli.inspect.event_lines import ascii_collations
-from binlake.cli.inspect.event_writer import EventWriter, rows_layout
-from binlake.core.text.event_json import EventJson, JsonKind, SqlText
+from binlake.cli.inspect.event_writer import EventWriter
+from binlake.core.text.event_json import EventJson, SqlText
+from binlake.core.text.event_kinds import kind_table
 from binlake.events.common.query import QueryEvent
 from binlake.events.common.rows import RowsEvent
 from binlake.events.common.table_map import TableMapEvent
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
-from binlake.format.event_types import (
-    ANNOTATE_ROWS_EVENT,
-    ANONYMOUS_GTID_LOG_EVENT,
-    GTID_EVENT,
-    GTID_LOG_EVENT,
-    QUERY_EVENT,
-    ROWS_QUERY_LOG_EVENT,
-    TABLE_MAP_EVENT,
-    XID_EVENT,
-    event_name,
-)
+from binlake.format.event_types import QUERY_EVENT, event_name
 from binlake.format.flags import (
     EVENT_FLAGS,
     MARIADB_GTID_EXTRA_FLAGS,
@@ -43,16 +34,6 @@ from binlake.values.frame import EventFormat
 
 __all__ = ["EventJsonWriter", "json_of"]
 
-_KINDS = {
-    QUERY_EVENT: JsonKind.QUERY,
-    TABLE_MAP_EVENT: JsonKind.TABLE_MAP,
-    XID_EVENT: JsonKind.XID,
-    GTID_LOG_EVENT: JsonKind.GTID,
-    ANONYMOUS_GTID_LOG_EVENT: JsonKind.ANONYMOUS,
-    GTID_EVENT: JsonKind.MARIADB_GTID,
-    ROWS_QUERY_LOG_EVENT: JsonKind.ROWS_QUERY,
-    ANNOTATE_ROWS_EVENT: JsonKind.ANNOTATE,
-}
 _HEADER_BYTES = 19
 _QUERY_HEADER_BYTES = 13
 _MOST_FORMATS = 16
@@ -90,7 +71,7 @@ class EventJsonWriter(EventWriter):
         code, body = event.frame.type_code, bytes(event.window.body(event.index))
         if isinstance(typed, TableMapEvent):
             kernel.learn_table_map(body, _text(typed.to_fields()))
-        elif isinstance(typed, RowsEvent) and rows_layout(event.window.format)[1][code]:
+        elif isinstance(typed, RowsEvent) and kind_table(event.window.format).bitmaps[code]:
             before, after = _around(typed.to_fields(), "table_id", "rows")
             kernel.learn_rows(code, body, before, after)
         elif isinstance(typed, QueryEvent) and code == QUERY_EVENT:
@@ -136,15 +117,9 @@ def _names(table: Mapping[int, str]) -> list[bytes]:
 
 
 def _kernel(fmt: EventFormat) -> EventJson:
-    id_bytes, bitmaps = rows_layout(fmt)
-    kinds = bytearray(JsonKind.ROWS if count else JsonKind.TYPED for count in bitmaps)
-    for code, kind in _KINDS.items():
-        kinds[code] = kind
     return EventJson(
         _types(),
-        bytes(kinds),
-        id_bytes,
-        bitmaps,
+        kind_table(fmt),
         *map(_names, (EVENT_FLAGS, MYSQL_GTID_FLAGS, MARIADB_GTID_FLAGS, MARIADB_GTID_EXTRA_FLAGS)),
         checksum_bytes=fmt.checksum_bytes,
     )

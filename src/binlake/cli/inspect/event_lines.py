@@ -5,37 +5,18 @@ from __future__ import annotations
 from functools import lru_cache
 
 from binlake.cli.inspect.event_text import one_line
-from binlake.cli.inspect.event_writer import EventWriter, rows_layout
-from binlake.core.text.event_lines import EventLines, Summary
+from binlake.cli.inspect.event_writer import EventWriter
+from binlake.core.text.event_kinds import kind_table
+from binlake.core.text.event_lines import EventLines
 from binlake.format.charsets import CHARSETS
 from binlake.format.collations import COLLATIONS
-from binlake.format.event_types import (
-    ANNOTATE_ROWS_EVENT,
-    ANONYMOUS_GTID_LOG_EVENT,
-    GTID_EVENT,
-    GTID_LOG_EVENT,
-    QUERY_EVENT,
-    ROWS_QUERY_LOG_EVENT,
-    TABLE_MAP_EVENT,
-    XID_EVENT,
-    event_name,
-)
+from binlake.format.event_types import QUERY_EVENT, event_name
 from binlake.printable import printable
 from binlake.stream.log_events import LogEvent
 from binlake.stream.runs import Piece
 
 __all__ = ["EventLineWriter", "ascii_collations", "line_of"]
 
-_SUMMARIES = {
-    QUERY_EVENT: Summary.QUERY,
-    TABLE_MAP_EVENT: Summary.TABLE_MAP,
-    XID_EVENT: Summary.XID,
-    GTID_LOG_EVENT: Summary.GTID,
-    ANONYMOUS_GTID_LOG_EVENT: Summary.ANONYMOUS,
-    GTID_EVENT: Summary.MARIADB_GTID,
-    ROWS_QUERY_LOG_EVENT: Summary.TEXT,
-    ANNOTATE_ROWS_EVENT: Summary.WHOLE_TEXT,
-}
 _NAMES = [f"{event_name(code):<28}".encode() for code in range(256)]
 
 
@@ -47,13 +28,10 @@ class EventLineWriter(EventWriter):
         place = f"{piece.window.file.shown}:"
         if piece.outer is not None:
             place += f"{piece.outer.offset}#"
-        id_bytes, bitmaps = rows_layout(fmt)
         return EventLines(
             self.encoded(printable(place)),
             _NAMES,
-            _summaries(bitmaps),
-            id_bytes,
-            bitmaps,
+            kind_table(fmt),
             ascii_collations(),
             header_bytes=fmt.header_length,
             checksum_bytes=fmt.checksum_bytes,
@@ -71,15 +49,6 @@ def line_of(event: LogEvent) -> str:
         place += f"#{event.inner}"
     line = one_line(place, event.event) + ("  BAD CHECKSUM" if event.checksum == "bad" else "")
     return printable(line)
-
-
-@lru_cache(maxsize=1)
-def _summaries(bitmaps: bytes) -> bytes:
-    """By event type: the form of its line."""
-    summaries = bytearray(Summary.ROWS if count else Summary.TYPED for count in bitmaps)
-    for code, summary in _SUMMARIES.items():
-        summaries[code] = summary
-    return bytes(summaries)
 
 
 @lru_cache(maxsize=1)

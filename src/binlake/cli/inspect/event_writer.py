@@ -9,23 +9,19 @@ others may have any value, and the decoders of the typed events detect that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from binlake.core.text.text_output import TextBuffer
-from binlake.format.event_types import EVENT_TYPES
 from binlake.stream.log_events import LogEvent, events_of_piece, first_bad_of
 from binlake.stream.runs import Piece
-from binlake.values.frame import EventFormat
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["EventWriter", "LineKernel", "rows_layout"]
+__all__ = ["EventWriter", "LineKernel"]
 
 _HEADER_BYTES = 19
 _CRC32 = 1
-_VERSION_2 = 16  # a bit beside the number of bitmaps
 _NO_LIMIT = 1 << 62
 
 
@@ -112,17 +108,3 @@ def _is_verified(piece: Piece) -> bool:
         and fmt.header_length >= _HEADER_BYTES
         and first_bad_of(piece) < 0
     )
-
-
-@lru_cache(maxsize=16)
-def rows_layout(fmt: EventFormat) -> tuple[bytes, bytes]:
-    """Return by event type: the bytes of table ids, and the bitmaps of uncompressed rows events
-    (0: not a rows event; 16 more for version 2).
-    """
-    bitmaps = bytearray(256)
-    for code, known in EVENT_TYPES.items():
-        if known.operation and known.rows_version and not known.compressed:
-            bitmaps[code] = (2 if known.operation == "update" else 1) + (
-                _VERSION_2 if known.rows_version == 2 else 0
-            )
-    return bytes(fmt.table_id_bytes(code) for code in range(256)), bytes(bitmaps)

@@ -23,11 +23,7 @@ from binlake.cli.mirror.flags import flag_of, with_mirror_options
 from binlake.cli.mirror.progress import CopyBar
 from binlake.cli.mirror.session import (
     RUN,
-    CatalogOption,
-    ConfOption,
-    JarOption,
     LakeArgument,
-    MasterOption,
     SparkSettings,
     StateOption,
     lake_session,
@@ -35,6 +31,7 @@ from binlake.cli.mirror.session import (
     mirror_command,
     need_libraries,
     need_mirror,
+    with_spark_flags,
 )
 from binlake.errors import OptionError
 from binlake.source.replica.url import holds_password, is_server_url
@@ -49,6 +46,7 @@ __all__ = ["mirror"]
 @mirror_command(RUN)
 @with_server_flags_except("--skip-replication", or_config=True)
 @with_mirror_options
+@with_spark_flags
 def run(
     *,
     server: ServerUrls,
@@ -80,10 +78,7 @@ def run(
         Option(metavar="HOST", help="Address for Prometheus metrics.", show_default="127.0.0.1"),
     ] = None,
     state: StateOption = None,
-    master: MasterOption = None,
-    iceberg_jar: JarOption = None,
-    catalog: CatalogOption = "lake",
-    conf: ConfOption = None,
+    session: SparkSettings,
 ) -> None:
     """Copy a server's tables into the lake, and follow its log until Ctrl-C (the default command).
 
@@ -101,7 +96,6 @@ def run(
         "interval_seconds": interval,
     }  # fmt: skip
     values = options | {name: value for name, value in given.items() if value is not None}
-    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
     if config is not None:
         refuse_beside_config(config, [_flag(name) for name in values])
         values, session = _configured(config, session)
@@ -187,17 +181,16 @@ def _exporter(values: dict[str, Any], stack: ExitStack) -> Callable[[MirrorStatu
 
 
 @mirror_command("status")
+@with_spark_flags
 def status(
+    *,
     lake: LakeArgument,
     as_json: Annotated[bool, Option("--json", help="One JSON object.")] = False,
     as_metrics: Annotated[
         bool, Option("--prometheus", help="The text format of Prometheus.")
     ] = False,
     state: StateOption = None,
-    master: MasterOption = None,
-    iceberg_jar: JarOption = None,
-    catalog: CatalogOption = "lake",
-    conf: ConfOption = None,
+    session: SparkSettings,
 ) -> None:
     """Show the position of a mirror and its tables, with the reasons of quarantined ones.
 
@@ -213,10 +206,9 @@ def status(
     need_libraries()
     from binlake.mirror.api import status as mirror_status
 
-    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
-        found = mirror_status(lake, spark=spark, catalog=catalog, state=state)
+        found = mirror_status(lake, spark=spark, catalog=session.catalog, state=state)
     if as_json:
         show(json.dumps(found.to_json()))
     elif as_metrics:
@@ -284,13 +276,12 @@ def _table_lines(table: TableStatus, width: int) -> Iterator[str]:
 
 
 @mirror_command("resync")
+@with_spark_flags
 def resync(
+    *,
     lake: LakeArgument,
     tables: Annotated[list[str], Argument(metavar="DB.TABLE…", help="Tables to copy again.")],
-    master: MasterOption = None,
-    iceberg_jar: JarOption = None,
-    catalog: CatalogOption = "lake",
-    conf: ConfOption = None,
+    session: SparkSettings,
 ) -> None:
     """Copy tables again: by the running mirror, or at its next start.
 
@@ -299,48 +290,30 @@ def resync(
     Examples:
       binlake mirror resync /lake shop.orders
     """
-    _control(
-        lake,
-        SparkSettings.of(master, iceberg_jar, catalog, conf),
-        lambda c: c.request_resync(set(tables)),
-    )
+    _control(lake, session, lambda c: c.request_resync(set(tables)))
     note(f"the mirror of {lake} copies {', '.join(tables)} again before its next round")
 
 
 @mirror_command("pause")
-def pause(
-    lake: LakeArgument,
-    master: MasterOption = None,
-    iceberg_jar: JarOption = None,
-    catalog: CatalogOption = "lake",
-    conf: ConfOption = None,
-) -> None:
+@with_spark_flags
+def pause(*, lake: LakeArgument, session: SparkSettings) -> None:
     """Stop rounds until `binlake mirror resume`.
 
     Examples:
       binlake mirror pause /lake
     """
-    _control(
-        lake, SparkSettings.of(master, iceberg_jar, catalog, conf), lambda c: c.pause(paused=True)
-    )
+    _control(lake, session, lambda c: c.pause(paused=True))
 
 
 @mirror_command("resume")
-def resume(
-    lake: LakeArgument,
-    master: MasterOption = None,
-    iceberg_jar: JarOption = None,
-    catalog: CatalogOption = "lake",
-    conf: ConfOption = None,
-) -> None:
+@with_spark_flags
+def resume(*, lake: LakeArgument, session: SparkSettings) -> None:
     """Continue a paused mirror.
 
     Examples:
       binlake mirror resume /lake
     """
-    _control(
-        lake, SparkSettings.of(master, iceberg_jar, catalog, conf), lambda c: c.pause(paused=False)
-    )
+    _control(lake, session, lambda c: c.pause(paused=False))
 
 
 def _control(lake: str, session: SparkSettings, act: Callable[[Any], None]) -> None:

@@ -4,39 +4,33 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from binlake.cli.common.parameters import Argument, Option
+from binlake.cli.common.parameters import Argument
 from binlake.cli.common.terminal import note
 from binlake.cli.mirror.session import (
-    CatalogOption,
-    ConfOption,
-    JarOption,
     LakeArgument,
-    MasterOption,
     SparkSettings,
+    StateOption,
     lake_session,
     mirror_command,
     need_libraries,
     need_mirror,
+    with_spark_flags,
 )
 
 __all__ = ["compact"]
 
 
 @mirror_command("compact")
+@with_spark_flags
 def compact(
+    *,
     lake: LakeArgument,
     tables: Annotated[
         list[str] | None,
         Argument(metavar="DB.TABLE…", required=False, help="Tables to compact; default: all."),
     ] = None,
-    state: Annotated[
-        str | None,
-        Option(metavar="DIR", help="Where the key indexes are kept.", show_default="in the lake"),
-    ] = None,
-    master: MasterOption = None,
-    iceberg_jar: JarOption = None,
-    catalog: CatalogOption = "lake",
-    conf: ConfOption = None,
+    state: StateOption = None,
+    session: SparkSettings,
 ) -> None:
     """Rewrite tables so that they have no deleted rows and no small files.
 
@@ -52,7 +46,6 @@ def compact(
     need_libraries()
     from binlake.mirror.api import compact as compacted
 
-    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
-        compacted(lake, tables or (), spark=spark, catalog=catalog, state=state, note=note)
+        compacted(lake, tables or (), spark=spark, catalog=session.catalog, state=state, note=note)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from binlake.cli.common.command_help import HelpGroup
-from binlake.cli.common.parameters import Argument, Option, command
+from binlake.cli.common.parameters import Argument, Option, command, flag_parameter, with_parameters
 from binlake.cli.common.spark_errors import spark_errors
 from binlake.errors import BinlogError, OptionError, SourceError
 
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RUN",
     "SPARK_PANEL",
-    "CatalogOption",
-    "ConfOption",
-    "JarOption",
     "LakeArgument",
-    "MasterOption",
     "SparkSettings",
     "StateOption",
     "lake_session",
@@ -38,6 +34,7 @@ __all__ = [
     "mirror_command",
     "need_libraries",
     "need_mirror",
+    "with_spark_flags",
 ]
 
 _HELP = """Keep lake tables equal to the tables of a server.
@@ -97,28 +94,35 @@ StateOption = Annotated[
     str | None,
     Option(metavar="DIR", help="Where the key indexes are kept.", show_default="in the lake"),
 ]
-MasterOption = Annotated[
-    str | None,
-    Option(metavar="URL", panel=SPARK_PANEL, help="Spark master.", show_default="local[*]"),
-]
-JarOption = Annotated[
-    str | None,
-    Option(
-        metavar="FILE",
-        panel=SPARK_PANEL,
-        help="Iceberg's jar for Spark.",
-        show_default="Spark downloads it",
+_SPARK_FLAGS = (
+    flag_parameter(
+        "master",
+        str | None,
+        Option(metavar="URL", panel=SPARK_PANEL, help="Spark master.", show_default="local[*]"),
     ),
-]
-ConfOption = Annotated[
-    list[str] | None,
-    Option(
-        "--conf", metavar="KEY=VALUE", panel=SPARK_PANEL, help="A setting of Spark; repeatable."
+    flag_parameter(
+        "iceberg_jar",
+        str | None,
+        Option(
+            metavar="FILE",
+            panel=SPARK_PANEL,
+            help="Iceberg's jar for Spark.",
+            show_default="Spark downloads it",
+        ),
     ),
-]
-CatalogOption = Annotated[
-    str, Option(metavar="NAME", panel=SPARK_PANEL, help="The catalog that --conf describes.")
-]
+    flag_parameter(
+        "catalog",
+        str,
+        Option(metavar="NAME", panel=SPARK_PANEL, help="The catalog that --conf describes."),
+    ).replace(default="lake"),
+    flag_parameter(
+        "conf",
+        list[str] | None,
+        Option(
+            "--conf", metavar="KEY=VALUE", panel=SPARK_PANEL, help="A setting of Spark; repeatable."
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +134,21 @@ class SparkSettings:
     catalog: str
     config: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls, master: str | None, iceberg_jar: str | None, catalog: str, conf: list[str] | None
-    ) -> SparkSettings:
-        config = {}
-        for setting in conf or ():
-            name, equals, value = setting.partition("=")
-            if not equals:
-                raise OptionError(f"--conf {setting}: expected KEY=VALUE", name="--conf")
-            config[name] = value
-        return cls(master, iceberg_jar, catalog, config)
+
+def with_spark_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace the parameter `session` of a command by the flags that say how to start Spark."""
+    return with_parameters(command, "session", _SPARK_FLAGS, _spark_settings)
+
+
+def _spark_settings(given: dict[str, Any]) -> SparkSettings:
+    master, iceberg_jar, catalog, conf = (given.pop(flag.name) for flag in _SPARK_FLAGS)
+    config = {}
+    for setting in conf or ():
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise OptionError(f"--conf {setting}: expected KEY=VALUE", name="--conf")
+        config[name] = value
+    return SparkSettings(master, iceberg_jar, catalog, config)
 
 
 def need_libraries() -> None:

@@ -9,17 +9,14 @@ from binlake.cli.common.lines import show
 from binlake.cli.common.parameters import Argument, Exit, Option
 from binlake.cli.common.terminal import note
 from binlake.cli.mirror.session import (
-    CatalogOption,
-    ConfOption,
-    JarOption,
     LakeArgument,
-    MasterOption,
     SparkSettings,
     StateOption,
     lake_session,
     mirror_command,
     need_libraries,
     need_mirror,
+    with_spark_flags,
 )
 from binlake.values.ledger import counted
 
@@ -30,7 +27,9 @@ __all__ = ["verify"]
 
 
 @mirror_command("verify")
+@with_spark_flags
 def verify(
+    *,
     lake: LakeArgument,
     tables: Annotated[
         list[str] | None,
@@ -41,10 +40,7 @@ def verify(
     ] = 1.0,
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
     state: StateOption = None,
-    master: MasterOption = None,
-    iceberg_jar: JarOption = None,
-    catalog: CatalogOption = "lake",
-    conf: ConfOption = None,
+    session: SparkSettings,
 ) -> None:
     """Compare the lake's tables with the server's, at one position of the log.
 
@@ -62,11 +58,16 @@ def verify(
     need_libraries()
     from binlake.mirror.api import verify as verified
 
-    session = SparkSettings.of(master, iceberg_jar, catalog, conf)
     need_mirror(lake, session)
     with lake_session(lake, session) as spark:
         found = verified(
-            lake, tables or (), sample=sample, spark=spark, catalog=catalog, state=state, note=note
+            lake,
+            tables or (),
+            sample=sample,
+            spark=spark,
+            catalog=session.catalog,
+            state=state,
+            note=note,
         )
     if as_json:
         show(json.dumps(found.to_json(), default=str))

@@ -2,32 +2,19 @@ from enum import IntEnum
 
 from typing_extensions import Buffer
 
-from binlake.core.text.text_output import TextBuffer
-
-class JsonKind(IntEnum):
-    TYPED = 0
-    QUERY = 1
-    TABLE_MAP = 2
-    ROWS = 3
-    XID = 4
-    GTID = 5
-    ANONYMOUS = 6
-    MARIADB_GTID = 7
-    ROWS_QUERY = 8
-    ANNOTATE = 9
+from binlake.core.text.event_kinds import KindTable
+from binlake.core.text.text_output import TextWriter
 
 class SqlText(IntEnum):
     NONE = 0
     ASCII = 1
     UTF8 = 2
 
-class EventJson:
+class EventJson(TextWriter):
     def __init__(
         self,
         types: list[bytes],
-        kinds: bytes,
-        id_bytes: bytes,
-        bitmaps: bytes,
+        table: KindTable,
         event_flags: list[bytes],
         gtid_flags: list[bytes],
         mariadb_flags: list[bytes],
@@ -40,7 +27,6 @@ class EventJson:
     def learn_rows(self, type_code: int, body: bytes, before: bytes, after: bytes) -> None: ...
     def learn_query(self, body: bytes, fields: bytes, sql_text: SqlText) -> None: ...
     def begin(self, file: bytes, outer: tuple[int, int] | None = None) -> None: ...
-    def take(self) -> TextBuffer: ...
     def write(
         self, data: Buffer, pos: int, end: int, counted: int, limit: int
     ) -> tuple[int, int]: ...

@@ -19,39 +19,40 @@ from binlake.core.memory.failure cimport Failure
 from binlake.core.events.gtid cimport GtidFields
 from binlake.core.memory.reader cimport Reader, load, load16, load32, load64
 from binlake.core.rows.rows_header cimport RowsHead, read_rows_head
+from binlake.core.text.event_kinds cimport (
+    ANONYMOUS_GTID,
+    GTID,
+    HEADER_BYTES,
+    LEFT,
+    MARIADB_GTID,
+    QUERY,
+    QUERY_HEADER_BYTES,
+    ROWS,
+    ROWS_QUERY,
+    TABLE_MAP,
+    VERSION_2,
+    XID,
+)
 from binlake.core.text.text_output cimport (
     NO_MEMORY,
     OK,
     Output,
-    TextBuffer,
+    TextWriter,
     put,
     put_byte,
     put_digits,
     put_hex,
     put_json_text,
+    put_mariadb_gtid,
+    put_mysql_gtid,
+    put_number,
     put_text,
     put_utc,
-    put_uuid,
 )
 
 from enum import IntEnum
 
-__all__ = ["EventJson", "JsonKind", "SqlText"]
-
-
-class JsonKind(IntEnum):
-    """What an event is to these lines, by its type."""
-
-    TYPED = 0  # needs the typed event
-    QUERY = 1
-    TABLE_MAP = 2
-    ROWS = 3
-    XID = 4
-    GTID = 5  # MySQL's
-    ANONYMOUS = 6
-    MARIADB_GTID = 7
-    ROWS_QUERY = 8  # a statement behind a byte of length
-    ANNOTATE = 9  # a statement that is the whole body
+__all__ = ["EventJson", "SqlText"]
 
 
 class SqlText(IntEnum):
@@ -63,38 +64,21 @@ class SqlText(IntEnum):
 
 
 cdef enum:
-    QUERY = 1
-    TABLE_MAP = 2
-    ROWS = 3
-    XID = 4
-    GTID = 5
-    ANONYMOUS = 6
-    MARIADB_GTID = 7
-    ROWS_QUERY = 8
-    ANNOTATE = 9
-
-cdef enum:
     SQL_ASCII = 1
     SQL_UTF8 = 2
 
 cdef enum:
-    LEFT = 2  # to the typed event
-
-cdef enum:
-    HEADER_BYTES = 19
-    QUERY_HEADER_BYTES = 13
-    VERSION_2 = 16  # beside the number of bitmaps
     HAS_COMMIT_ID = 2  # of a GTID event of MariaDB
     ENDS_ALTER = 12  # of its extra flags: COMMIT ALTER, ROLLBACK ALTER
     LEARNED_BYTES = 16 << 20
 
 
-cdef class EventJson:
+cdef class EventJson(TextWriter):
     """Writes the lines of one log format's events.
 
-    `types` are 256 texts, each `,"type":"…","code":…,"ts":`. `kinds`, `id_bytes` (of table ids) and
-    `bitmaps` (of rows events; 16 more for version 2) have 256 bytes. `event_flags`, `gtid_flags`,
-    `mariadb_flags` and `mariadb_extra_flags` are the JSON of the names of 16 bits.
+    `types` are 256 texts, each `,"type":"…","code":…,"ts":`, and `table` is the format's `KindTable`.
+    `event_flags`, `gtid_flags`, `mariadb_flags` and `mariadb_extra_flags` are the JSON of the names of
+    16 bits.
     `checksum_bytes`: 4 where the checksums were verified, 0 where there are none.
     """
 
@@ -107,14 +91,11 @@ cdef class EventJson:
     cdef int64_t learned
     cdef GtidFields gtid
     cdef const uint8_t[::1] view
-    cdef TextBuffer text
 
     def __init__(
         self,
         list types,
-        bytes kinds,
-        bytes id_bytes,
-        bytes bitmaps,
+        table,
         list event_flags,
         list gtid_flags,
         list mariadb_flags,
@@ -122,20 +103,20 @@ cdef class EventJson:
         *,
         int checksum_bytes,
     ):
-        if not len(types) == len(kinds) == len(id_bytes) == len(bitmaps) == 256:
-            raise ValueError("a text and three bytes for each of 256 types")
+        if len(types) != 256:
+            raise ValueError("a text for each of 256 types")
         for names in (event_flags, gtid_flags, mariadb_flags, mariadb_extra_flags):
             if len(names) != 16:
                 raise ValueError("a name for each of 16 bits")
         if checksum_bytes not in (0, 4):
             raise ValueError("a checksum has four bytes")
-        self.types, self.kinds, self.id_bytes, self.bitmaps = types, kinds, id_bytes, bitmaps
+        self.types = types
+        self.kinds, self.id_bytes, self.bitmaps = table
         self.event_flags, self.gtid_flags = event_flags, gtid_flags
         self.mariadb_flags, self.mariadb_extra_flags = mariadb_flags, mariadb_extra_flags
         self.checksum_bytes = checksum_bytes
         self.file = b'""'
         self.gtid = GtidFields()
-        self.text = TextBuffer()
         self.forget()
 
     # -- what typed events have said
@@ -192,12 +173,6 @@ cdef class EventJson:
         self.inside = outer is not None
         self.outer_pos, self.outer_end = (0, 0) if outer is None else outer
 
-    def take(self):
-        """Return the text written so far, and start again with an empty buffer."""
-        text = self.text
-        self.text = TextBuffer()
-        return text
-
     def write(self, data, int64_t pos, int64_t end, int64_t counted, int64_t limit):
         """Write the lines of the events from `data[pos]` on, at most `limit` of them.
 
@@ -248,11 +223,11 @@ cdef class EventJson:
         cdef int64_t end = self.outer_end if self.inside else counted + length
         if put_text(out, '{"file":') or put(out, <const char*>self.file, len(self.file)):
             return NO_MEMORY
-        if put_text(out, ',"pos":') or put_digits(out, <uint64_t>pos, False):
+        if put_number(out, ',"pos":', <uint64_t>pos):
             return NO_MEMORY
-        if put_text(out, ',"end_pos":') or put_digits(out, <uint64_t>end, False):
+        if put_number(out, ',"end_pos":', <uint64_t>end):
             return NO_MEMORY
-        if put_text(out, ',"log_pos":') or put_digits(out, load32(event + 13), False):
+        if put_number(out, ',"log_pos":', load32(event + 13)):
             return NO_MEMORY
         if put(out, <const char*>type_text, len(type_text)):
             return NO_MEMORY
@@ -261,11 +236,11 @@ cdef class EventJson:
                 return NO_MEMORY
         elif put_byte(out, c'"') or put_utc(out, timestamp) or put_byte(out, c'"'):
             return NO_MEMORY
-        if put_text(out, ',"server_id":') or put_digits(out, load32(event + 5), False):
+        if put_number(out, ',"server_id":', load32(event + 5)):
             return NO_MEMORY
         if put_text(out, ',"flags":') or self.put_flags(out, self.event_flags, load16(event + 17)):
             return NO_MEMORY
-        if put_text(out, ',"size":') or put_digits(out, <uint64_t>length, False):
+        if put_number(out, ',"size":', <uint64_t>length):
             return NO_MEMORY
         if put_text(out, ',"checksum":"ok"' if self.checksum_bytes else ',"checksum":"none"'):
             return NO_MEMORY
@@ -308,14 +283,14 @@ cdef class EventJson:
             return LEFT if fields is None else put(out, <const char*>fields, len(fields))
         if kind == QUERY:
             return self.put_query(out, body, size)
-        if kind == GTID or kind == ANONYMOUS:
-            return self.put_gtid(out, first, pos, end, kind == ANONYMOUS)
+        if kind == GTID or kind == ANONYMOUS_GTID:
+            return self.put_gtid(out, first, pos, end, kind == ANONYMOUS_GTID)
         if kind == MARIADB_GTID:
             return self.put_mariadb_gtid(out, first, pos, end)
         if kind == XID:
             if size != 8:
                 return LEFT
-            if put_text(out, '{"xid":') or put_digits(out, load64(body), False):
+            if put_number(out, '{"xid":', load64(body)):
                 return NO_MEMORY
             return put_byte(out, c"}")
         if kind == ROWS_QUERY:
@@ -365,9 +340,9 @@ cdef class EventJson:
         cdef int sql_text = found[1]
         if not sql_text:
             return LEFT
-        if put_text(out, '{"thread_id":') or put_digits(out, load32(body), False):
+        if put_number(out, '{"thread_id":', load32(body)):
             return NO_MEMORY
-        if put_text(out, ',"exec_time":') or put_digits(out, load32(body + 4), False):
+        if put_number(out, ',"exec_time":', load32(body + 4)):
             return NO_MEMORY
         if put_byte(out, c",") or put(out, <const char*>fields, len(fields)):
             return NO_MEMORY
@@ -399,7 +374,7 @@ cdef class EventJson:
         if found is None:
             return LEFT
         before, after = found
-        if put_text(out, '{"table_id":') or put_digits(out, load(body, width), False):
+        if put_number(out, '{"table_id":', load(body, width)):
             return NO_MEMORY
         if put_byte(out, c",") or put(out, <const char*>before, len(before)):
             return NO_MEMORY
@@ -411,7 +386,7 @@ cdef class EventJson:
 
     # -- transactions
 
-    cdef int put_number(self, Output* out, const char* name, uint64_t value, bint known) noexcept:
+    cdef int put_known(self, Output* out, const char* name, uint64_t value, bint known) noexcept:
         """`,"name":value`, or null."""
         if put_text(out, name):
             return NO_MEMORY
@@ -434,47 +409,44 @@ cdef class EventJson:
             return NO_MEMORY
         if put_text(out, ',"sid":"') or put_hex(out, first + gtid.sid_at, 16):
             return NO_MEMORY
-        if self.put_number(out, '","gno":', <uint64_t>gtid.gno, True):
+        if put_number(out, '","gno":', <uint64_t>gtid.gno):
             return NO_MEMORY
-        if self.put_number(out, ',"tag":"","last_committed":', <uint64_t>gtid.last_committed, True):
+        if put_number(out, ',"tag":"","last_committed":', <uint64_t>gtid.last_committed):
             return NO_MEMORY
-        if self.put_number(out, ',"sequence_number":', <uint64_t>gtid.sequence_number, True):
+        if put_number(out, ',"sequence_number":', <uint64_t>gtid.sequence_number):
             return NO_MEMORY
-        if self.put_number(
+        if self.put_known(
             out, ',"immediate_commit_us":', <uint64_t>gtid.immediate_commit_us, reached > 0
-        ) or self.put_number(
+        ) or self.put_known(
             out, ',"original_commit_us":', <uint64_t>gtid.original_commit_us, reached > 0
-        ) or self.put_number(
+        ) or self.put_known(
             out, ',"transaction_length":', gtid.transaction_length, reached > 1
-        ) or self.put_number(
+        ) or self.put_known(
             out, ',"immediate_server_version":', <uint64_t>gtid.immediate_server_version, reached > 2
-        ) or self.put_number(
+        ) or self.put_known(
             out, ',"original_server_version":', <uint64_t>gtid.original_server_version, reached > 2
-        ) or self.put_number(
+        ) or self.put_known(
             out, ',"commit_group_ticket":', gtid.commit_group_ticket, reached > 3
         ):
             return NO_MEMORY
         if anonymous:
             return put_text(out, ',"gtid":null}')
-        if put_text(out, ',"gtid":"') or put_uuid(out, first + gtid.sid_at):
-            return NO_MEMORY
-        if put_byte(out, c":") or put_digits(out, <uint64_t>gtid.gno, False):
+        if put_text(out, ',"gtid":"') or put_mysql_gtid(out, first + gtid.sid_at, gtid.gno):
             return NO_MEMORY
         return put_text(out, '"}')
 
     cdef int put_mariadb_gtid(self, Output* out, const uint8_t* first, int64_t pos, int64_t end) except -1:
         """A transaction that is not of XA."""
         cdef GtidFields gtid = self.gtid
-        cdef uint32_t server = load32(first + pos + 5)
         if gtid.read_mariadb(self.view, pos + HEADER_BYTES, end) < 0 or gtid.xid_format >= 0:
             return LEFT
-        if self.put_number(out, '{"seq_no":', gtid.seq_no, True):
+        if put_number(out, '{"seq_no":', gtid.seq_no):
             return NO_MEMORY
-        if self.put_number(out, ',"domain_id":', <uint64_t>gtid.domain_id, True):
+        if put_number(out, ',"domain_id":', <uint64_t>gtid.domain_id):
             return NO_MEMORY
         if put_text(out, ',"flags":') or self.put_flags(out, self.mariadb_flags, gtid.flags):
             return NO_MEMORY
-        if self.put_number(
+        if self.put_known(
             out, ',"commit_id":', gtid.commit_id, gtid.flags & HAS_COMMIT_ID != 0
         ):
             return NO_MEMORY
@@ -485,21 +457,19 @@ cdef class EventJson:
                 return NO_MEMORY
         elif self.put_flags(out, self.mariadb_extra_flags, gtid.flags_extra):
             return NO_MEMORY
-        if self.put_number(out, ',"extra_engines":', <uint64_t>gtid.extra_engines, True):
+        if put_number(out, ',"extra_engines":', <uint64_t>gtid.extra_engines):
             return NO_MEMORY
-        if self.put_number(
+        if self.put_known(
             out,
             ',"start_alter_seq_no":',
             gtid.start_alter_seq_no,
             gtid.flags_extra > 0 and gtid.flags_extra & ENDS_ALTER != 0,
         ):
             return NO_MEMORY
-        if self.put_number(out, ',"thread_id":', <uint64_t>gtid.thread_id, gtid.thread_id >= 0):
+        if self.put_known(out, ',"thread_id":', <uint64_t>gtid.thread_id, gtid.thread_id >= 0):
             return NO_MEMORY
-        if put_text(out, ',"gtid":"') or put_digits(out, <uint64_t>gtid.domain_id, False):
+        if put_text(out, ',"gtid":"'):
             return NO_MEMORY
-        if put_byte(out, c"-") or put_digits(out, server, False) or put_byte(out, c"-"):
-            return NO_MEMORY
-        if put_digits(out, gtid.seq_no, False):
+        if put_mariadb_gtid(out, gtid.domain_id, load32(first + pos + 5), gtid.seq_no):
             return NO_MEMORY
         return put_text(out, '","xid":null}')

@@ -15,55 +15,39 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from binlake.core.memory.failure cimport Failure
 from binlake.core.memory.reader cimport Reader, left, load, load16, load32, load64
 from binlake.core.rows.rows_header cimport RowsHead, read_rows_head
+from binlake.core.text.event_kinds cimport (
+    ANNOTATE_ROWS,
+    ANONYMOUS_GTID,
+    GTID,
+    HEADER_BYTES,
+    LEFT,
+    MARIADB_GTID,
+    QUERY,
+    QUERY_HEADER_BYTES,
+    ROWS,
+    ROWS_QUERY,
+    TABLE_MAP,
+    VERSION_2,
+    XID,
+)
 from binlake.core.text.text_output cimport (
     NO_MEMORY,
     OK,
     Output,
-    TextBuffer,
+    TextWriter,
     put,
     put_byte,
     put_digits,
+    put_mariadb_gtid,
+    put_mysql_gtid,
+    put_number,
     put_utc,
-    put_uuid,
 )
 
-from enum import IntEnum
-
-__all__ = ["EventLines", "Summary"]
-
-
-class Summary(IntEnum):
-    """What a line says of an event, by its type."""
-
-    TYPED = 0  # needs the typed event
-    QUERY = 1  # [database] statement
-    TABLE_MAP = 2  # database.table and its id
-    ROWS = 3  # table id, bytes of rows
-    XID = 4
-    GTID = 5  # MySQL's
-    ANONYMOUS = 6
-    MARIADB_GTID = 7
-    TEXT = 8  # a statement behind a byte of length (ROWS_QUERY)
-    WHOLE_TEXT = 9  # a statement that is the whole body (ANNOTATE_ROWS)
+__all__ = ["EventLines"]
 
 
 cdef enum:
-    TYPED = 0
-    QUERY = 1
-    TABLE_MAP = 2
-    ROWS = 3
-    XID = 4
-    GTID = 5
-    ANONYMOUS = 6
-    MARIADB_GTID = 7
-    TEXT = 8
-    WHOLE_TEXT = 9
-
-cdef enum:
-    LEFT_TO_PYTHON = 2
-
-cdef enum:
-    HEADER_BYTES = 19
     PLACE_WIDTH = 24
     TIME_WIDTH = 20
     SERVER_WIDTH = 10
@@ -112,7 +96,7 @@ cdef int put_words(Output* out, const uint8_t* text, int64_t size, int64_t* left
     cdef bint begun = left[0] != SUMMARY_CHARACTERS
     for i in range(size):
         if text[i] >= 127 or (text[i] < 32 and not is_space(text[i])):
-            return LEFT_TO_PYTHON
+            return LEFT
     for i in range(size):
         if is_space(text[i]):
             waiting = begun
@@ -144,7 +128,7 @@ cdef int put_name(Output* out, const uint8_t* name, int64_t size) noexcept nogil
     cdef int64_t i
     for i in range(size):
         if name[i] <= 32 or name[i] >= 127:
-            return LEFT_TO_PYTHON
+            return LEFT
     return put(out, <const char*>name, size)
 
 
@@ -152,9 +136,9 @@ cdef struct Format:
     int header_bytes
     int checksum_bytes
     int query_header_bytes
-    const uint8_t* summary_of
+    const uint8_t* kind_of
     const uint8_t* id_bytes_of
-    const uint8_t* bitmaps_of  # of a rows event; 16 more for one with extra data (version 2)
+    const uint8_t* bitmaps_of
     const uint8_t* ascii_of  # by collation: ASCII bytes mean themselves
     int64_t collations
 
@@ -165,12 +149,12 @@ cdef int put_query(Output* out, const Format* fmt, const uint8_t* body, int64_t 
     cdef int64_t left = SUMMARY_CHARACTERS
     cdef int failed
     cdef bint told = False
-    if fmt.query_header_bytes != 13 or size < 13:
-        return LEFT_TO_PYTHON
+    if fmt.query_header_bytes != QUERY_HEADER_BYTES or size < QUERY_HEADER_BYTES:
+        return LEFT
     database = body[8]
     status = load16(body + 11)
     if 13 + status + database + 1 > size:
-        return LEFT_TO_PYTHON
+        return LEFT
     at = 13
     end = at + status
     while at < end and not told:
@@ -182,26 +166,26 @@ cdef int put_query(Output* out, const Format* fmt, const uint8_t* body, int64_t 
             at += 8
         elif code == 6:  # catalog
             if at >= end:
-                return LEFT_TO_PYTHON
+                return LEFT
             at += 1 + body[at]
         elif code == 4:  # client, connection and server collation
             if at + 6 > end:
-                return LEFT_TO_PYTHON
+                return LEFT
             item = load16(body + at)
             if item >= fmt.collations or not fmt.ascii_of[item]:
-                return LEFT_TO_PYTHON
+                return LEFT
             told = True
         else:
-            return LEFT_TO_PYTHON
+            return LEFT
     if not told:
-        return LEFT_TO_PYTHON
+        return LEFT
     body += 13 + status
     size -= 13 + status
     if body[database]:
-        return LEFT_TO_PYTHON
+        return LEFT
     if database:
         if database + 3 > SUMMARY_CHARACTERS or put_byte(out, c"["):
-            return LEFT_TO_PYTHON
+            return LEFT
         failed = put_name(out, body, database)
         if failed:
             return failed
@@ -214,7 +198,7 @@ cdef int put_query(Output* out, const Format* fmt, const uint8_t* body, int64_t 
             if put_byte(out, c" "):
                 return NO_MEMORY
             if is_space(body[database + 1]):
-                return LEFT_TO_PYTHON
+                return LEFT
     failed = put_words(out, body + database + 1, size - database - 1, &left)
     if failed:
         return failed
@@ -227,20 +211,20 @@ cdef int put_table_map(Output* out, int id_bytes, const uint8_t* body, int64_t s
     cdef int64_t start = out.used
     cdef int part, failed
     if size < at:
-        return LEFT_TO_PYTHON
+        return LEFT
     table_id = load(body, id_bytes)
     for part in range(2):
         if at >= size or at + 2 + body[at] > size or body[at + 1 + body[at]]:
-            return LEFT_TO_PYTHON
+            return LEFT
         failed = put_name(out, body + at + 1, body[at])
         if not failed:
             failed = put_byte(out, c" " if part else c".")
         if failed:
             return failed
         at += 2 + body[at]
-    if put(out, "table id ", 9) or put_digits(out, table_id, False):
+    if put_number(out, "table id ", table_id):
         return NO_MEMORY
-    return LEFT_TO_PYTHON if out.used - start > SUMMARY_CHARACTERS else OK
+    return LEFT if out.used - start > SUMMARY_CHARACTERS else OK
 
 
 cdef int put_rows(
@@ -249,13 +233,13 @@ cdef int put_rows(
     cdef Failure failure
     cdef RowsHead head
     cdef Reader reader = Reader(body, body, body + size, &failure)
-    if read_rows_head(&reader, id_bytes, 2 if bitmaps & 16 else 1, bitmaps & 3, &head):
-        return LEFT_TO_PYTHON
+    if read_rows_head(&reader, id_bytes, 2 if bitmaps & VERSION_2 else 1, bitmaps & 3, &head):
+        return LEFT
     if head.extra_bytes:  # the typed event decodes them
-        return LEFT_TO_PYTHON
-    if put(out, "table id ", 9) or put_digits(out, <uint64_t>head.table_id, False):
+        return LEFT
+    if put_number(out, "table id ", <uint64_t>head.table_id):
         return NO_MEMORY
-    if put(out, ", ", 2) or put_digits(out, <uint64_t>left(&reader), False):
+    if put_number(out, ", ", <uint64_t>left(&reader)):
         return NO_MEMORY
     return put(out, " bytes of rows", 14)
 
@@ -263,25 +247,11 @@ cdef int put_rows(
 cdef int put_gtid(Output* out, const uint8_t* body, int64_t size) noexcept nogil:
     cdef int64_t number
     if size < 25:
-        return LEFT_TO_PYTHON
+        return LEFT
     number = <int64_t>load64(body + 17)
     if number < 1:
-        return LEFT_TO_PYTHON
-    if put_uuid(out, body + 1) or put_byte(out, c":"):
-        return NO_MEMORY
-    return put_digits(out, <uint64_t>number, False)
-
-
-cdef int put_mariadb_gtid(
-    Output* out, uint32_t server_id, const uint8_t* body, int64_t size
-) noexcept nogil:
-    if size < 13:
-        return LEFT_TO_PYTHON
-    if put_digits(out, load32(body + 8), False) or put_byte(out, c"-"):
-        return NO_MEMORY
-    if put_digits(out, server_id, False) or put_byte(out, c"-"):
-        return NO_MEMORY
-    return put_digits(out, load64(body), False)
+        return LEFT
+    return put_mysql_gtid(out, body + 1, number)
 
 
 cdef int put_summary(
@@ -290,11 +260,11 @@ cdef int put_summary(
     cdef const uint8_t* body = event + fmt.header_bytes
     cdef int64_t size = length - fmt.header_bytes - fmt.checksum_bytes
     cdef uint8_t type_code = event[4]
-    cdef int kind = fmt.summary_of[type_code]
+    cdef int kind = fmt.kind_of[type_code]
     cdef int64_t left = SUMMARY_CHARACTERS
     cdef int failed
     if size < 0:
-        return LEFT_TO_PYTHON
+        return LEFT
     if kind == ROWS:
         return put_rows(out, fmt.id_bytes_of[type_code], fmt.bitmaps_of[type_code], body, size)
     if kind == TABLE_MAP:
@@ -303,77 +273,66 @@ cdef int put_summary(
         return put_query(out, fmt, body, size)
     if kind == GTID:
         return put_gtid(out, body, size)
-    if kind == ANONYMOUS:
-        return put(out, "anonymous", 9) if size >= 25 else LEFT_TO_PYTHON
+    if kind == ANONYMOUS_GTID:
+        return put(out, "anonymous", 9) if size >= 25 else LEFT
     if kind == MARIADB_GTID:
-        return put_mariadb_gtid(out, load32(event + 5), body, size)
+        if size < 13:
+            return LEFT
+        return put_mariadb_gtid(out, load32(body + 8), load32(event + 5), load64(body))
     if kind == XID:
-        if size != 8 or put(out, "xid ", 4):
-            return LEFT_TO_PYTHON
-        return put_digits(out, load64(body), False)
-    if kind == TEXT or kind == WHOLE_TEXT:
-        if kind == TEXT:
+        return LEFT if size != 8 else put_number(out, "xid ", load64(body))
+    if kind == ROWS_QUERY or kind == ANNOTATE_ROWS:
+        if kind == ROWS_QUERY:
             if size < 1:
-                return LEFT_TO_PYTHON
+                return LEFT
             body += 1
             size -= 1
         failed = put_words(out, body, size, &left)
         return failed if failed else end_summary(out, left)
-    return LEFT_TO_PYTHON
+    return LEFT
 
 
-cdef class EventLines:
+cdef class EventLines(TextWriter):
     """Writes the lines of one file's events, as long as one format holds.
 
     `place` is what stands before an event's position: the file's name and a colon. Inside a
     transaction payload it is the payload's whole place and `#`, and the ordinals of events are
-    counted. `names` are the 256 names of the types, as wide as the column; `summaries`,
-    `id_bytes` (of table ids) and `bitmaps` (of rows events; 16 more for version 2) 256 bytes each;
-    `ascii_collations` a byte for each collation id, 1 where ASCII text means itself.
+    counted. `names` are the 256 names of the types, as wide as the column; `table` is the format's
+    `KindTable`; `ascii_collations` a byte for each collation id, 1 where ASCII text means itself.
     """
 
-    cdef bytes place, summaries, id_bytes, bitmaps, ascii_collations
+    cdef bytes place, kinds, id_bytes, bitmaps, ascii_collations
     cdef list names
     cdef Format fmt
-    cdef TextBuffer text
 
     def __init__(
         self,
         bytes place,
         list names,
-        bytes summaries,
-        bytes id_bytes,
-        bytes bitmaps,
+        table,
         bytes ascii_collations,
         *,
         int header_bytes,
         int checksum_bytes,
         int query_header_bytes,
     ):
-        if not len(names) == len(summaries) == len(id_bytes) == len(bitmaps) == 256:
-            raise ValueError("a name and three bytes for each of 256 types")
+        if len(names) != 256:
+            raise ValueError("a name for each of 256 types")
         if header_bytes < HEADER_BYTES:
             raise ValueError("events of before MySQL 4.0 have other headers")
         self.place, self.names = place, names
-        self.summaries, self.id_bytes, self.bitmaps = summaries, id_bytes, bitmaps
+        self.kinds, self.id_bytes, self.bitmaps = table
         self.ascii_collations = ascii_collations
         self.fmt = Format(
             header_bytes,
             checksum_bytes,
             query_header_bytes,
-            <const uint8_t*>summaries,
-            <const uint8_t*>id_bytes,
-            <const uint8_t*>bitmaps,
+            <const uint8_t*>self.kinds,
+            <const uint8_t*>self.id_bytes,
+            <const uint8_t*>self.bitmaps,
             <const uint8_t*>ascii_collations,
             len(ascii_collations),
         )
-        self.text = TextBuffer()
-
-    def take(self):
-        """Return the text written so far, and start again with an empty buffer."""
-        text = self.text
-        self.text = TextBuffer()
-        return text
 
     def write(self, data, int64_t pos, int64_t end, int64_t counted, int64_t limit):
         """Write the lines of the events from `data[pos]` on, at most `limit` of them.
@@ -409,7 +368,7 @@ cdef class EventLines:
                 if end - pos < HEADER_BYTES:
                     break
                 length = load32(event + 9)
-                if length < HEADER_BYTES or length > end - pos or not fmt.summary_of[event[4]]:
+                if length < HEADER_BYTES or length > end - pos or not fmt.kind_of[event[4]]:
                     break
                 line = out.used
                 failed = put(out, place, place_bytes)

@@ -9,9 +9,8 @@ from binlake.core.text.text_output cimport (
     OK,
     Output,
     TextBuffer,
-    put_byte,
-    put_digits,
-    put_uuid,
+    put_mariadb_gtid,
+    put_mysql_gtid,
 )
 
 from binlake.core.events.plain_groups import MARIADB, MYSQL
@@ -60,18 +59,12 @@ cdef inline int _put(PlainGroups groups, int64_t group, Output* out) noexcept no
         sid_at = groups.sid_at[group]
         if sid_at < 0 or sid_at + _SID_BYTES > groups.steps.data.shape[0]:
             return -1
-        if put_uuid(out, &groups.steps.data[sid_at]) or put_byte(out, c":"):
-            return NO_MEMORY
-        return _put_signed(out, groups.number[group])
+        return put_mysql_gtid(out, &groups.steps.data[sid_at], groups.number[group])
     if kind != _MARIADB:
         return OK
-    if _put_signed(out, groups.domain_id[group]) or put_byte(out, c"-"):
-        return NO_MEMORY
-    if put_digits(out, groups.block.server_id[groups.first[group]], False) or put_byte(out, c"-"):
-        return NO_MEMORY
-    return put_digits(out, <uint64_t>groups.number[group], False)
-
-
-cdef inline int _put_signed(Output* out, int64_t value) noexcept nogil:
-    """A number that only damage makes negative."""
-    return put_digits(out, <uint64_t>(-value if value < 0 else value), value < 0)
+    return put_mariadb_gtid(
+        out,
+        groups.domain_id[group],
+        groups.block.server_id[groups.first[group]],
+        <uint64_t>groups.number[group],
+    )

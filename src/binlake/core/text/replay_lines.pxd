@@ -6,7 +6,6 @@ from libc.time cimport time_t
 from binlake.core.text.text_output cimport Output
 
 cdef enum:
-    HEADER_BYTES = 19
     CHECKSUM_BYTES = 4
 
 

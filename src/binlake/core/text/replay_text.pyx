@@ -13,9 +13,21 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from binlake.core.events.gtid cimport GtidFields
 from binlake.core.memory.reader cimport load, load32, load64
+from binlake.core.text.event_kinds cimport (
+    ANNOTATE_ROWS,
+    ANONYMOUS_GTID,
+    GTID,
+    HEADER_BYTES,
+    LEFT,
+    MARIADB_GTID,
+    QUERY,
+    ROWS,
+    ROWS_QUERY,
+    TABLE_MAP,
+    XID,
+)
 from binlake.core.text.replay_lines cimport (
     CHECKSUM_BYTES,
-    HEADER_BYTES,
     Clock,
     put_at,
     put_base64,
@@ -28,41 +40,18 @@ from binlake.core.text.text_output cimport (
     OK,
     Output,
     TextBuffer,
+    TextWriter,
     put,
     put_byte,
     put_digits,
+    put_mariadb_gtid,
+    put_mysql_gtid,
+    put_number,
     put_text,
-    put_uuid,
 )
 
-from enum import IntEnum
+__all__ = ["ReplayText"]
 
-__all__ = ["PlainKind", "ReplayText"]
-
-
-class PlainKind(IntEnum):
-    """What an event is to the text, by its type."""
-
-    OTHER = 0  # left to the printer
-    GTID = 1  # MySQL's
-    MARIADB_GTID = 2
-    QUERY = 3
-    TABLE_MAP = 4
-    ROWS = 5
-    XID = 6
-    ROWS_QUERY = 7
-    ANNOTATE = 8
-
-
-cdef enum:
-    GTID = 1
-    MARIADB_GTID = 2
-    QUERY = 3
-    TABLE_MAP = 4
-    ROWS = 5
-    XID = 6
-    ROWS_QUERY = 7
-    ANNOTATE = 8
 
 cdef enum:
     STMT_END = 1
@@ -75,14 +64,10 @@ cdef enum:
     FL_DDL = 32
     FL_EXTRA_THREAD_ID = 16
 
-cdef enum:
-    LEFT = 2  # to the printer
-
-
-cdef class ReplayText:
+cdef class ReplayText(TextWriter):
     """Writes the text of plain events of one log format.
 
-    `kinds` and `id_bytes` (of table ids) have 256 entries. `prints_base64`: statements are BINLOG
+    `table` is the format's `KindTable`. `prints_base64`: statements are BINLOG
     statements; `says_queries`: statements behind row changes are shown (-vv of MySQL, always of
     MariaDB); `counts_rows`: how many rows a statement changed is said (MariaDB).
 
@@ -103,37 +88,26 @@ cdef class ReplayText:
     cdef public object parallel, domain_id, server_id
     cdef bytes kinds, id_bytes
     cdef bint mariadb, prints_base64, says_queries, counts_rows
-    cdef TextBuffer text
     cdef Clock clock
     cdef GtidFields gtid
     cdef const uint8_t[::1] view
 
     def __init__(
         self,
-        bytes kinds,
-        bytes id_bytes,
+        table,
         *,
         bint mariadb,
         bint prints_base64,
         bint says_queries,
         bint counts_rows,
     ):
-        if len(kinds) != 256 or len(id_bytes) != 256:
-            raise ValueError("a kind and a width for each of 256 types")
-        self.kinds, self.id_bytes = kinds, id_bytes
+        self.kinds, self.id_bytes, _ = table
         self.mariadb = mariadb
         self.prints_base64, self.says_queries = prints_base64, says_queries
         self.counts_rows = counts_rows
         self.table_words, self.rows_words, self.queries = {}, {}, {}
-        self.text = TextBuffer()
         self.gtid = GtidFields()
         start_clock(&self.clock)
-
-    def take(self):
-        """Return the text written so far, and start again with an empty buffer."""
-        text = self.text
-        self.text = TextBuffer()
-        return text
 
     def write(self, data, int64_t pos, int64_t end, int64_t base, changes):
         """Write the events from `data[pos]` on, whose file offset is `base` + `pos`; returns where
@@ -161,14 +135,14 @@ cdef class ReplayText:
             kind = self.kinds[first[pos + 4]]
             begun = out.used
             written = 1
-            if kind == TABLE_MAP or kind == ROWS_QUERY or kind == ANNOTATE:
+            if kind == TABLE_MAP or kind == ROWS_QUERY or kind == ANNOTATE_ROWS:
                 after = self.end_of_statement(first, pos, end, &written)
                 if after < 0:
                     break
                 failed = self.put_statement(out, first, pos, after, base, changes)
             elif kind == QUERY:
                 failed = self.put_query(out, first, pos, after, base)
-            elif kind == GTID:
+            elif kind == GTID or kind == ANONYMOUS_GTID:
                 failed = self.put_gtid(out, first, pos, after, base)
             elif kind == MARIADB_GTID:
                 failed = self.put_mariadb_gtid(out, first, pos, after, base)
@@ -217,7 +191,7 @@ cdef class ReplayText:
                     return -1
                 if first[flags_at] & STMT_END:
                     return after
-            elif (kind != ROWS_QUERY and kind != ANNOTATE) or has_table or events[0] > 1:
+            elif (kind != ROWS_QUERY and kind != ANNOTATE_ROWS) or has_table or events[0] > 1:
                 return -1
             pos = after
 
@@ -260,7 +234,7 @@ cdef class ReplayText:
     cdef int put_gtid(self, Output* out, const uint8_t* first, int64_t pos, int64_t after, int64_t base):
         """MySQL 8.0 and newer: all fields up to the server versions."""
         cdef GtidFields gtid = self.gtid
-        cdef bint anonymous = first[pos + 4] == 34
+        cdef bint anonymous = self.kinds[first[pos + 4]] == ANONYMOUS_GTID
         if gtid.read_mysql(self.view, pos + HEADER_BYTES, after - CHECKSUM_BYTES) < 0:
             return LEFT
         if gtid.reached < 3 or (gtid.gno < 1 and not anonymous):
@@ -271,17 +245,17 @@ cdef class ReplayText:
             return NO_MEMORY
         if put_text(out, "\tAnonymous_GTID" if anonymous else "\tGTID"):
             return NO_MEMORY
-        if _put_count(out, "\tlast_committed=", <uint64_t>gtid.last_committed):
+        if put_number(out, "\tlast_committed=", <uint64_t>gtid.last_committed):
             return NO_MEMORY
-        if _put_count(out, "\tsequence_number=", <uint64_t>gtid.sequence_number):
+        if put_number(out, "\tsequence_number=", <uint64_t>gtid.sequence_number):
             return NO_MEMORY
         if put_text(out, "\trbr_only=no" if gtid.flags & MAY_HAVE_SBR else "\trbr_only=yes"):
             return NO_MEMORY
-        if _put_count(out, "\toriginal_committed_timestamp=", <uint64_t>gtid.original_commit_us):
+        if put_number(out, "\toriginal_committed_timestamp=", <uint64_t>gtid.original_commit_us):
             return NO_MEMORY
-        if _put_count(out, "\timmediate_commit_timestamp=", <uint64_t>gtid.immediate_commit_us):
+        if put_number(out, "\timmediate_commit_timestamp=", <uint64_t>gtid.immediate_commit_us):
             return NO_MEMORY
-        if _put_count(out, "\ttransaction_length=", <uint64_t>gtid.transaction_length):
+        if put_number(out, "\ttransaction_length=", <uint64_t>gtid.transaction_length):
             return NO_MEMORY
         if put_byte(out, c"\n"):
             return NO_MEMORY
@@ -307,9 +281,7 @@ cdef class ReplayText:
             if put_text(out, "ANONYMOUS"):
                 return NO_MEMORY
         else:
-            if put_uuid(out, first + gtid.sid_at):
-                return NO_MEMORY
-            if put_byte(out, c":") or put_digits(out, <uint64_t>gtid.gno, False):
+            if put_mysql_gtid(out, first + gtid.sid_at, gtid.gno):
                 return NO_MEMORY
         self.has_gtid = self.names_next = True
         self.server_version = gtid.immediate_server_version
@@ -333,12 +305,10 @@ cdef class ReplayText:
             return LEFT
         if self.put_place(out, first, pos, after, base) or put_text(out, "\tGTID "):
             return NO_MEMORY
-        if put_digits(out, <uint64_t>gtid.domain_id, False) or put_byte(out, c"-") or put_digits(out, server, False):
-            return NO_MEMORY
-        if put_byte(out, c"-") or put_digits(out, gtid.seq_no, False):
+        if put_mariadb_gtid(out, gtid.domain_id, server, gtid.seq_no):
             return NO_MEMORY
         if gtid.flags & FL_GROUP_COMMIT_ID and (
-            put_text(out, " cid=") or put_digits(out, gtid.commit_id, False)
+            put_number(out, " cid=", gtid.commit_id)
         ):
             return NO_MEMORY
         if gtid.flags & FL_DDL and put_text(out, " ddl"):
@@ -348,12 +318,10 @@ cdef class ReplayText:
         if gtid.flags & FL_WAITED and put_text(out, " waited"):
             return NO_MEMORY
         if gtid.thread_id >= 0 and (
-            put_text(out, " thread_id=") or put_digits(out, <uint64_t>gtid.thread_id, False)
+            put_number(out, " thread_id=", <uint64_t>gtid.thread_id)
         ):
             return NO_MEMORY
-        if put_text(out, "\n/*M!100001 SET @@session.gtid_seq_no="):
-            return NO_MEMORY
-        if put_digits(out, gtid.seq_no, False):
+        if put_number(out, "\n/*M!100001 SET @@session.gtid_seq_no=", gtid.seq_no):
             return NO_MEMORY
         return put_text(out, "*//*!*/;\nSTART TRANSACTION\n/*!*/;\n")
 
@@ -374,7 +342,7 @@ cdef class ReplayText:
             kind = self.kinds[first[pos + 4]]
             if put_at(out, base + pos):
                 return NO_MEMORY
-            if kind == ANNOTATE:
+            if kind == ANNOTATE_ROWS:
                 annotation = pos
             elif kind == ROWS_QUERY:
                 if self.says_queries:
@@ -430,7 +398,7 @@ cdef class ReplayText:
                         return failed
                 pos = end
         if self.counts_rows:
-            if put_text(out, "# Number of rows: ") or put_digits(out, <uint64_t>rows, False):
+            if put_number(out, "# Number of rows: ", <uint64_t>rows):
                 return NO_MEMORY
             return put_byte(out, c"\n")
         return OK
@@ -444,7 +412,7 @@ cdef class ReplayText:
             end = self.end_of(first, pos, after)
             kind = self.kinds[first[pos + 4]]
             # the server that replays it logs the statement behind the changes again
-            if kind != ANNOTATE and (kind != ROWS_QUERY or self.says_queries):
+            if kind != ANNOTATE_ROWS and (kind != ROWS_QUERY or self.says_queries):
                 if put_base64(out, first + pos, end - pos):
                     return NO_MEMORY
             pos = end
@@ -479,17 +447,12 @@ cdef class ReplayText:
         return put_byte(out, c"\n")
 
 
-cdef inline int _put_count(Output* out, const char* words, uint64_t value) noexcept nogil:
-    """Words, and a number behind them."""
-    return NO_MEMORY if put_text(out, words) else put_digits(out, value, False)
-
-
 cdef inline int _put_variable(
     Output* out, const char* since, const char* name, uint64_t value
 ) noexcept nogil:
     """A statement that sets a variable of the session, for servers that know it."""
     if put_text(out, "/*!") or put_text(out, since) or put_text(out, " SET @@session."):
         return NO_MEMORY
-    if put_text(out, name) or _put_count(out, "=", value):
+    if put_text(out, name) or put_number(out, "=", value):
         return NO_MEMORY
     return put_text(out, "*//*!*/;\n")

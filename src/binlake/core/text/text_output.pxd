@@ -63,6 +63,10 @@ cdef inline int put_digits(Output* out, uint64_t value, bint negative) noexcept 
     return put(out, digits + pos, 24 - pos)
 
 
+cdef inline int put_signed(Output* out, int64_t value) noexcept nogil:
+    return put_digits(out, <uint64_t>(-value if value < 0 else value), value < 0)
+
+
 cdef inline int put_text(Output* out, const char* text) noexcept nogil:
     """A text that ends with a zero byte."""
     return put(out, text, strlen(text))
@@ -101,5 +105,32 @@ cdef int put_json_text(Output* out, const uint8_t* data, int64_t size) noexcept 
 cdef int put_utc(Output* out, uint32_t timestamp) noexcept nogil
 
 
+cdef inline int put_number(Output* out, const char* words, uint64_t value) noexcept nogil:
+    """Words that end with a zero byte, and a number behind them."""
+    return NO_MEMORY if put_text(out, words) else put_digits(out, value, False)
+
+
+cdef inline int put_mysql_gtid(Output* out, const uint8_t* uuid, int64_t gno) noexcept nogil:
+    """A GTID as MySQL spells it; only damage makes the number negative."""
+    if put_uuid(out, uuid) or put_byte(out, c":"):
+        return NO_MEMORY
+    return put_signed(out, gno)
+
+
+cdef inline int put_mariadb_gtid(
+    Output* out, int64_t domain_id, uint32_t server_id, uint64_t seq_no
+) noexcept nogil:
+    """A GTID as MariaDB spells it."""
+    if put_signed(out, domain_id) or put_byte(out, c"-"):
+        return NO_MEMORY
+    if put_digits(out, server_id, False) or put_byte(out, c"-"):
+        return NO_MEMORY
+    return put_digits(out, seq_no, False)
+
+
 cdef class TextBuffer:
     cdef Output out
+
+
+cdef class TextWriter:
+    cdef TextBuffer text

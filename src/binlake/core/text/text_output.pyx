@@ -6,7 +6,7 @@ from libc.stdlib cimport free
 
 from binlake.core.values.civil cimport Civil, civil_of
 
-__all__ = ["TextBuffer"]
+__all__ = ["TextBuffer", "TextWriter"]
 
 
 cdef class TextBuffer:
@@ -28,6 +28,19 @@ cdef class TextBuffer:
         PyBuffer_FillInfo(
             buffer, self, self.out.data if self.out.used else <char*>b"", self.out.used, 1, flags
         )
+
+
+cdef class TextWriter:
+    """Base of the classes that write text; `write` of a subclass adds to it."""
+
+    def __cinit__(self):
+        self.text = TextBuffer()
+
+    def take(self):
+        """Return the text written so far, and start again with an empty buffer."""
+        text = self.text
+        self.text = TextBuffer()
+        return text
 
 
 cdef int put_hex(Output* out, const uint8_t* data, int64_t size) noexcept nogil:
